@@ -1,0 +1,1 @@
+//! Workloads, limits and the tables of the papers, over the public API.

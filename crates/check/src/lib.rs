@@ -1,0 +1,1 @@
+//! Recorded histories and the linearizability check that judges them.

@@ -1,0 +1,2 @@
+//! The `farslot` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Remote hash-table designs, each written once over the verbs.

@@ -1,0 +1,1 @@
+//! Pure functions: probe lengths, read sizes, NIC cost. No I/O, no clock.

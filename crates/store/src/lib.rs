@@ -1,0 +1,1 @@
+//! Far-memory hash tables: stores, tables and their catalog.
