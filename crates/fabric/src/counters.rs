@@ -1,0 +1,237 @@
+//! What an endpoint counts: verbs, bytes, doorbells, and the round trips of every operation.
+//!
+//! "Reads per lookup" in any table comes from here, never from an index's own idea of itself. An
+//! *operation* is a future that was wrapped by [`operation`](crate::EndpointExt::operation); the
+//! verbs that it posts are booked to it. Its *round trips* are the length of the longest chain of
+//! dependent completions: verbs that are posted before any of them was waited for share one.
+
+use crate::VerbKind;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What kind of operation a future is: a small number that the layer above gives names to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct OperationClass(pub u8);
+
+/// How many operation classes are told apart.
+pub const OPERATION_CLASSES: usize = 16;
+
+/// The counters of one endpoint. Reading them is a copy; nothing is locked.
+#[derive(Default)]
+pub struct Counters {
+    verbs: [Cell<u64>; VerbKind::COUNT],
+    bytes_read: Cell<u64>,
+    bytes_written: Cell<u64>,
+    doorbells: Cell<u64>,
+    queue_full: Cell<u64>,
+    current: Cell<Booking>,
+    operations: RefCell<[OperationCounters; OPERATION_CLASSES]>,
+}
+
+/// The verbs of an operation under way.
+#[derive(Clone, Copy, Default)]
+struct Booking {
+    verbs: u32,
+    doorbells: u32,
+    bytes: u64,
+    /// Length of the longest chain of completions that the operation has seen so far.
+    depth: u32,
+}
+
+/// Totals over the operations of one class.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct OperationCounters {
+    /// Operations that ended.
+    pub count: u64,
+    /// Verbs that they posted.
+    pub verbs: u64,
+    /// Payload bytes of these verbs.
+    pub bytes: u64,
+    /// Doorbells that carried these verbs, a doorbell counted once for each operation in it.
+    pub doorbells: u64,
+    /// Sum of their round trips.
+    pub round_trips: u64,
+    /// The most round trips of any of them.
+    pub most_round_trips: u32,
+}
+
+/// A copy of an endpoint's counters.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Verbs posted, by [`VerbKind`].
+    pub verbs: [u64; VerbKind::COUNT],
+    /// Payload bytes of reads, gathers and atomics.
+    pub bytes_read: u64,
+    /// Payload bytes of writes and messages.
+    pub bytes_written: u64,
+    /// Doorbells rung; each carries one signaled verb, its last.
+    pub doorbells: u64,
+    /// Times that a verb had to wait for a place in the send queue.
+    pub queue_full: u64,
+    /// By operation class.
+    pub operations: [OperationCounters; OPERATION_CLASSES],
+}
+
+impl Snapshot {
+    /// Verbs of one kind.
+    #[must_use]
+    pub fn verbs_of(&self, kind: VerbKind) -> u64 {
+        self.verbs[kind as usize]
+    }
+
+    /// Operations of one class.
+    #[must_use]
+    pub fn operation(&self, class: OperationClass) -> OperationCounters {
+        self.operations[usize::from(class.0) % OPERATION_CLASSES]
+    }
+
+    /// What was counted between an earlier copy and this one. The most round trips are those of
+    /// this copy: a maximum cannot be taken back.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.combined(earlier, u64::wrapping_sub, |now, _| now)
+    }
+
+    /// The counters of two endpoints together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combined(other, u64::wrapping_add, u32::max)
+    }
+
+    fn combined(&self, other: &Self, sum: fn(u64, u64) -> u64, most: fn(u32, u32) -> u32) -> Self {
+        Self {
+            verbs: std::array::from_fn(|kind| sum(self.verbs[kind], other.verbs[kind])),
+            bytes_read: sum(self.bytes_read, other.bytes_read),
+            bytes_written: sum(self.bytes_written, other.bytes_written),
+            doorbells: sum(self.doorbells, other.doorbells),
+            queue_full: sum(self.queue_full, other.queue_full),
+            operations: std::array::from_fn(|class| {
+                let (a, b) = (&self.operations[class], &other.operations[class]);
+                OperationCounters {
+                    count: sum(a.count, b.count),
+                    verbs: sum(a.verbs, b.verbs),
+                    bytes: sum(a.bytes, b.bytes),
+                    doorbells: sum(a.doorbells, b.doorbells),
+                    round_trips: sum(a.round_trips, b.round_trips),
+                    most_round_trips: most(a.most_round_trips, b.most_round_trips),
+                }
+            }),
+        }
+    }
+}
+
+impl Counters {
+    /// A copy of all counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            verbs: std::array::from_fn(|kind| self.verbs[kind].get()),
+            bytes_read: self.bytes_read.get(),
+            bytes_written: self.bytes_written.get(),
+            doorbells: self.doorbells.get(),
+            queue_full: self.queue_full.get(),
+            operations: *self.operations.borrow(),
+        }
+    }
+
+    /// Books a verb that was posted; returns its place in the operation's chain of completions.
+    #[inline]
+    pub(crate) fn verb_posted(&self, kind: VerbKind, bytes: u64) -> u32 {
+        add(&self.verbs[kind as usize], 1);
+        if kind.writes() {
+            add(&self.bytes_written, bytes);
+        } else {
+            add(&self.bytes_read, bytes);
+        }
+        let mut current = self.current.get();
+        current.verbs += 1;
+        current.bytes += bytes;
+        self.current.set(current);
+        current.depth + 1
+    }
+
+    /// Books the completion of a verb that [`Counters::verb_posted`] put at `depth`.
+    #[inline]
+    pub(crate) fn verb_completed(&self, depth: u32) {
+        let mut current = self.current.get();
+        if depth > current.depth {
+            current.depth = depth;
+            self.current.set(current);
+        }
+    }
+
+    pub(crate) fn doorbell_rung(&self) {
+        add(&self.doorbells, 1);
+    }
+
+    pub(crate) fn send_queue_was_full(&self) {
+        add(&self.queue_full, 1);
+    }
+
+    #[inline]
+    fn operation_ended(&self, class: OperationClass, booking: Booking) {
+        let mut operations = self.operations.borrow_mut();
+        let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
+        totals.count += 1;
+        totals.verbs += u64::from(booking.verbs);
+        totals.bytes += booking.bytes;
+        totals.doorbells += u64::from(booking.doorbells);
+        totals.round_trips += u64::from(booking.depth);
+        totals.most_round_trips = totals.most_round_trips.max(booking.depth);
+    }
+}
+
+#[inline]
+fn add(counter: &Cell<u64>, amount: u64) {
+    counter.set(counter.get() + amount);
+}
+
+/// A future whose verbs are booked to one operation. Made by
+/// [`operation`](crate::EndpointExt::operation). An operation that is dropped before it ends is not
+/// counted; its verbs are. An operation within an operation is booked to the inner one.
+pub struct Operation<'c, F> {
+    counters: &'c Counters,
+    class: OperationClass,
+    booking: Booking,
+    future: F,
+}
+
+impl<'c, F> Operation<'c, F> {
+    pub(crate) fn new(counters: &'c Counters, class: OperationClass, future: F) -> Self {
+        Self {
+            counters,
+            class,
+            booking: Booking::default(),
+            future,
+        }
+    }
+}
+
+impl<F: Future> Future for Operation<'_, F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned structurally: it is never moved out of `self`, and `Operation`
+        // has no `Drop` and is `Unpin` only where `F` is. The other fields are plain data.
+        let (this, future) = unsafe {
+            let this = self.get_unchecked_mut();
+            let future = Pin::new_unchecked(&mut this.future);
+            ((this.counters, this.class, &mut this.booking), future)
+        };
+        let (counters, class, booking) = this;
+        let verbs_before = booking.verbs;
+        let outer = counters.current.replace(*booking);
+        let polled = future.poll(cx);
+        *booking = counters.current.replace(outer);
+        if booking.verbs > verbs_before {
+            booking.doorbells += 1;
+        }
+        if polled.is_ready() {
+            counters.operation_ended(class, *booking);
+        }
+        polled
+    }
+}

@@ -1,0 +1,187 @@
+//! What can go wrong below an index.
+
+use crate::{Nanos, NodeId, RegionId, RemoteAddr, Rights};
+
+/// The result of anything that a fabric does.
+pub type Result<T> = std::result::Result<T, FabricError>;
+
+/// A failed verb, connection or registration. Each names the value and the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// The endpoint was never connected to that node.
+    #[error("node {} is unknown to this endpoint, which is connected to {connected}", .node.0)]
+    UnknownNode {
+        /// The node asked for.
+        node: NodeId,
+        /// How many nodes the endpoint is connected to.
+        connected: usize,
+    },
+    /// The node has no such region.
+    #[error("node {} has no region {}; it has {regions}", .node.0, .region.0)]
+    UnknownRegion {
+        /// The node asked.
+        node: NodeId,
+        /// The region asked for.
+        region: RegionId,
+        /// How many regions the node has.
+        regions: usize,
+    },
+    /// A verb reaches past the end of its region.
+    #[error("{len} bytes at {at} reach past the region's end at {region_len:#x}")]
+    OutOfBounds {
+        /// First byte of the access.
+        at: RemoteAddr,
+        /// Bytes of the access.
+        len: u64,
+        /// Bytes of the region.
+        region_len: u64,
+    },
+    /// An atomic on an address that is no multiple of 8.
+    #[error("an atomic at {at} is not aligned to 8 bytes")]
+    Misaligned {
+        /// The address of the atomic.
+        at: RemoteAddr,
+    },
+    /// The region does not grant that verb.
+    #[error("{at} needs the right to {needed}, but grants {granted}")]
+    AccessDenied {
+        /// The address of the verb.
+        at: RemoteAddr,
+        /// What the verb needs.
+        needed: Rights,
+        /// What the region grants this endpoint.
+        granted: Rights,
+    },
+    /// A verb asks for more bytes than the endpoint's buffers may hold.
+    #[error("a buffer of {requested} bytes is over the limit of {limit}")]
+    BufferTooLarge {
+        /// Bytes asked for.
+        requested: usize,
+        /// Most bytes of one buffer.
+        limit: usize,
+    },
+    /// All buffers that may be registered are in use.
+    #[error("{requested} more bytes of registered buffers would pass the budget of {budget}")]
+    BuffersExhausted {
+        /// Bytes asked for.
+        requested: usize,
+        /// Most bytes that the endpoint may register.
+        budget: usize,
+    },
+    /// The peer is gone. The verb may or may not have taken effect.
+    #[error("node {} has stopped", .node.0)]
+    NodeStopped {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The peer came back with empty memory: nothing known of it holds any more.
+    #[error("node {} came back empty: its incarnation is no longer {expected:#x}", .node.0)]
+    NodeRestarted {
+        /// The peer.
+        node: NodeId,
+        /// The incarnation that this endpoint was connected to.
+        expected: u64,
+    },
+    /// The peer did not answer in time. The verb may or may not have taken effect.
+    #[error("node {} did not answer within {after} ns", .node.0)]
+    TimedOut {
+        /// The peer.
+        node: NodeId,
+        /// How long the verb was waited for, in nanoseconds.
+        after: Nanos,
+    },
+    /// The receiver's queue stayed full.
+    #[error("node {} has {capacity} messages waiting and takes no more", .node.0)]
+    ReceiverNotReady {
+        /// The receiver.
+        node: NodeId,
+        /// Messages that its queue holds.
+        capacity: usize,
+    },
+    /// Nobody serves under that name.
+    #[error("nobody serves the region {name:?}")]
+    NoSuchRegion {
+        /// The name asked for.
+        name: String,
+    },
+    /// Somebody serves under that name already.
+    #[error("the region name {name:?} is taken by a running process")]
+    NameTaken {
+        /// The name asked for.
+        name: String,
+    },
+    /// A region name that cannot be used.
+    #[error("the region name {name:?} is not usable: {reason}")]
+    BadName {
+        /// The name asked for.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The other side belongs to another user.
+    #[error("the region {name:?} belongs to user {owner}, not to user {user}")]
+    WrongUser {
+        /// The name asked for.
+        name: String,
+        /// The user that serves it.
+        owner: u32,
+        /// The user that asks.
+        user: u32,
+    },
+    /// The memory is no Farslot region.
+    #[error("{what} is no Farslot region: it starts with {found:#018x}, not {expected:#018x}")]
+    NotFarslot {
+        /// What was looked at.
+        what: String,
+        /// The first word found.
+        found: u64,
+        /// The first word of every Farslot region.
+        expected: u64,
+    },
+    /// The memory is a Farslot region of another format version.
+    #[error("{what} has format version {found}; this build reads version {supported}")]
+    FormatVersion {
+        /// What was looked at.
+        what: String,
+        /// The version found.
+        found: u64,
+        /// The version that this build reads and writes.
+        supported: u64,
+    },
+    /// The region's header contradicts itself or the memory behind it.
+    #[error("{what} has a damaged header: {reason}")]
+    DamagedHeader {
+        /// What was looked at.
+        what: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// More memory than the machine has.
+    #[error("{requested} bytes of memory were asked for; the limit is {limit}")]
+    Memory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes that can be had.
+        limit: u64,
+    },
+    /// The operating system refused a call.
+    #[error("{call} failed: {error}")]
+    Os {
+        /// The call.
+        call: &'static str,
+        /// The system's words.
+        error: String,
+    },
+}
+
+impl FabricError {
+    /// Whether the verb that failed with this may have taken effect all the same.
+    #[must_use]
+    pub const fn may_have_taken_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeStopped { .. } | Self::NodeRestarted { .. } | Self::TimedOut { .. }
+        )
+    }
+}

@@ -1,0 +1,261 @@
+//! Runs many coroutines on one thread: run every ready task, ring the doorbell once, poll
+//! completions, repeat.
+
+use crate::{Endpoint, Nanos};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// One thread's coroutines over one endpoint. Tasks are plain futures and need not be `Send`.
+pub struct Executor<E> {
+    endpoint: Rc<E>,
+    tasks: RefCell<Vec<Slot>>,
+    vacant: RefCell<Vec<usize>>,
+    ready: Arc<ReadyQueue>,
+    root: Arc<RootWaker>,
+}
+
+/// A place for a task. The future is taken out while it runs, so that it may spawn others.
+struct Slot {
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    waker: Arc<TaskWaker>,
+}
+
+#[derive(Default)]
+struct ReadyQueue(Mutex<Vec<usize>>);
+
+impl ReadyQueue {
+    fn push(&self, task: usize) {
+        self.lock().push(task);
+    }
+
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct TaskWaker {
+    task: usize,
+    /// Set while the task stands in the queue, so that it stands there once.
+    queued: AtomicBool,
+    queue: Arc<ReadyQueue>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.queue.push(self.task);
+        }
+    }
+}
+
+struct RootWaker(AtomicBool);
+
+impl Wake for RootWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl<E: Endpoint> Executor<E> {
+    /// An executor without tasks.
+    #[must_use]
+    pub fn new(endpoint: Rc<E>) -> Self {
+        Self {
+            endpoint,
+            tasks: RefCell::default(),
+            vacant: RefCell::default(),
+            ready: Arc::default(),
+            root: Arc::new(RootWaker(AtomicBool::new(false))),
+        }
+    }
+
+    /// The endpoint that the tasks use.
+    #[must_use]
+    pub fn endpoint(&self) -> &Rc<E> {
+        &self.endpoint
+    }
+
+    /// Adds a task; it first runs in the next turn. Dropping the handle lets the task run on;
+    /// dropping the executor drops its tasks.
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Join<T> {
+        let outcome = Rc::new(RefCell::new(Outcome::Running(None)));
+        let report = Rc::clone(&outcome);
+        self.add(Box::pin(async move {
+            let output = future.await;
+            let before = report.replace(Outcome::Ended(Some(output)));
+            if let Outcome::Running(Some(waiting)) = before {
+                waiting.wake();
+            }
+        }));
+        Join { outcome }
+    }
+
+    fn add(&self, future: Pin<Box<dyn Future<Output = ()>>>) {
+        let mut tasks = self.tasks.borrow_mut();
+        let task = self.vacant.borrow_mut().pop().unwrap_or(tasks.len());
+        let waker = Arc::new(TaskWaker {
+            task,
+            queued: AtomicBool::new(true),
+            queue: Arc::clone(&self.ready),
+        });
+        let slot = Slot {
+            future: Some(future),
+            waker,
+        };
+        if task == tasks.len() {
+            tasks.push(slot);
+        } else {
+            tasks[task] = slot;
+        }
+        self.ready.push(task);
+    }
+
+    /// Runs every task that is ready, once each, in the order in which they were woken; returns
+    /// whether any ran.
+    pub fn run_ready(&self) -> bool {
+        let ready = self.ready.take();
+        for task in &ready {
+            self.run(*task);
+        }
+        !ready.is_empty()
+    }
+
+    fn run(&self, task: usize) {
+        let (future, waker) = {
+            let mut tasks = self.tasks.borrow_mut();
+            let slot = &mut tasks[task];
+            slot.waker.queued.store(false, Ordering::Release);
+            (slot.future.take(), Arc::clone(&slot.waker))
+        };
+        // A late wake of a task that has ended finds no future.
+        let Some(mut future) = future else { return };
+        let waker = Waker::from(waker);
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => self.tasks.borrow_mut()[task].future = Some(future),
+            Poll::Ready(()) => self.vacant.borrow_mut().push(task),
+        }
+    }
+
+    /// One turn: run what is ready, ring the doorbell once, poll completions and timers. Returns
+    /// whether anything happened.
+    pub fn turn(&self) -> bool {
+        let ran = self.run_ready();
+        self.endpoint.ring_doorbell();
+        let completed = self.endpoint.poll_completions();
+        let fired = self.fire_timers();
+        ran || completed > 0 || fired > 0
+    }
+
+    fn fire_timers(&self) -> usize {
+        let timers = &self.endpoint.core().timers;
+        if timers.is_empty() {
+            return 0;
+        }
+        timers.fire(self.endpoint.now())
+    }
+
+    /// Fires the timers that are due; returns how many.
+    pub fn fire_due_timers(&self) -> usize {
+        self.fire_timers()
+    }
+
+    /// Whether some task could run now.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The earliest deadline that a task sleeps for.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.endpoint.core().timers.next_deadline()
+    }
+
+    /// Drops all tasks, as if their thread had died. Verbs that are on their way stay so.
+    pub fn abandon(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+        self.vacant.borrow_mut().clear();
+        self.ready.take();
+        drop(tasks);
+    }
+
+    /// Runs `future` to its end, and the spawned tasks alongside it.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let waker = Waker::from(Arc::clone(&self.root));
+        let mut cx = Context::from_waker(&waker);
+        let mut idle_turns = 0;
+        self.root.0.store(true, Ordering::Release);
+        loop {
+            let root_ready = self.root.0.swap(false, Ordering::AcqRel);
+            if root_ready && let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                self.endpoint.ring_doorbell();
+                return output;
+            }
+            if self.turn() || root_ready || self.root.0.load(Ordering::Acquire) {
+                idle_turns = 0;
+            } else {
+                self.endpoint.wait(self.next_deadline(), idle_turns);
+                idle_turns = idle_turns.saturating_add(1);
+            }
+        }
+    }
+}
+
+enum Outcome<T> {
+    Running(Option<Waker>),
+    Ended(Option<T>),
+}
+
+/// A spawned task's result; a future.
+pub struct Join<T> {
+    outcome: Rc<RefCell<Outcome<T>>>,
+}
+
+impl<T> Join<T> {
+    /// The result, if the task has ended and it was not taken yet.
+    #[must_use]
+    pub fn try_take(&self) -> Option<T> {
+        match &mut *self.outcome.borrow_mut() {
+            Outcome::Running(_) => None,
+            Outcome::Ended(output) => output.take(),
+        }
+    }
+}
+
+impl<T> Future for Join<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match &mut *self.outcome.borrow_mut() {
+            Outcome::Running(waiting) => {
+                *waiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Outcome::Ended(output) => {
+                Poll::Ready(output.take().expect("a task's result is taken once"))
+            }
+        }
+    }
+}

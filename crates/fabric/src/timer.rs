@@ -1,0 +1,128 @@
+//! Sleeping and timeouts on the endpoint's clock, wall or virtual.
+
+use crate::Nanos;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+/// A future did not end in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not done within {after} ns")]
+pub struct TimedOut {
+    /// The time it was given, in nanoseconds.
+    pub after: Nanos,
+}
+
+/// The sleeping futures of one endpoint.
+#[derive(Default)]
+pub struct Timers {
+    /// By deadline, then by order of arrival, so that equal deadlines fire in a fixed order.
+    sleeping: RefCell<BTreeMap<(Nanos, u64), Waker>>,
+    next: Cell<u64>,
+}
+
+impl Timers {
+    /// The earliest deadline.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        let sleeping = self.sleeping.borrow();
+        sleeping
+            .first_key_value()
+            .map(|((deadline, _), _)| *deadline)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sleeping.borrow().is_empty()
+    }
+
+    /// Wakes whatever was to sleep until `now`; returns how many.
+    pub(crate) fn fire(&self, now: Nanos) -> usize {
+        let mut fired = 0;
+        loop {
+            let first = {
+                let mut sleeping = self.sleeping.borrow_mut();
+                match sleeping.first_entry() {
+                    Some(entry) if entry.key().0 <= now => entry.remove(),
+                    _ => return fired,
+                }
+            };
+            first.wake();
+            fired += 1;
+        }
+    }
+}
+
+/// Resolves at a deadline. Made by [`sleep`](crate::EndpointExt::sleep).
+pub struct Sleep<'t> {
+    timers: &'t Timers,
+    deadline: Nanos,
+    entry: Option<u64>,
+}
+
+impl<'t> Sleep<'t> {
+    pub(crate) fn until(timers: &'t Timers, deadline: Nanos) -> Self {
+        Self {
+            timers,
+            deadline,
+            entry: None,
+        }
+    }
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut sleeping = self.timers.sleeping.borrow_mut();
+        match self.entry {
+            // Only `Timers::fire` takes an entry away: it is gone once the deadline has passed.
+            Some(entry) => match sleeping.get_mut(&(self.deadline, entry)) {
+                None => Poll::Ready(()),
+                Some(waker) => {
+                    waker.clone_from(cx.waker());
+                    Poll::Pending
+                }
+            },
+            None => {
+                let entry = self.timers.next.get();
+                self.timers.next.set(entry + 1);
+                sleeping.insert((self.deadline, entry), cx.waker().clone());
+                drop(sleeping);
+                self.entry = Some(entry);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            self.timers
+                .sleeping
+                .borrow_mut()
+                .remove(&(self.deadline, entry));
+        }
+    }
+}
+
+/// Runs `future` until `sleep` ends.
+pub(crate) async fn timeout<F: Future>(
+    sleep: Sleep<'_>,
+    span: Nanos,
+    future: F,
+) -> Result<F::Output, TimedOut> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(sleep);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        sleep
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(TimedOut { after: span }))
+    })
+    .await
+}

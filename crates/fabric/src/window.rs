@@ -1,0 +1,125 @@
+//! Many operations under way in one task, without an allocation for each.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Runs the futures that `jobs` yields, at most `width` of them at a time, and gives each result
+/// with its number to `done`, in the order in which they end.
+///
+/// All of them live in one allocation and are polled by their parent's waker: on a fabric whose
+/// completions come in batches that is cheaper than a task for each.
+pub async fn window<F: Future>(
+    width: usize,
+    jobs: impl IntoIterator<Item = F>,
+    done: impl FnMut(usize, F::Output),
+) {
+    let jobs = jobs.into_iter();
+    let places = match jobs.size_hint() {
+        (_, Some(most)) => width.min(most),
+        (_, None) => width,
+    }
+    .max(1);
+    Window {
+        jobs,
+        done,
+        started: 0,
+        running: (0..places).map(|_| None).collect::<Box<[_]>>().into(),
+    }
+    .await;
+}
+
+struct Window<I, F, D> {
+    jobs: I,
+    done: D,
+    started: usize,
+    running: Pin<Box<[Option<(usize, F)>]>>,
+}
+
+// The futures are pinned in their box, not in the window itself.
+impl<I, F, D> Unpin for Window<I, F, D> {}
+
+impl<F, I, D> Future for Window<I, F, D>
+where
+    F: Future,
+    I: Iterator<Item = F>,
+    D: FnMut(usize, F::Output),
+{
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        // SAFETY: the slice is borrowed mutably but nothing is moved out of it: a future stays in
+        // its place from the first poll until it is overwritten by `None`, which drops it there.
+        let places = unsafe { this.running.as_mut().get_unchecked_mut() };
+        let mut under_way = 0;
+        for place in places {
+            loop {
+                if place.is_none() {
+                    let Some(job) = this.jobs.next() else { break };
+                    *place = Some((this.started, job));
+                    this.started += 1;
+                }
+                let Some((number, future)) = place else { break };
+                let number = *number;
+                // SAFETY: `future` lies in the pinned slice and is not moved before its drop.
+                match unsafe { Pin::new_unchecked(future) }.poll(cx) {
+                    Poll::Pending => {
+                        under_way += 1;
+                        break;
+                    }
+                    Poll::Ready(output) => {
+                        *place = None;
+                        (this.done)(number, output);
+                    }
+                }
+            }
+        }
+        if under_way == 0 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    #[test]
+    fn never_more_than_the_width_and_every_job_once() {
+        let (alive, most) = (Cell::new(0), Cell::new(0));
+        let (alive, most) = (&alive, &most);
+        let jobs = (0..100usize).map(|job| async move {
+            alive.set(alive.get() + 1);
+            most.set(most.get().max(alive.get()));
+            let mut polls = job % 5;
+            poll_fn(|_| {
+                if polls == 0 {
+                    return Poll::Ready(());
+                }
+                polls -= 1;
+                Poll::Pending
+            })
+            .await;
+            alive.set(alive.get() - 1);
+            job
+        });
+        let mut seen = vec![0; 100];
+        let mut run = pin!(window(7, jobs, |number, job| {
+            assert_eq!(number, job);
+            seen[job] += 1;
+        }));
+        let mut cx = Context::from_waker(Waker::noop());
+        while run.as_mut().poll(&mut cx).is_pending() {}
+        assert_eq!(most.get(), 7);
+        drop(run);
+        assert!(seen.iter().all(|times| *times == 1));
+    }
+}
