@@ -30,7 +30,7 @@ pub mod window;
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use buffer::{Buffer, BufferPool};
 pub use counters::{Counters, OperationClass, OperationCounters};
-pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Limits, PostError};
+pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
 pub use timer::TimedOut;

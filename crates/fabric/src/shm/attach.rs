@@ -1,0 +1,35 @@
+//! A client's way to a node that another process owns.
+
+use super::header::Header;
+use super::link;
+use super::mapping::{Mapping, check_sealed};
+use super::node::Node;
+use super::words::SharedWords;
+use crate::{Result, Rights};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Attaches to the node that is served under `name`, with at most the rights `wanted`. Without the
+/// rights to write or to use atomics the memory is mapped read-only.
+///
+/// # Errors
+/// [`NoSuchRegion`](crate::FabricError::NoSuchRegion) where nobody serves it,
+/// [`WrongUser`](crate::FabricError::WrongUser) where another user does,
+/// [`NotFarslot`](crate::FabricError::NotFarslot), [`FormatVersion`](crate::FabricError::FormatVersion) and
+/// [`DamagedHeader`](crate::FabricError::DamagedHeader) where the memory is not what it should be.
+pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
+    let writable = wanted.masked_by(Rights::WRITE.and(Rights::ATOMIC)) != Rights::NONE;
+    let gone = Arc::new(AtomicBool::new(false));
+    let (file, watcher) = link::connect(name, writable, Arc::clone(&gone))?;
+    check_sealed(file.as_fd(), name)?;
+    let page_bytes = rustix::fs::fstat(&file).map_or(4096, |status| status.st_blksize as u64);
+    let memory = Mapping::of_file(file.as_fd(), writable, page_bytes)?;
+    let what = format!("shared memory {name:?}");
+    let words = SharedWords::new(memory.words());
+    let mut header = Header::read(words, memory.words().len() as u64 * 8, &what)?;
+    for region in &mut header.info.regions {
+        region.rights = region.rights.masked_by(wanted);
+    }
+    Ok(Node::new(memory, header, gone, Some(watcher)))
+}

@@ -1,0 +1,306 @@
+//! A thread's door to shared memory: the verbs are its own loads, stores and atomics.
+//!
+//! Writes and atomics happen when they are posted. A read only prefetches then; its bytes are copied
+//! when its task looks at the completion, a turn of the executor later, when the lines have come.
+
+use super::mailbox;
+use super::node::Node;
+use crate::verb::{check_access, check_aligned};
+use crate::{
+    Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId, NodeInfo,
+    Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+};
+use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// One thread's door to one or more shared-memory nodes.
+pub struct ShmEndpoint {
+    core: EndpointCore,
+    nodes: Box<[Node]>,
+    /// Verbs posted so far; their numbers.
+    posted: Cell<u64>,
+    /// Verbs that a doorbell has sent off.
+    sent: Cell<u64>,
+    /// Verbs that have completed, always in order.
+    completed: Cell<u64>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// A verb posted to shared memory.
+pub struct ShmPosted {
+    number: u64,
+    rest: Rest,
+}
+
+/// What is left to do when a posted verb completes.
+enum Rest {
+    /// Copy from byte `from` of the node's memory.
+    Copy {
+        node: u16,
+        from: u64,
+        into: Option<crate::Buffer>,
+    },
+    Gather(Box<(Pieces, Option<crate::Buffer>)>),
+    /// Leave the message with the owner, which may have no room yet.
+    Deliver {
+        node: u16,
+        message: Message,
+        deadline: Nanos,
+    },
+    Word(u64),
+    Nothing,
+}
+
+impl ShmEndpoint {
+    /// An endpoint that is connected to `nodes`, numbered in this order.
+    #[must_use]
+    pub fn new(nodes: Vec<Node>, limits: Limits) -> Self {
+        Self {
+            core: EndpointCore::new(limits),
+            nodes: nodes.into(),
+            posted: Cell::new(0),
+            sent: Cell::new(0),
+            completed: Cell::new(0),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// The node, and the byte of its memory at which a checked access starts.
+    #[inline]
+    fn locate(&self, at: RemoteAddr, len: u64, needed: Rights) -> Result<(&Node, u64)> {
+        let Some(node) = self.nodes.get(usize::from(at.node.0)) else {
+            return Err(self.unknown(at.node));
+        };
+        if node.is_gone() {
+            return Err(FabricError::NodeStopped { node: at.node });
+        }
+        let index = usize::from(at.region.0);
+        let Some(region) = node.region(index) else {
+            return Err(FabricError::UnknownRegion {
+                node: at.node,
+                region: at.region,
+                regions: node.info().regions.len(),
+            });
+        };
+        check_access(at, len, needed, region)?;
+        Ok((node, node.start_of(index) + at.offset))
+    }
+
+    #[cold]
+    fn unknown(&self, node: NodeId) -> FabricError {
+        FabricError::UnknownNode {
+            node,
+            connected: self.nodes.len(),
+        }
+    }
+
+    /// Does what a verb does when it is posted; returns what is left.
+    #[inline]
+    fn start(&self, verb: Verb) -> Result<Rest> {
+        let needed = verb.needs();
+        Ok(match verb {
+            Verb::Read { from, into } => {
+                let (node, byte) = self.locate(from, into.len() as u64, needed)?;
+                node.words().prefetch(byte, into.len());
+                Rest::Copy {
+                    node: from.node.0,
+                    from: byte,
+                    into: Some(into),
+                }
+            }
+            Verb::ReadMany { pieces, into } => {
+                for piece in &pieces {
+                    let (node, byte) = self.locate(piece.from, piece.len as u64, needed)?;
+                    node.words().prefetch(byte, piece.len);
+                }
+                Rest::Gather(Box::new((pieces, Some(into))))
+            }
+            Verb::Write { to, data } => {
+                let (node, byte) = self.locate(to, data.len() as u64, needed)?;
+                node.words().copy_in(byte, data.len(), data.words());
+                Rest::Nothing
+            }
+            Verb::CompareSwap { at, expected, new } => {
+                check_aligned(at)?;
+                let (node, byte) = self.locate(at, 8, needed)?;
+                let word = node.words().word(byte);
+                let seen =
+                    word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
+                Rest::Word(seen.unwrap_or_else(|seen| seen))
+            }
+            Verb::FetchAdd { at, add } => {
+                check_aligned(at)?;
+                let (node, byte) = self.locate(at, 8, needed)?;
+                Rest::Word(node.words().word(byte).fetch_add(add, Ordering::AcqRel))
+            }
+            Verb::WriteImm { to, data, imm } => {
+                if data.len() > mailbox::LONGEST {
+                    return Err(FabricError::BufferTooLarge {
+                        requested: data.len(),
+                        limit: mailbox::LONGEST,
+                    });
+                }
+                let (node, byte) = self.locate(to, data.len() as u64, needed)?;
+                node.words().copy_in(byte, data.len(), data.words());
+                Rest::Deliver {
+                    node: to.node.0,
+                    message: Message {
+                        imm,
+                        len: data.len() as u32,
+                    },
+                    deadline: self.now().saturating_add(self.core.limits.verb_timeout),
+                }
+            }
+        })
+    }
+
+    fn gather(&self, pieces: &Pieces, into: &mut crate::Buffer) -> Result<()> {
+        let mut at = 0;
+        for piece in pieces {
+            let (node, byte) = self.locate(piece.from, piece.len as u64, Rights::READ)?;
+            let words = &mut into.words_mut()[at..];
+            node.words().copy_out(byte, piece.len, words);
+            at += piece.len.div_ceil(8);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn wake_later(&self, waker: &Waker) {
+        let mut waiting = self.waiting.borrow_mut();
+        // Verbs that one task posts in one turn need one wake.
+        if !waiting.last().is_some_and(|last| last.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+}
+
+impl Endpoint for ShmEndpoint {
+    type Posted = ShmPosted;
+
+    #[inline]
+    fn core(&self) -> &EndpointCore {
+        &self.core
+    }
+
+    fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn node(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.nodes.get(usize::from(node.0)) {
+            Some(node) => Ok(node.info().clone()),
+            None => Err(self.unknown(node)),
+        }
+    }
+
+    #[inline]
+    fn post(&self, verb: Verb) -> std::result::Result<ShmPosted, PostError> {
+        let number = self.posted.get() + 1;
+        if number - self.completed.get() > self.core.limits.send_queue_depth as u64 {
+            return Err(PostError::QueueFull(verb));
+        }
+        let rest = self.start(verb).map_err(PostError::Rejected)?;
+        self.posted.set(number);
+        Ok(ShmPosted { number, rest })
+    }
+
+    #[inline]
+    fn poll_posted(
+        &self,
+        posted: &mut ShmPosted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion>> {
+        if posted.number > self.completed.get() {
+            self.wake_later(cx.waker());
+            return Poll::Pending;
+        }
+        Poll::Ready(match &mut posted.rest {
+            Rest::Copy { node, from, into } => {
+                let node_id = NodeId(*node);
+                let node = &self.nodes[usize::from(*node)];
+                if node.is_gone() {
+                    return Poll::Ready(Err(FabricError::NodeStopped { node: node_id }));
+                }
+                let mut into = into.take().expect("a read completes once");
+                let len = into.len();
+                node.words().copy_out(*from, len, into.words_mut());
+                Ok(Completion::Filled(into))
+            }
+            Rest::Gather(gather) => {
+                let (pieces, into) = &mut **gather;
+                let mut into = into.take().expect("a gather completes once");
+                self.gather(pieces, &mut into)
+                    .map(|()| Completion::Filled(into))
+            }
+            Rest::Deliver {
+                node,
+                message,
+                deadline,
+            } => {
+                let node_id = NodeId(*node);
+                let node = &self.nodes[usize::from(*node)];
+                if node.is_gone() {
+                    Err(FabricError::NodeStopped { node: node_id })
+                } else if mailbox::put(node.words(), *message) {
+                    Ok(Completion::Placed)
+                } else if self.now() > *deadline {
+                    Err(FabricError::ReceiverNotReady {
+                        node: node_id,
+                        capacity: mailbox::CAPACITY as usize,
+                    })
+                } else {
+                    self.wake_later(cx.waker());
+                    return Poll::Pending;
+                }
+            }
+            Rest::Word(word) => Ok(Completion::Word(*word)),
+            Rest::Nothing => Ok(Completion::Placed),
+        })
+    }
+
+    #[inline]
+    fn ring_doorbell(&self) {
+        if self.sent.get() != self.posted.get() {
+            self.sent.set(self.posted.get());
+            self.core.counters.doorbell_rung();
+        }
+    }
+
+    #[inline]
+    fn poll_completions(&self) -> usize {
+        let completed = self.sent.get() - self.completed.get();
+        self.completed.set(self.sent.get());
+        let mut waiting = self.waiting.borrow_mut();
+        if completed > 0 || !waiting.is_empty() {
+            waiting.drain(..).for_each(Waker::wake);
+            drop(waiting);
+            self.core.queue_has_room();
+        }
+        completed as usize
+    }
+
+    fn now(&self) -> Nanos {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
+    }
+
+    fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
+        const SPINS: u32 = 64;
+        const YIELDS: u32 = 256;
+        const NAP: Duration = Duration::from_micros(50);
+        if idle_turns < SPINS {
+            std::hint::spin_loop();
+        } else if idle_turns < YIELDS {
+            std::thread::yield_now();
+        } else {
+            let left = deadline.map_or(NAP, |deadline| {
+                Duration::from_nanos(deadline.saturating_sub(self.now()))
+            });
+            std::thread::sleep(left.min(NAP));
+        }
+    }
+}

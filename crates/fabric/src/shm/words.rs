@@ -1,0 +1,155 @@
+//! Bytes that other threads and processes write while we read them: only ever touched as relaxed
+//! atomic 8-byte words. A plain copy of such memory would be undefined behaviour.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+#[cfg(target_endian = "big")]
+compile_error!("remote words are little-endian; big-endian machines are not supported");
+
+/// A span of shared memory, as words.
+#[derive(Clone, Copy)]
+pub(super) struct SharedWords<'m>(&'m [AtomicU64]);
+
+impl<'m> SharedWords<'m> {
+    pub(super) fn new(words: &'m [AtomicU64]) -> Self {
+        Self(words)
+    }
+
+    /// The word at byte `offset`, a multiple of 8.
+    #[inline]
+    pub(super) fn word(self, offset: u64) -> &'m AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8));
+        &self.0[(offset / 8) as usize]
+    }
+
+    /// Asks for the cache lines of a span that will be read soon.
+    #[inline]
+    pub(super) fn prefetch(self, offset: u64, len: usize) {
+        const LINE: u64 = 64;
+        let end = offset + len as u64;
+        let mut line = offset & !(LINE - 1);
+        while line < end {
+            prefetch_line(&self.0[(line / 8) as usize]);
+            line += LINE;
+        }
+    }
+
+    /// Copies `len` bytes from `offset` on into `to`, whose last word may receive more. What was
+    /// published before a word that is seen here is seen by later copies.
+    #[inline]
+    pub(super) fn copy_out(self, offset: u64, len: usize, to: &mut [u64]) {
+        let first = (offset / 8) as usize;
+        let shift = (offset % 8) * 8;
+        if shift == 0 {
+            let count = len.div_ceil(8);
+            for (into, from) in to[..count].iter_mut().zip(&self.0[first..first + count]) {
+                *into = from.load(Ordering::Relaxed);
+            }
+        } else {
+            self.copy_out_shifted(first, shift as u32, len, to);
+        }
+        fence(Ordering::Acquire);
+    }
+
+    fn copy_out_shifted(self, first: usize, shift: u32, len: usize, to: &mut [u64]) {
+        let last = first + (shift as usize / 8 + len).div_ceil(8);
+        let mut low = self.0[first].load(Ordering::Relaxed);
+        for (index, into) in to[..len.div_ceil(8)].iter_mut().enumerate() {
+            let next = first + index + 1;
+            let high = if next < last {
+                self.0[next].load(Ordering::Relaxed)
+            } else {
+                0
+            };
+            *into = low >> shift | high << (64 - shift);
+            low = high;
+        }
+    }
+
+    /// Copies bytes to `offset`. Words that the span covers only in part keep their other bytes,
+    /// whatever others write to these meanwhile.
+    #[inline]
+    pub(super) fn copy_in(self, offset: u64, len: usize, from: &[u64]) {
+        fence(Ordering::Release);
+        let first = (offset / 8) as usize;
+        let shift = (offset % 8) * 8;
+        let whole = if shift == 0 { len / 8 } else { 0 };
+        for (to, word) in self.0[first..first + whole].iter().zip(from) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        for byte in whole * 8..len {
+            let value = (from[byte / 8] >> (byte % 8 * 8)) as u8;
+            self.merge_byte(offset + byte as u64, value);
+        }
+    }
+
+    /// Replaces one byte by a compare-and-swap of its word.
+    fn merge_byte(self, offset: u64, value: u8) {
+        let word = &self.0[(offset / 8) as usize];
+        let shift = offset % 8 * 8;
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            let merged = seen & !(0xff << shift) | u64::from(value) << shift;
+            match word.compare_exchange_weak(seen, merged, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch_line(word: &AtomicU64) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch is a hint: it reads nothing architecturally and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn prefetch_line(word: &AtomicU64) {
+    let line = std::ptr::from_ref(word);
+    // SAFETY: a prefetch is a hint: it reads nothing architecturally and cannot fault.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, readonly))
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline]
+fn prefetch_line(_: &AtomicU64) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes_of(words: &[AtomicU64]) -> Vec<u8> {
+        words
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn copies_are_those_of_plain_bytes(
+            before in proptest::collection::vec(any::<u64>(), 8),
+            data in proptest::collection::vec(any::<u64>(), 4),
+            offset in 0u64..32,
+            len in 0usize..=32,
+        ) {
+            let memory: Vec<AtomicU64> = before.iter().copied().map(AtomicU64::new).collect();
+            let shared = SharedWords::new(&memory);
+            let mut plain = bytes_of(&memory);
+            let mut seen = [0u64; 4];
+            shared.copy_out(offset, len, &mut seen);
+            let start = offset as usize;
+            prop_assert_eq!(&bytemuck::cast_slice::<_, u8>(&seen)[..len], &plain[start..start + len]);
+            shared.copy_in(offset, len, &data);
+            plain[start..start + len].copy_from_slice(&bytemuck::cast_slice::<_, u8>(&data)[..len]);
+            prop_assert_eq!(bytes_of(&memory), plain);
+        }
+    }
+}
