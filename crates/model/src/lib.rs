@@ -1,1 +1,61 @@
-//! Pure functions: probe lengths, read sizes, NIC cost. No I/O, no clock.
+//! How many slots should one READ of a remote linear-probing table fetch?
+//!
+//! A lookup reads R slots at a time until it meets its key or an empty slot. A small R takes more
+//! round trips, a large one more bandwidth; the best depends on the load factor, on the NIC, and on
+//! what the lookups look for. This crate prices a read size and finds the cheapest, after the model of
+//! paper 000, section 3, which it extends by lookups that hit, by lookups that stop at their match, and
+//! by an objective of throughput.
+//!
+//! - [`ProbeDistribution`]: how far a lookup has to look, exactly, for tables of up to 2^40 slots, and
+//!   how many READs that takes.
+//! - [`NicModel`]: what a READ costs.
+//! - [`ReadSizeModel`]: the two together; chooses R.
+//! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
+//!
+//! These are pure functions: no I/O, no clock, no state. Numbers out of range are typed errors.
+//!
+//! ```
+//! use farslot_model::{
+//!     HitPolicy, NicModel, Objective, ProbeDistribution, ReadSizeModel, ReadSizeTable, TableLoad,
+//!     Workload,
+//! };
+//!
+//! # fn main() -> Result<(), farslot_model::ModelError> {
+//! // A table of 2^24 slots of 8 bytes, at load 0.9; unique keys, and nine lookups in ten hit.
+//! let workload = Workload::new(0.9, HitPolicy::StopAtMatch)?;
+//! let table = TableLoad::from_load(1 << 24, 0.9)?;
+//! let distances = ProbeDistribution::lookup(table, workload)?;
+//!
+//! let nic = NicModel::connectx5_edr();
+//! let model = ReadSizeModel::new(8, Objective::Throughput, nic)?.with_max_read_bytes(16 << 10)?;
+//! let best = model.choose(&distances);
+//! assert!(best.cost_ns < model.cost(&distances, 23).cost_ns);
+//!
+//! // The same for all load factors at once.
+//! let sizes = ReadSizeTable::new(&model, 1 << 24, workload)?;
+//! assert!(sizes.read_size(0.5) < sizes.read_size(0.9));
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod drops;
+mod error;
+mod mean;
+mod nic;
+mod probe;
+mod read_size;
+mod read_table;
+mod reads;
+mod sum;
+mod table;
+mod workload;
+
+pub use error::ModelError;
+pub use nic::NicModel;
+pub use probe::{MAX_TABULATED, ProbeDistribution};
+pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};
+pub use read_table::ReadSizeTable;
+pub use table::{MAX_SLOTS, TableLoad};
+pub use workload::{HitPolicy, Workload};

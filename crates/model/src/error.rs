@@ -1,0 +1,54 @@
+//! The one error type of the crate.
+
+use thiserror::Error;
+
+/// Why a model could not be built from the numbers it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A table needs at least one slot.
+    #[error("a table needs at least one slot")]
+    NoSlots,
+    /// More slots than [`MAX_SLOTS`](crate::MAX_SLOTS), where the numerics are no longer checked.
+    #[error("{slots} slots are more than the model's limit of 2^40")]
+    TooManySlots {
+        /// The number of slots asked for.
+        slots: u64,
+    },
+    /// More keys than slots.
+    #[error("{occupied} keys do not fit in {slots} slots")]
+    TooManyKeys {
+        /// The number of slots of the table.
+        slots: u64,
+        /// The number of keys asked for.
+        occupied: u64,
+    },
+    /// A hit needs a key to find.
+    #[error("an empty table has no key to find")]
+    NoKeys,
+    /// A load factor outside 0..=1, or not a number.
+    #[error("load factor {0} is not between 0 and 1")]
+    LoadFactor(f64),
+    /// A hit ratio outside 0..=1, or not a number.
+    #[error("hit ratio {0} is not between 0 and 1")]
+    HitRatio(f64),
+    /// A slot needs at least one byte.
+    #[error("a slot needs at least one byte")]
+    NoSlotBytes,
+    /// The limit on a READ's payload is below the size of one slot.
+    #[error("a READ of at most {max_read_bytes} bytes does not hold a slot of {slot_bytes} bytes")]
+    ReadTooSmall {
+        /// The limit, in bytes.
+        max_read_bytes: usize,
+        /// The size of a slot, in bytes.
+        slot_bytes: usize,
+    },
+    /// A NIC parameter that is negative, not finite, or zero where a rate is needed.
+    #[error("NIC parameter `{name}` = {value} is out of range")]
+    Nic {
+        /// The field's name.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+}
