@@ -35,7 +35,7 @@ pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
 pub use timer::TimedOut;
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
-pub use window::window;
+pub use window::{both, window};
 
 /// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
 /// [`sim`]. Instants count from the start of the process or of the simulation.

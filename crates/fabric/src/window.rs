@@ -1,7 +1,7 @@
 //! Many operations under way in one task, without an allocation for each.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 /// Runs the futures that `jobs` yields, at most `width` of them at a time, and gives each result
@@ -27,6 +27,32 @@ pub async fn window<F: Future>(
         running: (0..places).map(|_| None).collect::<Box<[_]>>().into(),
     }
     .await;
+}
+
+/// Runs two futures side by side to their ends.
+pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(|cx| {
+        if of_a.is_none()
+            && let Poll::Ready(output) = a.as_mut().poll(cx)
+        {
+            of_a = Some(output);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(output) = b.as_mut().poll(cx)
+        {
+            of_b = Some(output);
+        }
+        match (of_a.take(), of_b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            unfinished => {
+                (of_a, of_b) = unfinished;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 struct Window<I, F, D> {
@@ -88,8 +114,6 @@ where
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::future::poll_fn;
-    use std::pin::pin;
     use std::task::Waker;
 
     #[test]

@@ -1,1 +1,25 @@
-//! Remote hash-table designs, each written once over the verbs.
+//! Remote hash-table designs, each written once over the verbs of `farslot-fabric`.
+//!
+//! An index is three decisions: where a key may live (its *layout*), what a client knows before it
+//! asks (its *client state*), and how many bytes in how many messages the next step moves (the
+//! *model*). No index knows which fabric is under it. All of them answer to [`Index`].
+//!
+//! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
+//! * [`heap`]: records out of band, for every design whose slots are too small for them.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod hash;
+pub mod heap;
+pub mod linear;
+mod operation;
+mod value;
+
+pub use error::{FieldSize, IndexError, Result};
+pub use hash::Hasher;
+pub use operation::{
+    BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, OPERATIONS, Occupancy, PUT,
+    REMOVE, SCAN, UPDATE, UPKEEP,
+};
+pub use value::Value;

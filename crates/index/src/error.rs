@@ -1,0 +1,144 @@
+//! What an index answers when it cannot do what it was asked.
+
+use farslot_fabric::FabricError;
+
+/// The result of an operation on an index.
+pub type Result<T> = std::result::Result<T, IndexError>;
+
+/// Why an operation failed. Unless [`IndexError::may_have_taken_effect`] says otherwise, the table
+/// is as if the operation had never been asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// A key of no bytes.
+    #[error("a key must have at least 1 byte")]
+    EmptyKey,
+    /// A key of a length that the table does not hold.
+    #[error("a key of {len} bytes does not fit: the table's keys have {allowed} bytes")]
+    KeyLength {
+        /// Bytes of the key.
+        len: usize,
+        /// The declared size.
+        allowed: FieldSize,
+    },
+    /// A value of a length that the table does not hold.
+    #[error("a value of {len} bytes does not fit: the table's values have {allowed} bytes")]
+    ValueLength {
+        /// Bytes of the value.
+        len: usize,
+        /// The declared size.
+        allowed: FieldSize,
+    },
+    /// A record of 64 bits for slots that hold 63.
+    #[error("the record {record:#018x} has its top bit set; a word slot holds 63 bits")]
+    SixtyThreeBits {
+        /// Key and value as one little-endian word.
+        record: u64,
+    },
+    /// The one pattern, drawn at random for each table, that stands for "nothing here".
+    #[error("the {field} {bits:#018x} is this table's mark for an empty slot and cannot be stored")]
+    ReservedPattern {
+        /// `"key"` or `"value"`.
+        field: &'static str,
+        /// The pattern.
+        bits: u64,
+    },
+    /// No slot is left for a new key. The table goes on serving.
+    #[error("the table is full: no empty slot within {probed} of its {slots} slots")]
+    Full {
+        /// Slots that were looked at.
+        probed: u64,
+        /// Slots of the table.
+        slots: u64,
+    },
+    /// No memory is left for a record out of band. The table goes on serving.
+    #[error("the table's heap of {heap_bytes} bytes has no room for a record of {record_bytes}")]
+    HeapFull {
+        /// Bytes that the record needs.
+        record_bytes: usize,
+        /// Bytes of the heap.
+        heap_bytes: u64,
+    },
+    /// An operation that needs unique keys, on a table that was declared to hold several records of
+    /// a key.
+    #[error("{operation} needs unique keys, but the table was declared multi-key")]
+    MultiKey {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// Options that no table can have.
+    #[error("{option} = {value} is not possible: {limit}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What is possible.
+        limit: String,
+    },
+    /// A published record stayed unreadable: its checksum never fitted.
+    #[error("the record at slot {slot} did not become readable in {attempts} attempts")]
+    Unreadable {
+        /// The slot.
+        slot: u64,
+        /// How often it was read.
+        attempts: u32,
+    },
+    /// Other writers changed the slot at every attempt.
+    #[error("slot {slot} was changed by others at each of {attempts} attempts")]
+    Contended {
+        /// The slot.
+        slot: u64,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The fabric failed.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+impl IndexError {
+    /// Whether the operation may have taken effect, or may still, although it failed.
+    #[must_use]
+    pub const fn may_have_taken_effect(&self) -> bool {
+        matches!(self, Self::Fabric(error) if error.may_have_taken_effect())
+    }
+}
+
+/// How many bytes a key or a value has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
+pub enum FieldSize {
+    /// Always that many.
+    Fixed(u32),
+    /// At most that many.
+    UpTo(u32),
+}
+
+impl FieldSize {
+    /// The most bytes that fit.
+    #[must_use]
+    pub const fn most(self) -> usize {
+        match self {
+            Self::Fixed(bytes) | Self::UpTo(bytes) => bytes as usize,
+        }
+    }
+
+    /// Whether `len` bytes fit.
+    #[inline]
+    #[must_use]
+    pub const fn admits(self, len: usize) -> bool {
+        match self {
+            Self::Fixed(bytes) => len == bytes as usize,
+            Self::UpTo(bytes) => len <= bytes as usize,
+        }
+    }
+}
+
+impl std::fmt::Display for FieldSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(bytes) => write!(f, "exactly {bytes}"),
+            Self::UpTo(bytes) => write!(f, "at most {bytes}"),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Getting and giving back blocks, from any client, without a lock.
+//!
+//! A client takes an extent of the heap by one `fetch_add` and carves it up alone. What it frees it
+//! keeps, and gives on to all when it has too much: to a stack of free blocks for each class, whose
+//! head carries a tag that changes at every turn. A client that dies takes its extent's rest and its
+//! free blocks with it, and nothing else.
+
+use super::layout::{
+    BlockRef, CLASSES, GRANULE, HeapPlace, Record, block_bytes, class_for, seal, too_large,
+};
+use crate::Result;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Freed blocks that a client keeps of each class before it gives half of them to all.
+const KEPT: usize = 256;
+/// Freed blocks that wait before the first is used again, so that a generation lasts longer.
+const RESTING: usize = 16;
+/// Bits of a stack head below its tag.
+const HEAD_BITS: u32 = 34;
+
+/// One client's share of a heap.
+pub struct Heap<E> {
+    endpoint: Rc<E>,
+    place: HeapPlace,
+    /// The part of the client's extent that is still to be carved: bytes from the heap's start.
+    extent: Cell<(u64, u64)>,
+    freed: RefCell<Vec<VecDeque<BlockRef>>>,
+}
+
+impl<E: Endpoint> Heap<E> {
+    /// A client of the heap at `place`.
+    #[must_use]
+    pub fn new(endpoint: Rc<E>, place: HeapPlace) -> Self {
+        Self {
+            endpoint,
+            place,
+            extent: Cell::new((0, 0)),
+            freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
+        }
+    }
+
+    /// Where the heap lies.
+    #[must_use]
+    pub fn place(&self) -> HeapPlace {
+        self.place
+    }
+
+    /// Reads the record that a slot names; nothing if the block has had another use since, or is not
+    /// yet visible whole.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    #[inline]
+    pub async fn read(&self, block: BlockRef) -> Result<Option<Record>> {
+        let read = self
+            .endpoint
+            .read(self.at(block.granule), block_bytes(block.class));
+        Ok(Record::decode(read.await?, block))
+    }
+
+    /// Writes an encoded record into a block of its own. No slot names it yet.
+    ///
+    /// # Errors
+    /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
+    pub async fn write(&self, mut record: Buffer) -> Result<BlockRef> {
+        let block = self.allocate(record.len()).await?;
+        seal(&mut record, block);
+        let written = self.endpoint.write(self.at(block.granule), record).await;
+        if let Err(error) = written {
+            // The write may come yet: the block is not used again.
+            return Err(error.into());
+        }
+        Ok(block)
+    }
+
+    /// Gives back a block that no slot names any more.
+    ///
+    /// # Errors
+    /// What the fabric says, where blocks were to be given on to all; these are lost then.
+    pub async fn free(&self, block: BlockRef) -> Result<()> {
+        let surplus: Vec<BlockRef> = {
+            let freed = &mut self.freed.borrow_mut()[block.class];
+            freed.push_back(block);
+            if freed.len() <= KEPT {
+                return Ok(());
+            }
+            freed.drain(..KEPT / 2).collect()
+        };
+        self.give_to_all(&surplus).await
+    }
+
+    fn at(&self, granule: u64) -> RemoteAddr {
+        self.place.start.plus(granule * GRANULE)
+    }
+
+    fn head_at(&self, class: usize) -> RemoteAddr {
+        self.place.header.plus(8 + class as u64 * 8)
+    }
+
+    async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
+        let full = || too_large(bytes, self.place.bytes);
+        let class = class_for(bytes).ok_or_else(full)?;
+        if let Some(block) = self.reuse(class, RESTING) {
+            return Ok(block);
+        }
+        if let Some(block) = self.carve(class) {
+            return Ok(block);
+        }
+        if self.extend(block_bytes(class) as u64).await?
+            && let Some(block) = self.carve(class)
+        {
+            return Ok(block);
+        }
+        if let Some(block) = self.take_from_all(class).await? {
+            return Ok(block);
+        }
+        self.reuse(class, 0).ok_or_else(full)
+    }
+
+    fn reuse(&self, class: usize, resting: usize) -> Option<BlockRef> {
+        let freed = &mut self.freed.borrow_mut()[class];
+        (freed.len() > resting)
+            .then(|| freed.pop_front())
+            .flatten()
+            .map(BlockRef::next_use)
+    }
+
+    fn carve(&self, class: usize) -> Option<BlockRef> {
+        let (next, end) = self.extent.get();
+        let after = next + block_bytes(class) as u64;
+        if after > end {
+            return None;
+        }
+        self.extent.set((after, end));
+        Some(BlockRef {
+            granule: next / GRANULE,
+            generation: 0,
+            class,
+        })
+    }
+
+    /// Gets a new extent with room for `bytes`; false if the heap is handed out. The rest of the old
+    /// extent is kept as blocks of the classes that fit.
+    async fn extend(&self, bytes: u64) -> Result<bool> {
+        let usual = (self.place.bytes / 1024).clamp(4096, 1 << 20) / GRANULE * GRANULE;
+        let wanted = usual.max(bytes);
+        let mark = self.endpoint.fetch_add(self.place.header, wanted);
+        let taken = GRANULE + mark.await?;
+        let end = taken.saturating_add(wanted).min(self.place.bytes);
+        if taken.saturating_add(bytes) > end {
+            return Ok(false);
+        }
+        self.shelve_rest();
+        self.extent.set((taken, end));
+        Ok(true)
+    }
+
+    fn shelve_rest(&self) {
+        for class in (0..CLASSES).rev() {
+            while let Some(block) = self.carve(class) {
+                self.freed.borrow_mut()[class].push_back(block);
+            }
+        }
+    }
+
+    /// Puts blocks of one class on the common stack, as a chain, by one compare-and-swap.
+    async fn give_to_all(&self, blocks: &[BlockRef]) -> Result<()> {
+        let [first, .., last] = blocks else {
+            return Ok(());
+        };
+        let links = blocks
+            .windows(2)
+            .map(|pair| self.write_link(pair[0], pair[1].granule));
+        let mut failed = Ok(());
+        window(blocks.len(), links, |_, written: Result<()>| {
+            if let Err(error) = written {
+                failed = Err(error);
+            }
+        })
+        .await;
+        failed?;
+        let head_at = self.head_at(first.class);
+        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+        loop {
+            self.write_link(*last, head & ((1 << HEAD_BITS) - 1))
+                .await?;
+            let new = first.granule | next_tag(head);
+            let seen = self.endpoint.compare_swap(head_at, head, new).await?;
+            if seen == head {
+                return Ok(());
+            }
+            head = seen;
+        }
+    }
+
+    async fn write_link(&self, block: BlockRef, next: u64) -> Result<()> {
+        let link = block.link(next).to_le_bytes();
+        let link = self.endpoint.core().buffers.copy_of(&link)?;
+        Ok(self.endpoint.write(self.at(block.granule), link).await?)
+    }
+
+    async fn take_from_all(&self, class: usize) -> Result<Option<BlockRef>> {
+        let head_at = self.head_at(class);
+        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+        loop {
+            let granule = head & ((1 << HEAD_BITS) - 1);
+            if granule == 0 {
+                return Ok(None);
+            }
+            // If another client takes the block first, this is no link; but then the tag has changed.
+            let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
+            let (next, generation) = BlockRef::unlink(word);
+            let new = next | next_tag(head);
+            let seen = self.endpoint.compare_swap(head_at, head, new).await?;
+            if seen == head {
+                let block = BlockRef {
+                    granule,
+                    generation,
+                    class,
+                };
+                return Ok(Some(block.next_use()));
+            }
+            head = seen;
+        }
+    }
+}
+
+const fn next_tag(head: u64) -> u64 {
+    ((head >> HEAD_BITS) + 1) << HEAD_BITS
+}

@@ -1,0 +1,229 @@
+//! Blocks, size classes and the bytes of a record.
+
+use crate::hash::checksum;
+use crate::{IndexError, Result};
+use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
+
+/// Blocks start at multiples of this.
+pub const GRANULE: u64 = 16;
+/// Bits of a block's number within its heap.
+const OFFSET_BITS: u32 = 34;
+/// Bits of the generation that a slot keeps.
+const GENERATION_BITS: u32 = 11;
+/// Bits of the size class.
+const CLASS_BITS: u32 = 6;
+/// Size classes: 32 to 128 bytes in steps of 16, then four to each doubling.
+pub(super) const CLASSES: usize = 1 << CLASS_BITS;
+/// The largest heap, in bytes.
+pub const LARGEST_HEAP: u64 = GRANULE << OFFSET_BITS;
+/// The largest record, its header included, in bytes.
+pub const LARGEST_RECORD: usize = block_bytes(CLASSES - 1);
+/// Bytes of the words that a heap keeps for itself: the mark up to which it is handed out, and the
+/// head of a list of free blocks for each class.
+pub const HEADER_BYTES: u64 = 8 + CLASSES as u64 * 8;
+/// Bytes of a record before its key.
+const RECORD_HEADER: usize = 16;
+
+/// Where a heap lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapPlace {
+    /// Its [`HEADER_BYTES`].
+    pub header: RemoteAddr,
+    /// Its first block. The first granule is never used, so that block 0 can mean "none".
+    pub start: RemoteAddr,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Names one use of a block, in 51 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockRef {
+    /// Where it starts, in granules from the heap's start.
+    pub granule: u64,
+    /// Which use of the block it is.
+    pub generation: u64,
+    /// Its size class.
+    pub class: usize,
+}
+
+impl BlockRef {
+    /// Bits that [`BlockRef::pack`] uses.
+    pub const BITS: u32 = OFFSET_BITS + GENERATION_BITS + CLASS_BITS;
+
+    /// The reference in the low [`BlockRef::BITS`] bits.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        self.granule
+            | self.generation << OFFSET_BITS
+            | (self.class as u64) << (OFFSET_BITS + GENERATION_BITS)
+    }
+
+    /// What [`BlockRef::pack`] packed; higher bits are ignored.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(bits: u64) -> Self {
+        Self {
+            granule: bits & ((1 << OFFSET_BITS) - 1),
+            generation: bits >> OFFSET_BITS & ((1 << GENERATION_BITS) - 1),
+            class: (bits >> (OFFSET_BITS + GENERATION_BITS) & (CLASSES as u64 - 1)) as usize,
+        }
+    }
+
+    /// The next use of the same block.
+    #[must_use]
+    pub(super) const fn next_use(self) -> Self {
+        Self {
+            generation: (self.generation + 1) & ((1 << GENERATION_BITS) - 1),
+            ..self
+        }
+    }
+
+    /// The word that a free block starts with.
+    pub(super) const fn link(self, next: u64) -> u64 {
+        next | self.generation << OFFSET_BITS
+    }
+
+    /// Reads a free block's word: the next free block, and this one's generation.
+    pub(super) const fn unlink(word: u64) -> (u64, u64) {
+        let block = Self::unpack(word);
+        (block.granule, block.generation)
+    }
+}
+
+/// Bytes of the blocks of a class.
+#[must_use]
+pub const fn block_bytes(class: usize) -> usize {
+    if class < 7 {
+        return 32 + 16 * class;
+    }
+    let (doubling, step) = ((class - 7) / 4, (class - 7) % 4);
+    (128 << doubling) / 4 * (5 + step)
+}
+
+/// The smallest class whose blocks hold `bytes`.
+#[must_use]
+pub fn class_for(bytes: usize) -> Option<usize> {
+    (0..CLASSES).find(|class| block_bytes(*class) >= bytes)
+}
+
+/// Bytes of a record with a key and a value of these lengths.
+#[must_use]
+pub const fn record_bytes(key: usize, value: usize) -> usize {
+    RECORD_HEADER + key + value
+}
+
+/// Writes a record into a buffer; its generation and checksum are set by [`seal`].
+///
+/// # Errors
+/// Where the endpoint has no buffer of that size.
+pub fn encode(pool: &BufferPool, key: &[u8], value: &[u8]) -> Result<Buffer> {
+    let mut record = pool.take(record_bytes(key.len(), value.len()))?;
+    record[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
+    record[12..16].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    record[16..16 + key.len()].copy_from_slice(key);
+    record[16 + key.len()..].copy_from_slice(value);
+    Ok(record)
+}
+
+/// Gives an encoded record the generation of the block that it goes to, and its checksum.
+pub(super) fn seal(record: &mut Buffer, block: BlockRef) {
+    let sum = checksum(&record[8..], block.generation);
+    record.words_mut()[0] = u64::from(sum) | block.generation << 32;
+}
+
+/// A record that was read and found whole.
+pub struct Record {
+    buffer: Buffer,
+    key: usize,
+    value: usize,
+}
+
+impl Record {
+    /// Checks what was read from `block`; nothing if it is not the record of that use, or not whole.
+    #[must_use]
+    pub fn decode(buffer: Buffer, block: BlockRef) -> Option<Self> {
+        let word = buffer.words()[0];
+        let lengths = buffer.words()[1];
+        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+        let end = RECORD_HEADER.checked_add(key)?.checked_add(value)?;
+        let whole = end <= buffer.len()
+            && word >> 32 == block.generation
+            && word as u32 == checksum(&buffer[8..end], block.generation);
+        whole.then_some(Self { buffer, key, value })
+    }
+
+    /// The record's key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.buffer[RECORD_HEADER..RECORD_HEADER + self.key]
+    }
+
+    /// The record's value.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.buffer[RECORD_HEADER + self.key..RECORD_HEADER + self.key + self.value]
+    }
+
+    /// The record's value, without a copy.
+    #[must_use]
+    pub fn into_value(self) -> crate::Value {
+        let start = RECORD_HEADER + self.key;
+        crate::Value::of_buffer(self.buffer, start..start + self.value)
+    }
+}
+
+/// The error for a record that no block holds.
+pub(super) fn too_large(record_bytes: usize, heap_bytes: u64) -> IndexError {
+    IndexError::HeapFull {
+        record_bytes,
+        heap_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn classes_grow_and_waste_little() {
+        for class in 1..CLASSES {
+            assert!(block_bytes(class) > block_bytes(class - 1));
+            assert!(block_bytes(class).is_multiple_of(GRANULE as usize));
+            assert!(block_bytes(class - 1) * 2 > block_bytes(class));
+        }
+        assert_eq!(class_for(1), Some(0));
+        assert_eq!(class_for(LARGEST_RECORD + 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn references_survive_packing(granule in 0u64..1 << 34, generation in 0u64..1 << 11, class in 0usize..64) {
+            let block = BlockRef { granule, generation, class };
+            prop_assert!(block.pack() < 1 << BlockRef::BITS);
+            prop_assert_eq!(BlockRef::unpack(block.pack() | 7 << 61), block);
+            prop_assert_eq!(BlockRef::unlink(block.link(5)), (5, generation));
+        }
+
+        #[test]
+        fn any_flipped_bit_or_other_use_is_noticed(
+            key in proptest::collection::vec(any::<u8>(), 1..20),
+            value in proptest::collection::vec(any::<u8>(), 0..50),
+            flip in any::<proptest::sample::Index>(),
+        ) {
+            let pool = BufferPool::new(1 << 12, 1 << 20);
+            let block = BlockRef { granule: 9, generation: 5, class: 3 };
+            let mut record = encode(&pool, &key, &value).unwrap();
+            seal(&mut record, block);
+            let copy = || pool.copy_of(&record).unwrap();
+            let whole = Record::decode(copy(), block).unwrap();
+            prop_assert_eq!((whole.key(), whole.value()), (&key[..], &value[..]));
+            prop_assert!(Record::decode(copy(), block.next_use()).is_none());
+            let mut flipped = copy();
+            let bit = flip.index(flipped.len() * 8);
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Record::decode(flipped, block).is_none());
+        }
+    }
+}

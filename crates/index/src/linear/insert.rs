@@ -1,0 +1,266 @@
+//! Putting a record under a key, and finding or putting (paper 002, figure 1).
+//!
+//! Invariant: a key is only ever put into the first empty slot of its probe, by a compare-and-swap
+//! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees whose
+//! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
+
+use super::client::{Key, LinearTable};
+use super::head::Head;
+use super::layout::{KeyRule, SlotKind};
+use super::lookup::Spot;
+use super::probe::Probe;
+use crate::heap::{BlockRef, Heap, encode};
+use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result};
+use farslot_fabric::{Endpoint, EndpointExt, both};
+
+/// A value on its way into a slot.
+pub(super) struct Draft<'v> {
+    pub(super) value: &'v [u8],
+    /// What a Word or Pair slot's word becomes.
+    pub(super) word: u64,
+    /// The record out of band, once it is written. No slot names it until a compare-and-swap has
+    /// succeeded.
+    pub(super) block: Option<BlockRef>,
+}
+
+/// How often others may be faster before an operation gives up.
+const MOST_RACES: u32 = 100_000;
+
+impl<E: Endpoint> LinearTable<E> {
+    pub(super) async fn put_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.endpoint
+            .operation(PUT, self.put_record(key, value))
+            .await
+    }
+
+    pub(super) async fn find_or_put_counted(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+        let operation = self.find_or_put_record(key, value);
+        self.endpoint.operation(FIND_OR_PUT, operation).await
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let key = self.key(key)?;
+        let mut draft = self.draft(&key, value)?;
+        let mut probe = Probe::new(&key);
+        // Whether the key is there or not, its record goes out of band: written while the slot is
+        // looked for.
+        let mut spot = if self.layout.kind == SlotKind::Heap {
+            let (written, spot) = both(
+                self.write_out(&key, &mut draft),
+                self.locate(&key, &mut probe),
+            )
+            .await;
+            written?;
+            spot?
+        } else {
+            self.locate(&key, &mut probe).await?
+        };
+        loop {
+            match spot {
+                Spot::End => return self.refuse(draft).await,
+                Spot::Empty => {
+                    if self.claim(&key, &mut probe, &mut draft).await? {
+                        return Ok(true);
+                    }
+                }
+                Spot::Mine { value: Some(_), .. } if self.layout.keys == KeyRule::Multi => {
+                    probe.skip();
+                }
+                Spot::Mine { word, value } => {
+                    if self.replace(&key, &mut probe, word, &mut draft).await? {
+                        if value.is_none() {
+                            self.entries_changed(1).await?;
+                        }
+                        return Ok(value.is_none());
+                    }
+                }
+            }
+            spot = self.locate(&key, &mut probe).await?;
+        }
+    }
+
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+        let key = self.key(key)?;
+        let mut draft = self.draft(&key, value)?;
+        let mut probe = Probe::new(&key);
+        loop {
+            let done = match self.locate(&key, &mut probe).await? {
+                Spot::End => return self.refuse(draft).await,
+                Spot::Empty => self.claim(&key, &mut probe, &mut draft).await?,
+                Spot::Mine {
+                    value: Some(value), ..
+                } => {
+                    self.discard(draft).await?;
+                    return Ok(FindOrPut::Found(value));
+                }
+                Spot::Mine { word, value: None } => {
+                    let revived = self.replace(&key, &mut probe, word, &mut draft).await?;
+                    if revived {
+                        self.entries_changed(1).await?;
+                    }
+                    revived
+                }
+            };
+            if done {
+                return Ok(FindOrPut::Inserted);
+            }
+        }
+    }
+
+    /// Checks a value and makes ready what can be made ready without a verb.
+    pub(super) fn draft<'v>(&self, key: &Key<'_>, value: &'v [u8]) -> Result<Draft<'v>> {
+        self.check_value(value)?;
+        let word = match self.layout.kind {
+            SlotKind::Word => self.words.live_word(key.word, value)?,
+            SlotKind::Pair => self.words.pair_value(value)?,
+            SlotKind::Inline | SlotKind::Heap => 0,
+        };
+        Ok(Draft {
+            value,
+            word,
+            block: None,
+        })
+    }
+
+    /// Takes the empty slot for the key and publishes the draft in it; false if another was faster
+    /// at either, which the local copy then shows.
+    async fn claim<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool> {
+        let claim = match self.layout.kind {
+            SlotKind::Word => draft.word,
+            SlotKind::Pair => key.word,
+            SlotKind::Inline => Head::claimed(key.hash),
+            SlotKind::Heap => Head::out(key.hash, self.write_out(key, draft).await?),
+        };
+        if !self.swap(probe, 0, 0, claim).await? {
+            return Ok(false);
+        }
+        self.slot_used();
+        let published = match self.layout.kind {
+            SlotKind::Word | SlotKind::Heap => true,
+            SlotKind::Pair => {
+                probe.patch(2, 0, claim);
+                self.swap(probe, 1, 0, draft.word).await?
+            }
+            SlotKind::Inline => self.publish_inline(key, probe, claim, draft).await?,
+        };
+        if published {
+            self.entries_changed(1).await?;
+        }
+        Ok(published)
+    }
+
+    /// Writes key and value into a slot that this client alone has claimed, and publishes them. Both
+    /// leave in one batch: a reader whose checksum fails reads again.
+    async fn publish_inline<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        claim: u64,
+        draft: &Draft<'_>,
+    ) -> Result<bool> {
+        let key_len = key.bytes.len();
+        let mut record = self
+            .endpoint
+            .core()
+            .buffers
+            .take(key_len + draft.value.len())?;
+        record[..key_len].copy_from_slice(key.bytes);
+        record[key_len..].copy_from_slice(draft.value);
+        let head = Head::inline(key.hash, &record, self.layout.mask_seed);
+        let body = self.address_of(probe).plus(8);
+        let write = self.endpoint.write(body, record);
+        let (written, published) = both(write, self.swap(probe, 0, claim, head)).await;
+        written?;
+        published
+    }
+
+    /// Replaces the word of the key's own slot; false if another was faster.
+    pub(super) async fn replace<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool> {
+        let (word, new) = match self.layout.kind {
+            SlotKind::Word => (0, draft.word),
+            SlotKind::Pair => (1, draft.word),
+            SlotKind::Inline | SlotKind::Heap => {
+                (0, Head::out(key.hash, self.write_out(key, draft).await?))
+            }
+        };
+        let replaced = self.swap(probe, word, seen, new).await?;
+        if replaced {
+            self.free_block_of(seen).await?;
+        }
+        Ok(replaced)
+    }
+
+    /// One compare-and-swap of a word of the slot that is looked at. If it is lost, the local copy
+    /// shows what was there instead.
+    pub(super) async fn swap<'t>(
+        &'t self,
+        probe: &mut Probe<'t, E>,
+        word: usize,
+        expected: u64,
+        new: u64,
+    ) -> Result<bool> {
+        let at = self.address_of(probe).plus(word as u64 * 8);
+        let seen = self.endpoint.compare_swap(at, expected, new).await?;
+        if seen == expected {
+            return Ok(true);
+        }
+        probe.patch(self.layout.slot_bytes() / 8, word, seen);
+        if probe.retries > MOST_RACES {
+            return Err(IndexError::Contended {
+                slot: self.slot_of(probe),
+                attempts: probe.retries,
+            });
+        }
+        Ok(false)
+    }
+
+    pub(super) fn heap(&self) -> &Heap<E> {
+        self.heap.as_ref().expect("tables with heads have a heap")
+    }
+
+    /// Writes the draft's record out of band, unless it is there already.
+    async fn write_out(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<BlockRef> {
+        if let Some(block) = draft.block {
+            return Ok(block);
+        }
+        let record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
+        let block = self.heap().write(record).await?;
+        draft.block = Some(block);
+        Ok(block)
+    }
+
+    /// Gives back the block that a replaced head named.
+    pub(super) async fn free_block_of(&self, head: u64) -> Result<()> {
+        match (&self.heap, Head::decode(head)) {
+            (Some(heap), Head::Out { block, .. }) => heap.free(block).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives back the block of a draft that no slot names.
+    pub(super) async fn discard(&self, draft: Draft<'_>) -> Result<()> {
+        match (&self.heap, draft.block) {
+            (Some(heap), Some(block)) => heap.free(block).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn refuse<T>(&self, draft: Draft<'_>) -> Result<T> {
+        self.discard(draft).await?;
+        Err(IndexError::Full {
+            probed: self.layout.longest_probe,
+            slots: self.layout.slots,
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Finding a key's slot, and what is in it.
+//!
+//! Invariant: a slot that is in use keeps its key for ever. A slot that was seen to be another key's
+//! therefore is so still, and a key whose probe was seen to meet an empty slot was absent at the
+//! moment when that slot was read: it can stand in no later one.
+
+use super::client::{Key, LinearTable};
+use super::head::Head;
+use super::layout::{KeyRule, SlotKind, WordFormat};
+use super::probe::Probe;
+use crate::hash::checksum;
+use crate::{GET, GET_ALL, IndexError, Result, Value};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+/// What a walk has come to.
+pub(super) enum Spot {
+    /// The first empty slot: the key is absent, and belongs here.
+    Empty,
+    /// The end of the longest probe: the key is absent, and there is no place for it.
+    End,
+    /// The key's own slot: the word that its next writer must replace, and its value if it has one.
+    Mine { word: u64, value: Option<Value> },
+}
+
+/// What a scan of the local copy has come to.
+enum Seen {
+    Nothing,
+    Empty,
+    /// A Word or Pair slot of the key: the word that holds its value.
+    Word(u64),
+    /// An Inline or Heap slot that may be the key's.
+    Head(u64),
+}
+
+/// What a closer look at an Inline or Heap slot has shown.
+enum Verdict {
+    Mine(Option<Value>),
+    OtherKey,
+    /// The slot has changed meanwhile, or is not yet visible whole.
+    ReadAgain,
+}
+
+/// How often a record is read before it is called unreadable.
+const MOST_READS: u32 = 100;
+
+impl<E: Endpoint> LinearTable<E> {
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        let key = self.key(key)?;
+        if self.refresh_is_due() {
+            self.refresh().await?;
+        }
+        let mut probe = Probe::new(&key);
+        let spot = self.locate(&key, &mut probe).await?;
+        self.lookup_took(probe.reads);
+        match spot {
+            Spot::Mine { value: None, .. } if self.layout.keys == KeyRule::Multi => {
+                probe.skip();
+                self.find_further(&key, &mut probe).await
+            }
+            Spot::Mine { value, .. } => Ok(value),
+            Spot::Empty | Spot::End => Ok(None),
+        }
+    }
+
+    /// The next record of a multi-key table's key.
+    async fn find_further<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+    ) -> Result<Option<Value>> {
+        loop {
+            match self.locate(key, probe).await? {
+                Spot::Mine { value: None, .. } => probe.skip(),
+                Spot::Mine { value, .. } => return Ok(value),
+                Spot::Empty | Spot::End => return Ok(None),
+            }
+        }
+    }
+
+    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+        let key = self.key(key)?;
+        if self.refresh_is_due() {
+            self.refresh().await?;
+        }
+        let mut probe = Probe::new(&key);
+        let mut count = 0;
+        while let Spot::Mine { value, .. } = self.locate(&key, &mut probe).await? {
+            if let Some(value) = value {
+                found(&value);
+                count += 1;
+            }
+            if self.layout.keys == KeyRule::Unique {
+                break;
+            }
+            probe.skip();
+        }
+        self.lookup_took(probe.reads);
+        Ok(count)
+    }
+
+    /// Walks on from the probe's place to the key's next slot, or to the end of its probe.
+    #[inline]
+    pub(super) async fn locate<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+    ) -> Result<Spot> {
+        loop {
+            let (passed, seen) = self.scan_local(key, probe);
+            probe.distance += passed;
+            match seen {
+                Seen::Nothing => {
+                    if !self.read_chunk(probe).await? {
+                        return Ok(Spot::End);
+                    }
+                }
+                Seen::Empty => return Ok(Spot::Empty),
+                Seen::Word(word) => {
+                    let value = self.value_of(word);
+                    return Ok(Spot::Mine { word, value });
+                }
+                Seen::Head(word) => match self.look_closer(key, word, probe).await? {
+                    Verdict::Mine(value) => return Ok(Spot::Mine { word, value }),
+                    Verdict::OtherKey => probe.skip(),
+                    Verdict::ReadAgain => self.wait_to_read_again(probe).await?,
+                },
+            }
+        }
+    }
+
+    /// Looks through the local copy; returns how many slots it passed and what it came to.
+    #[inline]
+    fn scan_local(&self, key: &Key<'_>, probe: &Probe<'_, E>) -> (u64, Seen) {
+        let slot_words = self.layout.slot_bytes() / 8;
+        let words = probe.words(slot_words);
+        let heads = || words.iter().copied().step_by(slot_words).enumerate();
+        let found = match self.layout.kind {
+            SlotKind::Pair => words
+                .chunks_exact(2)
+                .enumerate()
+                .find_map(|(slot, pair)| match pair[0] {
+                    0 => Some((slot, Seen::Empty)),
+                    word if word == key.word => Some((slot, Seen::Word(pair[1]))),
+                    _ => None,
+                }),
+            SlotKind::Word => heads().find_map(|(slot, word)| match word {
+                0 => Some((slot, Seen::Empty)),
+                _ if self.words.same_key(word, key.word) => Some((slot, Seen::Word(word))),
+                _ => None,
+            }),
+            SlotKind::Inline | SlotKind::Heap => heads().find_map(|(slot, word)| match word {
+                0 => Some((slot, Seen::Empty)),
+                _ if Head::decode(word).may_be(key.hash) => Some((slot, Seen::Head(word))),
+                _ => None,
+            }),
+        };
+        match found {
+            Some((slot, seen)) => (slot as u64, seen),
+            None => ((words.len() / slot_words) as u64, Seen::Nothing),
+        }
+    }
+
+    /// The value that a Word or Pair slot's word stands for.
+    #[inline]
+    fn value_of(&self, word: u64) -> Option<Value> {
+        let len = self.layout.value.most();
+        match self.layout.kind {
+            SlotKind::Pair => {
+                (word != 0).then(|| Value::of_word(self.words.value_of_pair(word), len))
+            }
+            _ => WordFormat::is_live(word)
+                .then(|| Value::of_word(self.words.value_of_word(word), len)),
+        }
+    }
+
+    /// Compares the key itself, in the slot or out of band.
+    async fn look_closer(&self, key: &Key<'_>, word: u64, probe: &Probe<'_, E>) -> Result<Verdict> {
+        match Head::decode(word) {
+            Head::Claimed { .. } | Head::Dead { .. } => Ok(Verdict::Mine(None)),
+            Head::Inline { sum, .. } => self.look_inline(key, sum, probe),
+            Head::Out { block, .. } => {
+                let heap = self.heap.as_ref().expect("tables with heads have a heap");
+                Ok(match heap.read(block).await? {
+                    None => Verdict::ReadAgain,
+                    Some(record) if record.key() == key.bytes => {
+                        Verdict::Mine(Some(record.into_value()))
+                    }
+                    Some(_) => Verdict::OtherKey,
+                })
+            }
+            Head::Empty | Head::Unknown => Ok(Verdict::OtherKey),
+        }
+    }
+
+    fn look_inline(&self, key: &Key<'_>, sum: u32, probe: &Probe<'_, E>) -> Result<Verdict> {
+        let key_len = self.layout.key.most();
+        let record = probe.body(self.layout.slot_bytes() / 8);
+        let record = &record[..key_len + self.layout.value.most()];
+        if checksum(record, self.layout.mask_seed) != sum {
+            return Ok(Verdict::ReadAgain);
+        }
+        if record[..key_len] != *key.bytes {
+            return Ok(Verdict::OtherKey);
+        }
+        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
+        let range = 0..value.len();
+        Ok(Verdict::Mine(Some(Value::of_buffer(value, range))))
+    }
+
+    /// Has the slot read again: at once the first time, then after ever longer pauses.
+    pub(super) async fn wait_to_read_again(&self, probe: &mut Probe<'_, E>) -> Result<()> {
+        probe.forget();
+        if probe.retries > MOST_READS {
+            return Err(IndexError::Unreadable {
+                slot: self.slot_of(probe),
+                attempts: probe.retries,
+            });
+        }
+        if probe.retries > 1 {
+            let pause = 1_000 << probe.retries.min(10);
+            self.endpoint.sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.endpoint.operation(GET, self.find(key)).await
+    }
+
+    pub(super) async fn get_all_counted(
+        &self,
+        key: &[u8],
+        found: impl FnMut(&[u8]),
+    ) -> Result<usize> {
+        let all = self.find_all(key, found);
+        self.endpoint.operation(GET_ALL, all).await
+    }
+}

@@ -1,0 +1,216 @@
+//! Walking along a key's probe, a chunk of slots at a time.
+
+use super::client::{Key, LinearTable};
+use crate::Result;
+use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// How far a walk has come. Distances count slots from the key's home.
+pub(super) struct Probe<'t, E: Endpoint> {
+    home: u64,
+    /// The slot that is looked at.
+    pub(super) distance: u64,
+    chunk: Option<Chunk>,
+    ahead: Option<Ahead<'t, E>>,
+    /// READs so far.
+    pub(super) reads: u32,
+    /// How often a slot had to be looked at again.
+    pub(super) retries: u32,
+}
+
+struct Chunk {
+    bytes: Buffer,
+    first: u64,
+    slots: u64,
+}
+
+/// A chunk that was asked for.
+struct Ahead<'t, E: Endpoint> {
+    answer: Answer<'t, E>,
+    first: u64,
+    slots: u64,
+}
+
+enum Answer<'t, E: Endpoint> {
+    Awaited(VerbFuture<'t, E, Buffer>),
+    Here(Buffer),
+}
+
+impl<E: Endpoint> Ahead<'_, E> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Answer::Awaited(read) = &mut self.answer {
+            match Pin::new(read).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(bytes) => self.answer = Answer::Here(bytes?),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<'t, E: Endpoint> Probe<'t, E> {
+    #[inline]
+    pub(super) fn new(key: &Key<'_>) -> Self {
+        Self {
+            home: key.home,
+            distance: 0,
+            chunk: None,
+            ahead: None,
+            reads: 0,
+            retries: 0,
+        }
+    }
+
+    /// The words from the slot that is looked at to the chunk's end; empty where nothing was read.
+    #[inline]
+    pub(super) fn words(&self, slot_words: usize) -> &[u64] {
+        match &self.chunk {
+            Some(chunk) if self.distance < chunk.first + chunk.slots => {
+                let from = (self.distance - chunk.first) as usize * slot_words;
+                &chunk.bytes.words()[from..]
+            }
+            _ => &[],
+        }
+    }
+
+    /// The bytes of the slot that is looked at, from its second word on.
+    pub(super) fn body(&self, slot_words: usize) -> &[u8] {
+        match &self.chunk {
+            Some(chunk) => {
+                let from = (self.distance - chunk.first) as usize * slot_words * 8;
+                &chunk.bytes[from + 8..from + slot_words * 8]
+            }
+            None => &[],
+        }
+    }
+
+    /// Goes on to the next slot.
+    pub(super) fn skip(&mut self) {
+        self.distance += 1;
+    }
+
+    /// Puts what an atomic has found into the local copy, to be looked at again.
+    pub(super) fn patch(&mut self, slot_words: usize, word: usize, seen: u64) {
+        self.retries += 1;
+        if let Some(chunk) = &mut self.chunk {
+            let at = (self.distance - chunk.first) as usize * slot_words + word;
+            chunk.bytes.words_mut()[at] = seen;
+        }
+    }
+
+    /// Forgets the local copy, so that the slot is read again.
+    pub(super) fn forget(&mut self) {
+        self.retries += 1;
+        self.chunk = None;
+        self.ahead = None;
+    }
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// The number of the slot at a distance from a home slot, round the table's end.
+    #[inline]
+    fn slot_number(&self, home: u64, distance: u64) -> u64 {
+        let slot = home + distance;
+        if slot < self.layout.slots {
+            slot
+        } else {
+            slot - self.layout.slots
+        }
+    }
+
+    /// The number of the slot that a probe looks at.
+    #[inline]
+    pub(super) fn slot_of(&self, probe: &Probe<'_, E>) -> u64 {
+        self.slot_number(probe.home, probe.distance)
+    }
+
+    /// The address of the slot that a probe looks at.
+    #[inline]
+    pub(super) fn address_of(&self, probe: &Probe<'_, E>) -> RemoteAddr {
+        self.layout.slot_at(self.table, self.slot_of(probe))
+    }
+
+    /// Reads the chunk at the probe's place; false at the end of the probe, behind which no key is.
+    pub(super) async fn read_chunk<'t>(&'t self, probe: &mut Probe<'t, E>) -> Result<bool> {
+        let (first, slots) = self.chunk_at(probe.distance);
+        if slots == 0 {
+            return Ok(false);
+        }
+        probe.reads += 1;
+        let mut asked = match probe.ahead.take() {
+            Some(ahead) if ahead.first == first => ahead,
+            _ => self.ask(probe.home, first, slots),
+        };
+        if self.sizes.look_ahead {
+            let (first, slots) = self.chunk_at(asked.first + asked.slots);
+            probe.ahead = (slots > 0).then(|| self.ask(probe.home, first, slots));
+            wait_for_first(&mut asked, &mut probe.ahead).await?;
+        }
+        let bytes = match asked.answer {
+            Answer::Awaited(read) => read.await?,
+            Answer::Here(bytes) => bytes,
+        };
+        probe.chunk = Some(Chunk {
+            bytes,
+            first: asked.first,
+            slots: asked.slots,
+        });
+        Ok(true)
+    }
+
+    /// The chunk that starts at a distance: how many slots it has.
+    #[inline]
+    fn chunk_at(&self, first: u64) -> (u64, u64) {
+        let left = self.layout.longest_probe.saturating_sub(first);
+        (first, self.read_size().min(left))
+    }
+
+    /// A READ of consecutive slots; two pieces where they wrap around the table's end (paper 002,
+    /// section 3.2).
+    #[inline]
+    fn ask(&self, home: u64, first: u64, slots: u64) -> Ahead<'_, E> {
+        let start = self.slot_number(home, first);
+        let before_end = slots.min(self.layout.slots - start);
+        let bytes_of = |slots: u64| slots as usize * self.layout.slot_bytes();
+        let from = self.layout.slot_at(self.table, start);
+        let read = if before_end == slots {
+            self.endpoint.read(from, bytes_of(slots))
+        } else {
+            let wrapped = self.layout.slot_at(self.table, 0);
+            let pieces = [(from, before_end), (wrapped, slots - before_end)];
+            let piece = |(from, slots)| Piece {
+                from,
+                len: bytes_of(slots),
+            };
+            self.endpoint
+                .read_many(pieces.into_iter().map(piece).collect())
+        };
+        let answer = Answer::Awaited(read);
+        Ahead {
+            answer,
+            first,
+            slots,
+        }
+    }
+}
+
+/// Waits for a chunk; the one ahead of it leaves in the same batch.
+async fn wait_for_first<E: Endpoint>(
+    asked: &mut Ahead<'_, E>,
+    ahead: &mut Option<Ahead<'_, E>>,
+) -> Result<()> {
+    poll_fn(|cx| {
+        let first = asked.poll(cx);
+        if let Some(next) = ahead
+            && let Poll::Ready(Err(_)) = next.poll(cx)
+        {
+            // It is asked for again, and its error reported, if it is ever needed.
+            *ahead = None;
+        }
+        first
+    })
+    .await
+}

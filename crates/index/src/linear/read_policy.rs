@@ -1,0 +1,135 @@
+//! How many slots the next READ fetches.
+
+use super::layout::{KeyRule, LinearLayout};
+use crate::{IndexError, Result};
+use farslot_model::{
+    HitPolicy, ModelError, NicModel, Objective, ReadSizeModel, ReadSizeTable, Workload,
+};
+use std::sync::Arc;
+
+/// How the read size is found.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ReadPolicy {
+    /// Always that many slots.
+    Fixed(u32),
+    /// What the model says for the load factor that the client knows of (paper 000, section 3).
+    Modelled {
+        /// What a READ costs.
+        nic: NicModel,
+        /// Whether latency or throughput counts.
+        objective: Objective,
+        /// The share of lookups that find their key, 0 to 1.
+        hit_ratio: f64,
+        /// Whether the bandwidth cap of paper 000, Eq. 2, applies.
+        capped: bool,
+    },
+}
+
+impl ReadPolicy {
+    /// The model with the throughput objective, nine hits in ten, and no cap: the occupancy that it
+    /// minimises prices bandwidth already.
+    #[must_use]
+    pub const fn throughput(nic: NicModel) -> Self {
+        Self::Modelled {
+            nic,
+            objective: Objective::Throughput,
+            hit_ratio: 0.9,
+            capped: false,
+        }
+    }
+}
+
+/// READs that are longer than this are split: more would monopolise buffers and links.
+const LONGEST_READ: usize = 16 << 10;
+
+/// The read sizes of a table for all load factors. Made once, shared by all clients of a process.
+#[derive(Clone, Debug)]
+pub struct ReadSizes {
+    sizes: Sizes,
+    pub(super) look_ahead: bool,
+    most: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Sizes {
+    Fixed(u64),
+    ByLoad(Arc<ReadSizeTable>),
+}
+
+impl ReadSizes {
+    /// The read sizes that `policy` gives for a table.
+    ///
+    /// # Errors
+    /// [`IndexError::BadOption`] for numbers that the model refuses.
+    pub fn new(layout: &LinearLayout, policy: ReadPolicy) -> Result<Self> {
+        let most = (LONGEST_READ / layout.slot_bytes()).max(1) as u64;
+        let sizes = match policy {
+            ReadPolicy::Fixed(slots) => Sizes::Fixed(u64::from(slots).clamp(1, most)),
+            ReadPolicy::Modelled {
+                nic,
+                objective,
+                hit_ratio,
+                capped,
+            } => {
+                let stop = match layout.keys {
+                    KeyRule::Unique => HitPolicy::StopAtMatch,
+                    KeyRule::Multi => HitPolicy::AllMatches,
+                };
+                let table = model(layout, nic, objective, capped)
+                    .and_then(|model| {
+                        ReadSizeTable::new(&model, layout.slots, Workload::new(hit_ratio, stop)?)
+                    })
+                    .map_err(refused)?;
+                Sizes::ByLoad(Arc::new(table))
+            }
+        };
+        Ok(Self {
+            sizes,
+            look_ahead: false,
+            most,
+        })
+    }
+
+    /// Requests the chunk that follows before it has looked at the one it asked for (paper 002,
+    /// section 3.3): fewer round trips at high load, for more messages.
+    #[must_use]
+    pub fn looking_ahead(self) -> Self {
+        Self {
+            look_ahead: true,
+            ..self
+        }
+    }
+
+    /// Slots to read at a load factor.
+    #[must_use]
+    pub fn at_load(&self, load: f64) -> u64 {
+        match &self.sizes {
+            Sizes::Fixed(slots) => *slots,
+            Sizes::ByLoad(table) => (table.read_size(load) as u64).clamp(1, self.most),
+        }
+    }
+}
+
+fn model(
+    layout: &LinearLayout,
+    nic: NicModel,
+    objective: Objective,
+    capped: bool,
+) -> std::result::Result<ReadSizeModel, ModelError> {
+    let slot_bytes = layout.slot_bytes();
+    let longest = LONGEST_READ.max(slot_bytes);
+    let model = ReadSizeModel::new(slot_bytes, objective, nic)?.with_max_read_bytes(longest)?;
+    Ok(if capped {
+        model.with_bandwidth_cap()
+    } else {
+        model
+    })
+}
+
+fn refused(error: ModelError) -> IndexError {
+    IndexError::BadOption {
+        option: "read policy",
+        value: "as given".into(),
+        limit: error.to_string(),
+    }
+}

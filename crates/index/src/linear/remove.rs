@@ -1,0 +1,59 @@
+//! Removing a key. Its slot stays its own, dead, until the key comes back.
+
+use super::client::{Key, LinearTable};
+use super::head::Head;
+use super::layout::{KeyRule, SlotKind};
+use super::lookup::Spot;
+use super::probe::Probe;
+use crate::{REMOVE, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> LinearTable<E> {
+    pub(super) async fn remove_counted(&self, key: &[u8]) -> Result<bool> {
+        let operation = self.remove_records(key);
+        self.endpoint.operation(REMOVE, operation).await
+    }
+
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        let key = self.key(key)?;
+        let mut probe = Probe::new(&key);
+        let mut removed = 0;
+        while let Spot::Mine { word, value } = self.locate(&key, &mut probe).await? {
+            if value.is_none() {
+                if self.layout.keys == KeyRule::Unique {
+                    break;
+                }
+                probe.skip();
+            } else if self.bury(&key, &mut probe, word).await? {
+                removed += 1;
+                if self.layout.keys == KeyRule::Unique {
+                    break;
+                }
+                probe.skip();
+            }
+        }
+        if removed > 0 {
+            self.entries_changed(-removed).await?;
+        }
+        Ok(removed > 0)
+    }
+
+    /// Makes the key's slot dead; false if another was faster.
+    async fn bury<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+    ) -> Result<bool> {
+        let (word, dead) = match self.layout.kind {
+            SlotKind::Word => (0, self.words.bury(seen)),
+            SlotKind::Pair => (1, 0),
+            SlotKind::Inline | SlotKind::Heap => (0, Head::dead(key.hash)),
+        };
+        let buried = self.swap(probe, word, seen, dead).await?;
+        if buried {
+            self.free_block_of(seen).await?;
+        }
+        Ok(buried)
+    }
+}

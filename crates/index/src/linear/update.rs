@@ -1,0 +1,40 @@
+//! Replacing the value of a key that is present.
+
+use super::client::LinearTable;
+use super::layout::KeyRule;
+use super::lookup::Spot;
+use super::probe::Probe;
+use crate::{IndexError, Result, UPDATE};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> LinearTable<E> {
+    pub(super) async fn update_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let operation = self.update_record(key, value);
+        self.endpoint.operation(UPDATE, operation).await
+    }
+
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.layout.keys == KeyRule::Multi {
+            return Err(IndexError::MultiKey {
+                operation: "update",
+            });
+        }
+        let key = self.key(key)?;
+        let mut draft = self.draft(&key, value)?;
+        let mut probe = Probe::new(&key);
+        loop {
+            let spot = self.locate(&key, &mut probe).await?;
+            let Spot::Mine {
+                word,
+                value: Some(_),
+            } = spot
+            else {
+                self.discard(draft).await?;
+                return Ok(false);
+            };
+            if self.replace(&key, &mut probe, word, &mut draft).await? {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A value that a lookup found.
+
+use farslot_fabric::Buffer;
+use std::fmt;
+use std::ops::{Deref, Range};
+
+/// A value's bytes: a small one in itself, a longer one in the registered buffer that it was read
+/// into. Nothing is allocated for it. It belongs to the thread that looked it up.
+pub struct Value(Bytes);
+
+enum Bytes {
+    Small { bytes: [u8; 8], len: u8 },
+    Read { buffer: Buffer, range: Range<u32> },
+}
+
+impl Value {
+    /// The first `len` bytes of a little-endian word; at most 8.
+    #[inline]
+    pub(crate) fn of_word(word: u64, len: usize) -> Self {
+        Self(Bytes::Small {
+            bytes: word.to_le_bytes(),
+            len: len.min(8) as u8,
+        })
+    }
+
+    /// A part of a buffer that was read.
+    #[inline]
+    pub(crate) fn of_buffer(buffer: Buffer, range: Range<usize>) -> Self {
+        let range = range.start as u32..range.end as u32;
+        Self(Bytes::Read { buffer, range })
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Small { bytes, len } => &bytes[..usize::from(*len)],
+            Bytes::Read { buffer, range } => &buffer[range.start as usize..range.end as usize],
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
+}
