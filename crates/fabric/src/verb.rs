@@ -17,7 +17,7 @@ pub struct Piece {
 }
 
 /// The pieces of a gather read. They arrive in one buffer, each at the next multiple of 8 bytes.
-pub type Pieces = SmallVec<[Piece; 4]>;
+pub type Pieces = SmallVec<[Piece; 2]>;
 
 /// Bytes of buffer that `pieces` take, each padded to a multiple of 8.
 #[must_use]

@@ -14,7 +14,7 @@ pub(super) struct Probe<'t, E: Endpoint> {
     /// The slot that is looked at.
     pub(super) distance: u64,
     chunk: Option<Chunk>,
-    ahead: Option<Ahead<'t, E>>,
+    ahead: Option<Box<Ahead<'t, E>>>,
     /// READs so far.
     pub(super) reads: u32,
     /// How often a slot had to be looked at again.
@@ -27,7 +27,7 @@ struct Chunk {
     slots: u64,
 }
 
-/// A chunk that was asked for.
+/// A chunk that was asked for before the one in front of it had come.
 struct Ahead<'t, E: Endpoint> {
     answer: Answer<'t, E>,
     first: u64,
@@ -37,9 +37,11 @@ struct Ahead<'t, E: Endpoint> {
 enum Answer<'t, E: Endpoint> {
     Awaited(VerbFuture<'t, E, Buffer>),
     Here(Buffer),
+    Taken,
 }
 
 impl<E: Endpoint> Ahead<'_, E> {
+    /// Gets the answer here; ready when it is.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Answer::Awaited(read) = &mut self.answer {
             match Pin::new(read).poll(cx) {
@@ -140,25 +142,46 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         probe.reads += 1;
+        probe.chunk = Some(if self.sizes.look_ahead {
+            self.read_looking_ahead(probe, first, slots).await?
+        } else {
+            Chunk {
+                bytes: self.ask(probe.home, first, slots).await?,
+                first,
+                slots,
+            }
+        });
+        Ok(true)
+    }
+
+    /// Reads a chunk and leaves the READ of the one behind it under way. In boxes: it is the rarer
+    /// way, and would make the futures of all lookups larger.
+    async fn read_looking_ahead<'t>(
+        &'t self,
+        probe: &mut Probe<'t, E>,
+        first: u64,
+        slots: u64,
+    ) -> Result<Chunk> {
+        let ask_ahead = |first, slots| {
+            let answer = Answer::Awaited(self.ask(probe.home, first, slots));
+            Box::new(Ahead {
+                answer,
+                first,
+                slots,
+            })
+        };
         let mut asked = match probe.ahead.take() {
             Some(ahead) if ahead.first == first => ahead,
-            _ => self.ask(probe.home, first, slots),
+            _ => ask_ahead(first, slots),
         };
-        if self.sizes.look_ahead {
-            let (first, slots) = self.chunk_at(asked.first + asked.slots);
-            probe.ahead = (slots > 0).then(|| self.ask(probe.home, first, slots));
-            wait_for_first(&mut asked, &mut probe.ahead).await?;
-        }
-        let bytes = match asked.answer {
-            Answer::Awaited(read) => read.await?,
-            Answer::Here(bytes) => bytes,
-        };
-        probe.chunk = Some(Chunk {
+        let (behind, more) = self.chunk_at(asked.first + asked.slots);
+        probe.ahead = (more > 0).then(|| ask_ahead(behind, more));
+        let bytes = wait_for_first(&mut asked, &mut probe.ahead).await?;
+        Ok(Chunk {
             bytes,
             first: asked.first,
             slots: asked.slots,
-        });
-        Ok(true)
+        })
     }
 
     /// The chunk that starts at a distance: how many slots it has.
@@ -171,12 +194,12 @@ impl<E: Endpoint> LinearTable<E> {
     /// A READ of consecutive slots; two pieces where they wrap around the table's end (paper 002,
     /// section 3.2).
     #[inline]
-    fn ask(&self, home: u64, first: u64, slots: u64) -> Ahead<'_, E> {
+    fn ask(&self, home: u64, first: u64, slots: u64) -> VerbFuture<'_, E, Buffer> {
         let start = self.slot_number(home, first);
         let before_end = slots.min(self.layout.slots - start);
         let bytes_of = |slots: u64| slots as usize * self.layout.slot_bytes();
         let from = self.layout.slot_at(self.table, start);
-        let read = if before_end == slots {
+        if before_end == slots {
             self.endpoint.read(from, bytes_of(slots))
         } else {
             let wrapped = self.layout.slot_at(self.table, 0);
@@ -187,30 +210,28 @@ impl<E: Endpoint> LinearTable<E> {
             };
             self.endpoint
                 .read_many(pieces.into_iter().map(piece).collect())
-        };
-        let answer = Answer::Awaited(read);
-        Ahead {
-            answer,
-            first,
-            slots,
         }
     }
 }
 
-/// Waits for a chunk; the one ahead of it leaves in the same batch.
+/// Waits for a chunk; the READ of the one behind it leaves in the same batch.
 async fn wait_for_first<E: Endpoint>(
     asked: &mut Ahead<'_, E>,
-    ahead: &mut Option<Ahead<'_, E>>,
-) -> Result<()> {
+    behind: &mut Option<Box<Ahead<'_, E>>>,
+) -> Result<Buffer> {
     poll_fn(|cx| {
         let first = asked.poll(cx);
-        if let Some(next) = ahead
+        if let Some(next) = behind
             && let Poll::Ready(Err(_)) = next.poll(cx)
         {
             // It is asked for again, and its error reported, if it is ever needed.
-            *ahead = None;
+            *behind = None;
         }
         first
     })
-    .await
+    .await?;
+    match std::mem::replace(&mut asked.answer, Answer::Taken) {
+        Answer::Here(bytes) => Ok(bytes),
+        _ => unreachable!("a chunk is taken once, when it is here"),
+    }
 }
