@@ -1,1 +1,58 @@
-//! Deterministic simulation.
+//! Deterministic simulation: a whole cluster in one thread, under a virtual clock.
+//!
+//! A [`World`] has nodes with memory, machines with a NIC each, and client threads. What hardware
+//! costs is data, a [`NicProfile`]; what goes wrong is data, a [`FaultPlan`]; chance comes from one
+//! seed. Same seed, same run, event for event: [`World::digest`] tells.
+//!
+//! One client thread is an [`Executor`](crate::Executor) over a [`SimEndpoint`], as on any fabric;
+//! its `block_on` advances the clock. Many of them run in a [`Simulation`].
+//!
+//! ```
+//! use farslot_fabric::sim::{FaultPlan, NicProfile, RunEnd, Simulation, World};
+//! use farslot_fabric::{EndpointExt, RegionId, RemoteAddr, Rights};
+//!
+//! let world = World::new(42, NicProfile::connectx5_edr());
+//! let node = world.add_node(&[(1 << 20, Rights::ALL)]);
+//! world.set_faults(FaultPlan::chaos(42, 0.5));
+//! let counter = RemoteAddr { node, region: RegionId(0), offset: 64 };
+//!
+//! let mut simulation = Simulation::new(world.clone());
+//! for _ in 0..8 {
+//!     simulation.spawn_client(async move |endpoint| {
+//!         for _ in 0..10 {
+//!             endpoint.fetch_add(counter, 1).await.unwrap();
+//!         }
+//!     });
+//! }
+//! assert_eq!(simulation.run(), RunEnd::Done);
+//! assert_eq!(world.node_handle(node).peek(RegionId(0), 64), 80);
+//! ```
+//!
+//! What a world breaks on purpose, and what it keeps: reads and writes are torn at any 8-byte
+//! boundary; a WRITE may stay invisible to other endpoints for a while after it completed, but not
+//! to the writer's own verbs, and not past the writer's next atomic or message to that node; verbs
+//! of a queue pair start in order; on one word, verbs take effect one after the other.
+
+mod clock;
+mod driver;
+mod effect;
+mod endpoint;
+mod failure;
+mod faults;
+mod flow;
+mod memory;
+mod nic;
+mod node;
+mod op;
+mod profile;
+mod state;
+mod world;
+
+pub use clock::Picos;
+pub use driver::{RunEnd, Simulation};
+pub use endpoint::{SimEndpoint, SimPosted};
+pub use faults::{Chance, ClientStop, FaultPlan, NodeStop, Partition, Side, SlowNode, When};
+pub use node::SimNode;
+pub use op::ClientId;
+pub use profile::{LinearCost, NicCacheProfile, NicProfile, UnknownProfile};
+pub use world::{HostId, NodeConfig, World};

@@ -1,0 +1,264 @@
+//! A client thread's door to the nodes of a world.
+
+use super::clock::{Picos, from_nanos};
+use super::op::{ClientId, NONE, Stage};
+use super::world::{HostId, World};
+use crate::verb::{Piece, Verb, check_access, check_aligned};
+use crate::{
+    Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Nanos, NodeId, NodeInfo,
+    PostError, RemoteAddr, Result, Rights,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The [`Endpoint`] of the simulated fabric. Made by [`World::endpoint`].
+pub struct SimEndpoint {
+    world: World,
+    client: u32,
+    core: EndpointCore,
+    nodes: RefCell<Vec<NodeInfo>>,
+}
+
+/// A verb that was posted on a [`SimEndpoint`].
+pub struct SimPosted {
+    world: World,
+    op: u32,
+    /// Filled when the completion is taken; until then the words stay in the world.
+    into: Option<Buffer>,
+}
+
+impl Drop for SimPosted {
+    fn drop(&mut self) {
+        if self.op != NONE {
+            self.world.lock().abandon(self.op);
+        }
+    }
+}
+
+impl SimEndpoint {
+    pub(super) fn connect(world: World, host: HostId, mut limits: Limits) -> Self {
+        let mut state = world.lock();
+        let depth = state.costs.profile().send_queue_depth;
+        limits.send_queue_depth = limits.send_queue_depth.min(depth).max(1);
+        let client = state.add_client(host.0, limits.verb_timeout);
+        let nodes = 0..state.nodes.len() as u16;
+        let nodes = nodes.map(|node| state.connect(client, node)).collect();
+        drop(state);
+        Self {
+            world,
+            client,
+            core: EndpointCore::new(limits),
+            nodes: RefCell::new(nodes),
+        }
+    }
+
+    /// The client thread that this endpoint belongs to.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        ClientId(self.client)
+    }
+
+    /// The world.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Whether the client was stopped by a fault: its verbs go nowhere and never complete.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.world.lock().clients[self.client as usize].stopped
+    }
+
+    /// Connects to a node anew, as after it came back empty, or to one that was added later.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownNode`], and [`FabricError::NodeStopped`] where it does not run.
+    pub fn reconnect(&self, node: NodeId) -> Result<NodeInfo> {
+        let mut state = self.world.lock();
+        let mut nodes = self.nodes.borrow_mut();
+        match state.nodes.get(usize::from(node.0)) {
+            None => {
+                let connected = nodes.len();
+                return Err(FabricError::UnknownNode { node, connected });
+            }
+            Some(owner) if !owner.up => return Err(FabricError::NodeStopped { node }),
+            Some(_) => {}
+        }
+        for between in nodes.len() as u16..node.0 {
+            nodes.push(state.connect(self.client, between));
+        }
+        let info = state.connect(self.client, node.0);
+        match nodes.get_mut(usize::from(node.0)) {
+            Some(known) => known.clone_from(&info),
+            None => nodes.push(info.clone()),
+        }
+        Ok(info)
+    }
+
+    /// Takes at least `least` of the client's CPU time; returns when it is free again.
+    pub(super) fn end_turn(&self, least: Picos) -> Picos {
+        let mut state = self.world.lock();
+        let now = state.now;
+        let client = &mut state.clients[self.client as usize];
+        client.cpu_free = client.cpu_free.max(now + least);
+        client.cpu_free
+    }
+
+    /// The error of a verb that no node must see.
+    fn check(&self, verb: &Verb) -> Result<()> {
+        let needed = verb.needs();
+        match verb {
+            Verb::Read { from, into } => self.check_one(*from, into.len(), needed),
+            Verb::ReadMany { pieces, .. } => self.check_pieces(pieces, verb.node(), needed),
+            Verb::Write { to, data } | Verb::WriteImm { to, data, .. } => {
+                self.check_one(*to, data.len(), needed)
+            }
+            Verb::CompareSwap { at, .. } | Verb::FetchAdd { at, .. } => {
+                check_aligned(*at)?;
+                self.check_one(*at, 8, needed)
+            }
+        }
+    }
+
+    fn check_pieces(&self, pieces: &[Piece], node: NodeId, needed: Rights) -> Result<()> {
+        assert!(
+            pieces.iter().all(|piece| piece.from.node == node),
+            "the pieces of a gather lie on one node"
+        );
+        self.check_node(node)?;
+        let mut pieces = pieces.iter();
+        pieces.try_for_each(|piece| self.check_one(piece.from, piece.len, needed))
+    }
+
+    fn check_node(&self, node: NodeId) -> Result<()> {
+        let connected = self.nodes.borrow().len();
+        if usize::from(node.0) < connected {
+            return Ok(());
+        }
+        Err(FabricError::UnknownNode { node, connected })
+    }
+
+    fn check_one(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<()> {
+        self.check_node(at.node)?;
+        let nodes = self.nodes.borrow();
+        let regions = &nodes[usize::from(at.node.0)].regions;
+        match regions.get(usize::from(at.region.0)) {
+            Some(region) => check_access(at, len as u64, needed, region),
+            None => Err(FabricError::UnknownRegion {
+                node: at.node,
+                region: at.region,
+                regions: regions.len(),
+            }),
+        }
+    }
+}
+
+impl Endpoint for SimEndpoint {
+    type Posted = SimPosted;
+
+    fn core(&self) -> &EndpointCore {
+        &self.core
+    }
+
+    fn node_count(&self) -> usize {
+        self.nodes.borrow().len()
+    }
+
+    fn node(&self, node: NodeId) -> Result<NodeInfo> {
+        self.check_node(node)?;
+        Ok(self.nodes.borrow()[usize::from(node.0)].clone())
+    }
+
+    fn post(&self, verb: Verb) -> std::result::Result<SimPosted, PostError> {
+        self.check(&verb).map_err(PostError::Rejected)?;
+        let mut state = self.world.lock();
+        if state.clients[self.client as usize].in_flight >= self.core.limits.send_queue_depth {
+            return Err(PostError::QueueFull(verb));
+        }
+        let (op, into) = state.post(self.client, verb);
+        drop(state);
+        Ok(SimPosted {
+            world: self.world.clone(),
+            op,
+            into,
+        })
+    }
+
+    fn poll_posted(
+        &self,
+        posted: &mut SimPosted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion>> {
+        let mut state = self.world.lock();
+        let op = &mut state.ops[posted.op];
+        if op.stage != Stage::Completed {
+            match &mut op.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        let outcome = std::mem::replace(&mut op.outcome, Ok(()));
+        let completed = outcome.map(|()| op.completion(posted.into.take()));
+        state.ops.free(std::mem::replace(&mut posted.op, NONE));
+        Poll::Ready(completed)
+    }
+
+    fn ring_doorbell(&self) {
+        let doorbells = self.world.lock().ring(self.client);
+        for _ in 0..doorbells {
+            self.core.counters.doorbell_rung();
+        }
+    }
+
+    fn poll_completions(&self) -> usize {
+        let mut tasks: SmallVec<[Waker; 16]> = SmallVec::new();
+        let completed = self
+            .world
+            .lock()
+            .take_completions(self.client, |waker| tasks.push(waker));
+        tasks.into_iter().for_each(Waker::wake);
+        if completed > 0 {
+            self.core.queue_has_room();
+        }
+        completed
+    }
+
+    fn now(&self) -> Nanos {
+        self.world.now()
+    }
+
+    /// Advances the virtual clock until something happens that a task could notice, or to the
+    /// deadline.
+    ///
+    /// # Panics
+    /// If the client was stopped by a fault: what waits here could wait for ever. Run such clients
+    /// in a [`Simulation`](super::Simulation).
+    fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
+        assert!(
+            !self.is_stopped(),
+            "client {} was stopped by a fault; run it in a Simulation",
+            self.client
+        );
+        if !self.world.lock().clients[self.client as usize]
+            .arrived
+            .is_empty()
+        {
+            return;
+        }
+        // Without events only another thread of the operating system can bring something about.
+        if self.world.advance(deadline.map(from_nanos)) {
+            let pause = if idle_turns < 100 { 0 } else { 50 };
+            std::thread::sleep(Duration::from_micros(pause));
+        }
+    }
+}
+
+impl Drop for SimEndpoint {
+    fn drop(&mut self) {
+        self.world.lock().disconnect(self.client);
+    }
+}

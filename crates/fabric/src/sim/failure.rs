@@ -1,0 +1,248 @@
+//! Nodes and clients that stop, and verbs that get no answer.
+
+use super::clock::{Event, Picos, from_nanos};
+use super::faults::{FaultPlan, When};
+use super::op::{ClientId, Loss, Stage};
+use super::state::State;
+use super::world::HostId;
+use crate::{FabricError, NodeId};
+use rand::RngExt;
+
+/// A timed fault of a plan, as an event carries it.
+enum Fault {
+    StopNode(usize),
+    ReturnNode(usize),
+    StopClient(usize),
+}
+
+impl Fault {
+    const fn number(&self) -> u32 {
+        match *self {
+            Self::StopNode(index) => 3 * index as u32,
+            Self::ReturnNode(index) => 3 * index as u32 + 1,
+            Self::StopClient(index) => 3 * index as u32 + 2,
+        }
+    }
+
+    const fn from_number(number: u32) -> Self {
+        let index = (number / 3) as usize;
+        match number % 3 {
+            0 => Self::StopNode(index),
+            1 => Self::ReturnNode(index),
+            _ => Self::StopClient(index),
+        }
+    }
+}
+
+impl State {
+    /// Puts another fault plan in force.
+    pub(super) fn set_faults(&mut self, faults: FaultPlan) {
+        self.plan += 1;
+        self.faults = faults;
+        self.clients
+            .iter_mut()
+            .for_each(|client| client.verbs_posted = 0);
+        self.nodes
+            .iter_mut()
+            .for_each(|node| node.verbs_executed = 0);
+        for index in 0..self.faults.node_stops.len() {
+            self.schedule(self.faults.node_stops[index].when, &Fault::StopNode(index));
+        }
+        for index in 0..self.faults.client_stops.len() {
+            let stop = self.faults.client_stops[index];
+            self.schedule(stop.when, &Fault::StopClient(index));
+        }
+    }
+
+    fn schedule(&mut self, when: When, fault: &Fault) {
+        match when {
+            When::At(at) => self.schedule_at(from_nanos(at).max(self.now), fault),
+            When::AfterVerbs(0) => self.schedule_at(self.now, fault),
+            When::AfterVerbs(_) => {}
+        }
+    }
+
+    fn schedule_at(&mut self, at: Picos, fault: &Fault) {
+        let (plan, fault) = (self.plan, fault.number());
+        self.queue.push(at, Event::Fault { plan, fault });
+    }
+
+    /// Lets a timed fault of the plan in force set in.
+    pub(super) fn strike(&mut self, fault: u32) {
+        match Fault::from_number(fault) {
+            Fault::StopNode(index) => self.stop_node_as_planned(index, None),
+            Fault::ReturnNode(index) => self.return_node(self.faults.node_stops[index].node.0),
+            Fault::StopClient(index) => self.stop_client(self.faults.client_stops[index].client.0),
+        }
+    }
+
+    /// Counts a verb that a node has executed, and stops the node if that was to be its last.
+    pub(super) fn stop_node_in_time(&mut self, op: u32) {
+        let node = self.ops[op].node;
+        let owner = &mut self.nodes[usize::from(node)];
+        owner.verbs_executed += 1;
+        let last = When::AfterVerbs(owner.verbs_executed);
+        let mut stops = self.faults.node_stops.iter();
+        if let Some(index) = stops.position(|stop| stop.node.0 == node && stop.when == last) {
+            let answered = self.rng.random_bool(0.5).then_some(op);
+            self.stop_node_as_planned(index, answered);
+        }
+    }
+
+    fn stop_node_as_planned(&mut self, index: usize, answered: Option<u32>) {
+        let stop = self.faults.node_stops[index];
+        self.stop_node(stop.node.0, answered);
+        if let Some(after) = stop.back_after {
+            let at = self.now + from_nanos(after);
+            self.schedule_at(at, &Fault::ReturnNode(index));
+        }
+    }
+
+    /// Stops a node. Answers that have not left it are lost, except perhaps one.
+    pub(super) fn stop_node(&mut self, node: u16, answered: Option<u32>) {
+        let now = self.now;
+        let owner = &mut self.nodes[usize::from(node)];
+        owner.up = false;
+        owner.inbox.clear();
+        for (number, op) in self.ops.iter_mut() {
+            let unanswered = match op.stage {
+                Stage::Executing => true,
+                Stage::Answering(departs) => departs > now,
+                _ => false,
+            };
+            let spared = answered == Some(number) && op.stage != Stage::Executing;
+            if unanswered && op.node == node && !spared {
+                op.lost = Some(Loss::NodeStopped);
+            }
+        }
+    }
+
+    /// Brings a stopped node back, empty.
+    pub(super) fn return_node(&mut self, node: u16) {
+        let incarnation = self.rng.random();
+        let owner = &mut self.nodes[usize::from(node)];
+        if !owner.up {
+            owner.up = true;
+            owner.incarnation = incarnation;
+            owner.memory.clear();
+            owner.cpu_free = self.now;
+        }
+    }
+
+    /// Stops a client if it has posted as many verbs as it was to.
+    pub(super) fn stop_client_in_time(&mut self, client: u32) {
+        let posted = self.clients[client as usize].verbs_posted;
+        let due = |stop: &super::faults::ClientStop| {
+            stop.client == ClientId(client) && stop.when == When::AfterVerbs(posted)
+        };
+        if self.faults.client_stops.iter().any(due) {
+            self.stop_client(client);
+        }
+    }
+
+    /// Stops a client. Verbs whose doorbell was not rung are cut off after a random one.
+    pub(super) fn stop_client(&mut self, client: u32) {
+        match self.clients.get(client as usize) {
+            Some(client) if !client.stopped => {}
+            _ => return,
+        }
+        let unrung = self.clients[client as usize].unrung.len();
+        let kept = self.rng.random_range(0..=unrung);
+        let cut = self.clients[client as usize].unrung.split_off(kept);
+        cut.into_iter().for_each(|op| self.discard(op));
+        self.ring(client);
+        self.retire(client);
+        self.notify(client);
+    }
+
+    /// Fails a verb on its arrival if it cannot reach the node, or not the one it was meant for.
+    pub(super) fn is_turned_away(&mut self, number: u32) -> bool {
+        if self.is_parted(number) {
+            self.ops[number].lost = Some(Loss::NoAnswer);
+            if self.rng.random_bool(0.5) {
+                self.fail(number, Loss::NoAnswer);
+                return true;
+            }
+        }
+        let op = &self.ops[number];
+        let (client, node) = (op.client, op.node);
+        let expected = self.pair(client, node).incarnation;
+        let owner = &self.nodes[usize::from(node)];
+        if !owner.up {
+            self.fail(number, Loss::NodeStopped);
+            return true;
+        }
+        let restarted = owner.incarnation != expected;
+        if restarted {
+            let node = NodeId(node);
+            let error = FabricError::NodeRestarted { node, expected };
+            self.fail_with(number, error, self.now + self.costs.one_way);
+        }
+        restarted
+    }
+
+    /// Fails a verb whose answer does not reach the client.
+    pub(super) fn is_lost(&mut self, number: u32) -> bool {
+        let parted = self.is_parted(number).then_some(Loss::NoAnswer);
+        let Some(loss) = self.ops[number].lost.or(parted) else {
+            return false;
+        };
+        self.fail(number, loss);
+        true
+    }
+
+    fn is_parted(&self, number: u32) -> bool {
+        if self.faults.partitions.is_empty() {
+            return false;
+        }
+        let op = &self.ops[number];
+        let host = HostId(self.clients[op.client as usize].host);
+        let client = ClientId(op.client);
+        self.faults.parts(client, host, op.node, self.now)
+    }
+
+    /// When a verb fails that was not answered by then.
+    pub(super) fn deadline(&self, number: u32) -> Picos {
+        let op = &self.ops[number];
+        let timeout = self.clients[op.client as usize].verb_timeout;
+        op.rung_at.saturating_add(from_nanos(timeout))
+    }
+
+    /// Fails a verb that gets no answer, when its time is up.
+    pub(super) fn fail(&mut self, number: u32, loss: Loss) {
+        let op = &self.ops[number];
+        let node = NodeId(op.node);
+        let after = self.clients[op.client as usize].verb_timeout;
+        let timeout = self.deadline(number).max(self.now);
+        let refusal = self.now + self.costs.one_way;
+        match loss {
+            Loss::NodeStopped => {
+                let at = if self.faults.refuse_at_once {
+                    refusal.min(timeout)
+                } else {
+                    timeout
+                };
+                self.fail_with(number, FabricError::NodeStopped { node }, at);
+            }
+            Loss::NoAnswer => {
+                self.fail_with(number, FabricError::TimedOut { node, after }, timeout);
+            }
+        }
+    }
+
+    /// Fails a message for which the inbox had no room.
+    pub(super) fn refuse_message(&mut self, number: u32) {
+        let node = self.ops[number].node;
+        let capacity = self.nodes[usize::from(node)].inbox_capacity;
+        let node = NodeId(node);
+        let error = FabricError::ReceiverNotReady { node, capacity };
+        self.fail_with(number, error, self.now + self.costs.one_way);
+    }
+
+    fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
+        let op = &mut self.ops[number];
+        op.outcome = Err(error);
+        op.stage = Stage::Failing;
+        self.queue.push(at, Event::Respond { op: number });
+    }
+}

@@ -1,0 +1,246 @@
+//! The way of a verb: doorbell, requester, link, responder, link, completion.
+//!
+//! A verb's words are read or placed when it *reaches* the responder, not when the responder gets
+//! to it: the responder serves in order of arrival, so that nobody could tell the difference, and an
+//! event is saved.
+
+use super::clock::{Event, Picos};
+use super::nic::CacheEntry;
+use super::op::{Batch, Loss, NONE, Stage};
+use super::state::State;
+use smallvec::SmallVec;
+use std::mem;
+
+impl State {
+    /// Sends off what a client has posted; returns how many queue pairs had a doorbell.
+    pub(super) fn ring(&mut self, client: u32) -> usize {
+        let mut unrung = mem::take(&mut self.clients[client as usize].unrung);
+        let mut rung: SmallVec<[u32; 8]> = SmallVec::new();
+        for op in unrung.drain(..) {
+            let batch = self.open_batch(client, self.ops[op].node, &mut rung);
+            self.batches[batch].ops.push(op);
+            self.ops[op].batch = batch;
+        }
+        self.clients[client as usize].unrung = unrung;
+        let mut free = self.now.max(self.clients[client as usize].cpu_free);
+        for batch in &rung {
+            free = self.ring_one(*batch, free);
+        }
+        self.clients[client as usize].cpu_free = free;
+        rung.len()
+    }
+
+    fn open_batch(&mut self, client: u32, node: u16, rung: &mut SmallVec<[u32; 8]>) -> u32 {
+        let open = self.pair(client, node).open_batch;
+        if open != NONE {
+            return open;
+        }
+        let batch = self.batches.take(Batch::default);
+        self.pair(client, node).open_batch = batch;
+        self.batches[batch].client = client;
+        self.batches[batch].node = node;
+        rung.push(batch);
+        batch
+    }
+
+    /// Spends the client's CPU time on a doorbell; returns when that ends and the batch leaves.
+    fn ring_one(&mut self, number: u32, free: Picos) -> Picos {
+        let batch = &mut self.batches[number];
+        batch.open = batch.ops.len() as u32;
+        let at = free + self.costs.doorbell + self.costs.post * u64::from(batch.open);
+        for op in &batch.ops {
+            self.ops[*op].rung_at = at;
+        }
+        let (client, node) = (batch.client, batch.node);
+        self.pair(client, node).open_batch = NONE;
+        self.queue.push(at, Event::Depart { batch: number });
+        at
+    }
+
+    pub(super) fn depart(&mut self, batch: u32) {
+        let State {
+            batches, clients, ..
+        } = self;
+        let batch = &batches[batch];
+        let (client, node) = (batch.client, batch.node);
+        let pair = &mut clients[client as usize].pairs[usize::from(node)];
+        pair.waiting.extend(&batch.ops);
+        self.pump(client, node);
+    }
+
+    /// Sends the verbs of a queue pair in order, as far as its outstanding reads allow.
+    pub(super) fn pump(&mut self, client: u32, node: u16) {
+        let most = self.costs.profile().max_outstanding_reads.max(1);
+        loop {
+            let pair = &mut self.clients[client as usize].pairs[usize::from(node)];
+            let Some(&op) = pair.waiting.front() else {
+                return;
+            };
+            if self.ops[op].is_limited() {
+                if pair.outstanding >= most {
+                    return;
+                }
+                pair.outstanding += 1;
+            }
+            pair.waiting.pop_front();
+            self.request(op);
+        }
+    }
+
+    fn request(&mut self, number: u32) {
+        let op = &self.ops[number];
+        let (client, node, sent) = (op.client, op.node, op.sent_bytes());
+        let messages = self.costs.messages(op.spans.len() as u32);
+        let nic = &mut self.hosts[self.clients[client as usize].host as usize];
+        let misses = nic.cache.miss(CacheEntry::QueuePair { client, node });
+        let occupancy =
+            self.costs.requester(messages, sent) + u64::from(misses) * self.costs.miss_occupancy;
+        let mut leaves = nic.request(self.now, occupancy);
+        if sent > 0 {
+            leaves = nic.send(leaves, self.costs.on_link(sent));
+        }
+        let arrives = leaves
+            + self.costs.one_way
+            + self.costs.transfer(sent)
+            + u64::from(misses) * self.costs.miss_latency
+            + self.faults.latency.delay(&mut self.rng);
+        let pair = self.pair(client, node);
+        pair.last_arrival = pair.last_arrival.max(arrives);
+        let at = pair.last_arrival;
+        self.queue.push(at, Event::Arrive { op: number });
+    }
+
+    pub(super) fn arrive(&mut self, op: u32) {
+        if self.is_turned_away(op) {
+            return;
+        }
+        self.ops[op].stage = Stage::Executing;
+        self.ops[op].started = self.serve(op);
+        self.execute(op);
+        self.stop_node_in_time(op);
+    }
+
+    /// Occupies the responder with a verb; returns when it starts.
+    fn serve(&mut self, number: u32) -> Picos {
+        let misses = self.responder_misses(number);
+        let op = &mut self.ops[number];
+        op.missed_cache = misses > 0;
+        let atomic = if op.is_atomic() { self.costs.atomic } else { 0 };
+        let mut occupancy = self.costs.responder(op.spans.len() as u32, op.bytes)
+            + atomic
+            + u64::from(misses) * self.costs.miss_occupancy;
+        let slowness = self.faults.slowness(op.node, self.now);
+        if slowness > 1.0 {
+            occupancy = (occupancy as f64 * slowness) as Picos;
+        }
+        let sent = op.sent_bytes();
+        let nic = &mut self.hosts[self.nodes[usize::from(op.node)].host as usize];
+        let mut received = self.now;
+        if sent > 0 {
+            received = nic.receive(self.now, self.costs.on_link(sent));
+        }
+        nic.respond(received, occupancy) + atomic
+    }
+
+    fn responder_misses(&mut self, number: u32) -> u32 {
+        let op = &self.ops[number];
+        let (client, node) = (op.client, op.node);
+        let owner = &self.nodes[usize::from(node)];
+        let cache = &mut self.hosts[owner.host as usize].cache;
+        if !cache.overflows() {
+            return 0;
+        }
+        let mut misses = cache.miss(CacheEntry::QueuePair { client, node });
+        for span in &op.spans {
+            let region = span.region;
+            misses += cache.miss(CacheEntry::Region { node, region });
+            let (first, len) = span.bytes();
+            let last = first + len.saturating_sub(1);
+            for page in first / owner.page_bytes..=last / owner.page_bytes {
+                misses += cache.miss(CacheEntry::Translation { node, region, page });
+            }
+        }
+        misses
+    }
+
+    /// Sends the answer of a verb whose words are all copied.
+    pub(super) fn answer(&mut self, number: u32) {
+        let op = &mut self.ops[number];
+        let payload = op.answered_bytes();
+        let mut departs = op.started.max(self.now);
+        if payload > 0 {
+            let host = self.nodes[usize::from(op.node)].host;
+            departs = self.hosts[host as usize].send(departs, self.costs.on_link(payload));
+        }
+        op.stage = Stage::Answering(departs);
+        let mut arrives = departs
+            + self.costs.one_way
+            + self.costs.transfer(payload)
+            + self.faults.latency.delay(&mut self.rng);
+        if op.missed_cache {
+            arrives += self.costs.miss_latency;
+        }
+        let slowness = self.faults.slowness(op.node, self.now);
+        if slowness > 1.0 {
+            arrives += (self.costs.one_way as f64 * (slowness - 1.0)) as Picos;
+        }
+        if arrives > self.deadline(number) {
+            self.fail(number, Loss::NoAnswer);
+        } else {
+            self.queue.push(arrives, Event::Respond { op: number });
+        }
+    }
+
+    pub(super) fn respond(&mut self, number: u32) {
+        let answering = matches!(self.ops[number].stage, Stage::Answering(_));
+        if answering && (self.is_lost(number) || !self.is_received(number)) {
+            return;
+        }
+        self.complete(number);
+    }
+
+    /// Takes an answer from the link of the client's host, at once or later.
+    fn is_received(&mut self, number: u32) -> bool {
+        let op = &mut self.ops[number];
+        let payload = op.answered_bytes();
+        if payload == 0 {
+            return true;
+        }
+        let host = self.clients[op.client as usize].host;
+        let received = self.hosts[host as usize].receive(self.now, self.costs.on_link(payload));
+        if received == self.now {
+            return true;
+        }
+        op.stage = Stage::Receiving;
+        self.queue.push(received, Event::Respond { op: number });
+        false
+    }
+
+    /// Ends a verb at the requester, and its batch where it was the last of it.
+    fn complete(&mut self, number: u32) {
+        let op = &self.ops[number];
+        let (client, node, batch) = (op.client, op.node, op.batch);
+        if op.is_limited() {
+            self.pair(client, node).outstanding -= 1;
+            self.pump(client, node);
+        }
+        self.batches[batch].open -= 1;
+        if self.batches[batch].open == 0 {
+            self.complete_batch(batch);
+        }
+    }
+
+    fn complete_batch(&mut self, batch: u32) {
+        let mut ops = mem::take(&mut self.batches[batch].ops);
+        let client = self.batches[batch].client;
+        if self.clients[client as usize].stopped {
+            ops.iter().for_each(|op| self.discard(*op));
+        } else {
+            self.clients[client as usize].arrived.extend(&ops);
+            self.notify(client);
+        }
+        ops.clear();
+        self.batches[batch].ops = ops;
+        self.batches.free(batch);
+    }
+}

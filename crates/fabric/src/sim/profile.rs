@@ -1,0 +1,175 @@
+//! What a NIC and the CPUs beside it cost, as data. One file of numbers is one kind of hardware.
+
+use serde::{Deserialize, Serialize};
+
+/// A time that grows with the bytes of a message.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LinearCost {
+    /// Nanoseconds for every message.
+    pub per_message: f64,
+    /// Nanoseconds for every byte of payload.
+    pub per_byte: f64,
+}
+
+/// The NIC's cache of connection and translation state (paper 003, section 3.3 and table 1).
+///
+/// As long as everything that could be cached fits, nothing ever misses: a simulation starts warm.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NicCacheProfile {
+    /// Bytes that the cache holds.
+    pub capacity_bytes: u64,
+    /// Bytes of the state of one queue pair.
+    pub queue_pair_bytes: u32,
+    /// Bytes of the translation of one page.
+    pub translation_bytes: u32,
+    /// Bytes of the protection entry of one region.
+    pub region_bytes: u32,
+    /// Nanoseconds by which misses delay a verb, on each side, however many they are: the NIC
+    /// fetches what it lacks at once.
+    pub miss_latency_ns: f64,
+    /// Nanoseconds for which each miss occupies the NIC: what is left of the fetch when the NIC
+    /// overlaps it with other verbs.
+    pub miss_occupancy_ns: f64,
+}
+
+/// A kind of NIC, and the CPU costs of using it.
+///
+/// A NIC is two servers, one for the verbs that its host sends (*requester*) and one for those that
+/// it answers (*responder*), and a link for each direction. The occupancies bound the throughput;
+/// the latencies are those of an idle fabric.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NicProfile {
+    /// The name that [`NicProfile::by_name`] finds it under.
+    pub name: String,
+    /// How long a verb occupies the NIC that sends it.
+    pub requester_ns: LinearCost,
+    /// How long a verb occupies the NIC that answers it.
+    pub responder_ns: LinearCost,
+    /// Nanoseconds from the posting of a 0-byte READ, alone in its doorbell, to its completion on
+    /// an idle fabric. Writes and atomics have the same base.
+    pub read_latency_ns: f64,
+    /// Nanoseconds that each byte of payload adds to the latency.
+    pub latency_per_byte_ns: f64,
+    /// Bytes that a link moves in a nanosecond, in each direction.
+    pub link_bytes_per_ns: f64,
+    /// Bytes that a message takes on the link beside its payload.
+    pub header_bytes: u32,
+    /// Client CPU, in nanoseconds, of one doorbell. Each queue pair has its own.
+    pub doorbell_ns: f64,
+    /// Client CPU, in nanoseconds, of posting one verb.
+    pub post_ns: f64,
+    /// Nanoseconds by which an atomic takes the responder longer than a READ of 8 bytes.
+    pub atomic_ns: f64,
+    /// Verbs that an endpoint may have posted and not yet seen complete.
+    pub send_queue_depth: usize,
+    /// READs and atomics of one queue pair that may be under way; more of them wait at the requester.
+    pub max_outstanding_reads: u32,
+    /// Whether several remote pieces can be read by one request. If not, they leave as one READ each.
+    pub gathers: bool,
+    /// Nanoseconds of responder occupancy of each piece of a gather after the first.
+    pub gather_piece_ns: f64,
+    /// The NIC's cache.
+    pub cache: NicCacheProfile,
+    /// Nanoseconds after which a message that found the receive queue full is tried again.
+    pub receiver_retry_ns: f64,
+    /// Tries of a message after the first, before it fails.
+    pub receiver_retries: u32,
+    /// CPU time, in nanoseconds, that the owner of a node spends on a request before its handler.
+    pub handler_ns: f64,
+}
+
+/// No profile has that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no NIC profile is named {name:?}; there are {}", NicProfile::NAMES.join(", "))]
+pub struct UnknownProfile {
+    /// The name asked for.
+    pub name: String,
+}
+
+impl NicProfile {
+    /// The names of all profiles.
+    pub const NAMES: [&'static str; 1] = ["cx5-edr"];
+
+    /// The profile of a name.
+    ///
+    /// # Errors
+    /// [`UnknownProfile`], which lists the names there are.
+    pub fn by_name(name: &str) -> Result<Self, UnknownProfile> {
+        match name {
+            "cx5-edr" => Ok(Self::connectx5_edr()),
+            _ => Err(UnknownProfile { name: name.into() }),
+        }
+    }
+
+    /// ConnectX-5 on EDR InfiniBand, 100 Gb/s: the hardware of paper 000.
+    #[must_use]
+    pub fn connectx5_edr() -> Self {
+        Self {
+            name: "cx5-edr".into(),
+            // The peak rate of 0-byte READs, 87.17 M/s (paper 000, section 5.1), which payload does
+            // not lower at the requester: READ payload only lands there.
+            requester_ns: LinearCost {
+                per_message: 1e3 / 87.17,
+                per_byte: 0.0,
+            },
+            // Fitted to the lookup rates of paper 000, table 2; predicts its figure 11.
+            responder_ns: LinearCost {
+                per_message: 15.0,
+                per_byte: 0.0713,
+            },
+            // c and alpha of paper 000, section 5.1.
+            read_latency_ns: 1290.0,
+            latency_per_byte_ns: 0.08,
+            // 100 Gb/s, and the header size with which paper 000's equation 2 gives its read sizes.
+            link_bytes_per_ns: 12.5,
+            header_bytes: 30,
+            // Assumed: an uncached store over PCIe, and filling a 64-byte work queue entry. Both are
+            // part of the measured latency above, which the simulation keeps.
+            doorbell_ns: 100.0,
+            post_ns: 20.0,
+            // Assumed: an atomic occupies the responder for twice as long as a small READ.
+            atomic_ns: 15.0,
+            // Paper 000, section 5.1: the most that the hardware supports.
+            send_queue_depth: 8192,
+            max_outstanding_reads: 16,
+            // A READ work request has one remote address.
+            gathers: false,
+            gather_piece_ns: 5.0,
+            cache: NicCacheProfile {
+                // Paper 003, sections 3.2 and 3.3.
+                capacity_bytes: 2 << 20,
+                queue_pair_bytes: 375,
+                // Assumed: one physical address; one cache line for bounds, key and rights.
+                translation_bytes: 8,
+                region_bytes: 64,
+                // Assumed: one DMA read over PCIe.
+                miss_latency_ns: 350.0,
+                // At zero hit rate paper 003, section 3.3, measures 10 M READs of 64 bytes a second:
+                // 100 ns, of which 19.6 are the responder's occupancy by such a READ.
+                miss_occupancy_ns: 80.4,
+            },
+            // Assumed: the 10 us and 7 retries that are customary for receiver-not-ready.
+            receiver_retry_ns: 10_000.0,
+            receiver_retries: 7,
+            // Assumed: polling, decoding and dispatching a request of a few cache lines.
+            handler_ns: 300.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_an_unknown_one_is_told() {
+        for name in NicProfile::NAMES {
+            assert_eq!(NicProfile::by_name(name).unwrap().name, name);
+        }
+        let error = NicProfile::by_name("cx9").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no NIC profile is named \"cx9\"; there are cx5-edr"
+        );
+    }
+}

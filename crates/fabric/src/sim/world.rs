@@ -1,0 +1,188 @@
+//! A world: nodes, hosts and client threads under one virtual clock.
+
+use super::clock::{Picos, from_nanos, to_nanos};
+use super::endpoint::SimEndpoint;
+use super::faults::FaultPlan;
+use super::node::SimNode;
+use super::op::ClientId;
+use super::profile::NicProfile;
+use super::state::State;
+use crate::{Limits, Nanos, NodeId, Rights};
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A machine with one NIC, which the clients and nodes on it share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct HostId(pub u32);
+
+/// What a node is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeConfig {
+    /// Length in bytes and rights of each region. Memory starts zeroed.
+    pub regions: Vec<(u64, Rights)>,
+    /// Size of the pages behind the memory, in bytes. Each costs the NIC a translation; with a page
+    /// as long as a region that is a physical segment (paper 003, section 5.1).
+    pub page_bytes: u64,
+    /// Messages that the receive queue holds.
+    pub inbox_capacity: usize,
+    /// The machine that it runs on; `None` is a machine of its own.
+    pub host: Option<HostId>,
+}
+
+impl NodeConfig {
+    /// A node on a machine of its own, with pages of 2 MiB and room for 4096 messages.
+    #[must_use]
+    pub fn new(regions: &[(u64, Rights)]) -> Self {
+        Self {
+            regions: regions.to_vec(),
+            page_bytes: 2 << 20,
+            inbox_capacity: 4096,
+            host: None,
+        }
+    }
+}
+
+/// A simulated fabric. Clones are handles of the same world.
+///
+/// A run is determined by the seed, the profile, the faults, and what the tasks do, as long as one
+/// thread of the operating system drives all of it. More threads are safe, but take turns in an
+/// order that nobody controls.
+#[derive(Clone)]
+pub struct World {
+    state: Arc<Mutex<State>>,
+}
+
+impl World {
+    /// A world without nodes. Its host 0 is where clients run unless told otherwise.
+    #[must_use]
+    pub fn new(seed: u64, profile: NicProfile) -> Self {
+        let state = State::new(seed, profile);
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Adds a machine, for clients or nodes that are to have a NIC of their own.
+    #[must_use]
+    pub fn add_host(&self) -> HostId {
+        HostId(self.lock().add_host())
+    }
+
+    /// Adds a node with these regions (length in bytes, rights), on a machine of its own.
+    pub fn add_node(&self, regions: &[(u64, Rights)]) -> NodeId {
+        self.add_node_with(&NodeConfig::new(regions))
+    }
+
+    /// Adds a node. Endpoints know it that are made, or that [reconnect](SimEndpoint::reconnect),
+    /// afterwards.
+    pub fn add_node_with(&self, config: &NodeConfig) -> NodeId {
+        NodeId(self.lock().add_node(config))
+    }
+
+    /// The machine that a node runs on.
+    ///
+    /// # Panics
+    /// If there is no such node; so do all that follow.
+    #[must_use]
+    pub fn host_of(&self, node: NodeId) -> HostId {
+        HostId(self.lock().nodes[usize::from(node.0)].host)
+    }
+
+    /// The owner's side of a node.
+    #[must_use]
+    pub fn node_handle(&self, node: NodeId) -> SimNode {
+        assert!(
+            usize::from(node.0) < self.lock().nodes.len(),
+            "no node {}",
+            node.0
+        );
+        SimNode::new(self.clone(), node)
+    }
+
+    /// The door of a new client thread on host 0, connected to all nodes.
+    #[must_use]
+    pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
+        self.endpoint_on(HostId(0), limits)
+    }
+
+    /// The door of a new client thread on a machine.
+    #[must_use]
+    pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
+        Rc::new(SimEndpoint::connect(self.clone(), host, limits))
+    }
+
+    /// Puts a fault plan in force, in place of the one before. Verbs are counted from here on.
+    pub fn set_faults(&self, faults: FaultPlan) {
+        self.lock().set_faults(faults);
+    }
+
+    /// Stops a node now. Verbs to it fail, and those that it has not answered yet.
+    pub fn stop_node(&self, node: NodeId) {
+        self.lock().stop_node(node.0, None);
+    }
+
+    /// Brings a stopped node back: its memory zeroed, with another incarnation.
+    pub fn return_node(&self, node: NodeId) {
+        self.lock().return_node(node.0);
+    }
+
+    /// Stops a client thread now: nothing of it runs any more.
+    pub fn stop_client(&self, client: ClientId) {
+        self.lock().stop_client(client.0);
+    }
+
+    /// The virtual clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        to_nanos(self.lock().now)
+    }
+
+    /// The virtual clock in picoseconds, in which it counts.
+    #[must_use]
+    pub fn now_picos(&self) -> Picos {
+        self.lock().now
+    }
+
+    /// Lets everything happen that is to happen until a time, without any task running.
+    pub fn advance_to(&self, time: Nanos) {
+        let limit = from_nanos(time);
+        let due = |state: &State| state.queue.next_time().is_some_and(|next| next <= limit);
+        while self.lock().now < limit || due(&self.lock()) {
+            self.advance(Some(limit));
+        }
+    }
+
+    /// A hash of everything that has happened so far, in order: same seed, same run, same digest.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.lock().digest.value()
+    }
+
+    /// Verbs that were posted and that either the fabric or a future has not let go of yet.
+    #[must_use]
+    pub fn verbs_under_way(&self) -> usize {
+        self.lock().ops.in_use()
+    }
+
+    /// The hardware.
+    #[must_use]
+    pub fn profile(&self) -> NicProfile {
+        self.lock().costs.profile().clone()
+    }
+
+    /// Lets events happen until a task could notice something, or until `limit`; returns whether
+    /// the clock has stopped for want of events.
+    pub(super) fn advance(&self, limit: Option<Picos>) -> bool {
+        let mut state = self.lock();
+        let idle = state.advance(limit);
+        let to_wake = std::mem::take(&mut state.to_wake);
+        drop(state);
+        to_wake.into_iter().for_each(std::task::Waker::wake);
+        idle
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
