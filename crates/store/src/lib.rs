@@ -1,1 +1,50 @@
-//! Far-memory hash tables: stores, tables and their catalog.
+//! Far-memory hash tables: open a store by its address, and its tables by their names.
+//!
+//! ```
+//! use farslot::{FieldSize, Store, TableOptions};
+//!
+//! # fn main() -> Result<(), farslot::StoreError> {
+//! let store = Store::embedded()?;
+//! let options = TableOptions::new(1_000).values(FieldSize::UpTo(100));
+//! store.create("colours", &options)?;
+//!
+//! // A table belongs to one thread; every thread opens its own.
+//! let colours = store.table("colours")?;
+//! colours.put(b"sky", b"blue")?;
+//! assert_eq!(colours.get(b"sky")?.as_deref(), Some(&b"blue"[..]));
+//! assert_eq!(colours.get(b"night")?, None);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The address decides where the memory is; nothing else changes:
+//!
+//! | address | memory |
+//! |---|---|
+//! | `embedded` | of this process |
+//! | `shm://NAME` | of a process on this host, served under that name |
+//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC, in virtual time |
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod catalog;
+mod error;
+mod options;
+mod server;
+mod session;
+mod store;
+mod table;
+
+pub use address::{Address, SCHEMES};
+pub use catalog::{MOST_TABLES, Scheme, TableRecord};
+pub use error::{Result, StoreError};
+pub use farslot_fabric as fabric;
+pub use farslot_index as index;
+pub use farslot_index::linear::{KeyRule, LinearLayout, ReadPolicy, SlotKind, Survey};
+pub use farslot_index::{Cursor, FieldSize, Hasher, Occupancy};
+pub use farslot_model as model;
+pub use options::{HashKind, TableOptions};
+pub use server::Server;
+pub use store::{OpenOptions, Store};
+pub use table::{Found, Table};

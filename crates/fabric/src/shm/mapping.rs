@@ -163,8 +163,10 @@ fn check_memory(bytes: u64) -> Result<usize> {
     }
 }
 
-/// Bytes that the machine can give without swapping; all of its memory where it does not say.
-fn available_memory() -> u64 {
+/// Bytes that the machine can give without swapping; all of its memory where it does not say. The
+/// limit of every node's memory.
+#[must_use]
+pub fn available_memory() -> u64 {
     let kib = std::fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| {

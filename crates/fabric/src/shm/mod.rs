@@ -35,6 +35,7 @@ mod words;
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};
 pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
+pub use mapping::available_memory;
 pub use node::{Node, RegionSpec};
 
 /// Regions and the first region's start are multiples of this: a large page of most machines.

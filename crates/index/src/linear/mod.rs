@@ -59,8 +59,10 @@ mod probe;
 mod read_policy;
 mod remove;
 mod scan;
+mod survey;
 mod update;
 
 pub use client::LinearTable;
 pub use layout::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 pub use read_policy::{ReadPolicy, ReadSizes};
+pub use survey::Survey;

@@ -1,0 +1,266 @@
+//! A store: where its memory is, and the tables in it.
+
+use crate::catalog::{CATALOG_BYTES, Catalog, Scheme, TableRecord};
+use crate::session::{self, with_catalog};
+use crate::{Address, Result, StoreError, Table, TableOptions};
+use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
+use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
+use farslot_fabric::{Endpoint, Limits, Rights};
+use farslot_index::linear::{ReadPolicy, ReadSizes};
+use farslot_model::NicModel;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a store is opened, where the defaults do not fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OpenOptions {
+    /// What each thread's endpoint may hold, and how long it waits.
+    pub limits: Limits,
+    /// How lookups find their read size; by default for throughput, by the costs of the fabric.
+    pub read_policy: Option<ReadPolicy>,
+    /// Whether lookups request the next chunk ahead (paper 002).
+    pub look_ahead: bool,
+    /// What may be done to the memory.
+    pub rights: Rights,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            read_policy: None,
+            look_ahead: false,
+            rights: Rights::ALL,
+        }
+    }
+}
+
+/// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    address: Address,
+    fabric: Fabric,
+    options: OpenOptions,
+    /// Read sizes by table: costly to compute, the same for all threads.
+    sizes: Mutex<HashMap<u64, ReadSizes>>,
+}
+
+/// The memory, as each fabric holds it.
+enum Fabric {
+    Shm(shm::Node),
+    Sim(World),
+}
+
+/// Bytes of an embedded store: address space, of which only what is used becomes memory.
+fn embedded_bytes() -> u64 {
+    shm::available_memory() / 2
+}
+
+pub(crate) fn region_of(bytes: u64) -> RegionSpec {
+    RegionSpec {
+        len: bytes,
+        rights: Rights::ALL,
+    }
+}
+
+pub(crate) fn check_size(bytes: u64) -> Result<()> {
+    if bytes > CATALOG_BYTES {
+        return Ok(());
+    }
+    Err(StoreError::TooSmall {
+        bytes,
+        least: CATALOG_BYTES + 1,
+    })
+}
+
+impl Store {
+    /// A store in the memory of this process, as large as half of what the machine has free. What is
+    /// not used takes no memory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn embedded() -> Result<Self> {
+        Self::open("embedded")
+    }
+
+    /// A store in the memory of this process, with this many bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::TooSmall`], or [`Memory`](farslot_fabric::FabricError::Memory) beyond what the
+    /// machine has.
+    pub fn embedded_with(bytes: u64, options: OpenOptions) -> Result<Self> {
+        check_size(bytes)?;
+        let node = shm::Node::embedded(&[region_of(bytes)])?;
+        Ok(Self::new(Address::Embedded, Fabric::Shm(node), options))
+    }
+
+    /// Opens the store at an address: `embedded`, `shm://NAME` or `sim://PROFILE?seed=N`.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
+    pub fn open(address: &str) -> Result<Self> {
+        Self::open_with(address, OpenOptions::default())
+    }
+
+    /// Opens the store at an address, with options.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(address: &str, options: OpenOptions) -> Result<Self> {
+        let parsed: Address = address.parse()?;
+        let fabric = match &parsed {
+            Address::Embedded => return Self::embedded_with(embedded_bytes(), options),
+            Address::Shm { name } => Fabric::Shm(shm::attach(name, options.rights)?),
+            Address::Sim {
+                profile,
+                seed,
+                memory,
+            } => {
+                let profile =
+                    NicProfile::by_name(profile).map_err(|error| StoreError::BadAddress {
+                        address: address.into(),
+                        reason: error.to_string(),
+                    })?;
+                let bytes = memory.unwrap_or(256 << 20);
+                check_size(bytes)?;
+                let world = World::new(*seed, profile);
+                world.add_node(&[(bytes, options.rights)]);
+                Fabric::Sim(world)
+            }
+        };
+        Ok(Self::new(parsed, fabric, options))
+    }
+
+    pub(crate) fn of_node(address: Address, node: shm::Node) -> Self {
+        Self::new(address, Fabric::Shm(node), OpenOptions::default())
+    }
+
+    fn new(address: Address, fabric: Fabric, options: OpenOptions) -> Self {
+        Self(Arc::new(Inner {
+            address,
+            fabric,
+            options,
+            sizes: Mutex::default(),
+        }))
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.0.address
+    }
+
+    /// Makes a table. Its memory is taken now and used as it fills.
+    ///
+    /// # Errors
+    /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
+    /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
+    pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
+        let scheme = Scheme::Linear(options.layout()?);
+        match &self.0.fabric {
+            Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
+            Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),
+        }
+    }
+
+    /// Opens a table for this thread.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], or what the fabric says.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        match &self.0.fabric {
+            Fabric::Shm(node) => self.open_table(self.shm_endpoint(node), name),
+            Fabric::Sim(world) => self.open_table(self.sim_endpoint(world), name),
+        }
+    }
+
+    /// All tables, oldest first.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn tables(&self) -> Result<Vec<TableRecord>> {
+        match &self.0.fabric {
+            Fabric::Shm(node) => list(self.shm_endpoint(node)),
+            Fabric::Sim(world) => list(self.sim_endpoint(world)),
+        }
+    }
+
+    /// The node behind the store, where it is shared memory: for measurements of the memory itself.
+    #[must_use]
+    pub fn shm_node(&self) -> Option<&shm::Node> {
+        match &self.0.fabric {
+            Fabric::Shm(node) => Some(node),
+            Fabric::Sim(_) => None,
+        }
+    }
+
+    fn shm_endpoint(&self, node: &shm::Node) -> Rc<ShmEndpoint> {
+        let nodes = vec![node.clone()];
+        Rc::new(ShmEndpoint::new(nodes, self.0.options.limits))
+    }
+
+    fn sim_endpoint(&self, world: &World) -> Rc<SimEndpoint> {
+        world.endpoint(self.0.options.limits)
+    }
+
+    fn open_table<E: Endpoint>(&self, endpoint: Rc<E>, name: &str) -> Result<Table> {
+        let find = async |catalog: Catalog<'_, E>| catalog.find(name).await;
+        let record = with_catalog(Rc::clone(&endpoint), find)?;
+        let sizes = self.read_sizes(&record)?;
+        let session = session::open(endpoint, &record, sizes)?;
+        Ok(Table::new(record, session))
+    }
+
+    fn read_sizes(&self, record: &TableRecord) -> Result<ReadSizes> {
+        let mut known = self.0.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sizes) = known.get(&record.offset) {
+            return Ok(sizes.clone());
+        }
+        let Scheme::Linear(layout) = &record.scheme;
+        let mut sizes = ReadSizes::new(layout, self.read_policy())?;
+        if self.0.options.look_ahead {
+            sizes = sizes.looking_ahead();
+        }
+        known.insert(record.offset, sizes.clone());
+        Ok(sizes)
+    }
+
+    fn read_policy(&self) -> ReadPolicy {
+        let nic = match &self.0.fabric {
+            Fabric::Shm(_) => NicModel::shared_memory(),
+            Fabric::Sim(world) => read_cost(&world.profile()),
+        };
+        self.0
+            .options
+            .read_policy
+            .unwrap_or(ReadPolicy::throughput(nic))
+    }
+}
+
+/// What a READ costs behind a simulated NIC, for the model.
+fn read_cost(profile: &NicProfile) -> NicModel {
+    NicModel {
+        read_latency_ns: profile.read_latency_ns,
+        latency_ns_per_byte: profile.latency_per_byte_ns,
+        read_occupancy_ns: profile.responder_ns.per_message,
+        occupancy_ns_per_byte: profile.responder_ns.per_byte,
+        peak_reads_per_second: 1e9 / profile.requester_ns.per_message,
+        header_bytes: f64::from(profile.header_bytes),
+        bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
+    }
+}
+
+fn create<E: Endpoint>(endpoint: Rc<E>, name: &str, scheme: Scheme) -> Result<TableRecord> {
+    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
+        catalog.create(name, scheme).await
+    })
+}
+
+fn list<E: Endpoint>(endpoint: Rc<E>) -> Result<Vec<TableRecord>> {
+    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
+        catalog.tables().await
+    })
+}

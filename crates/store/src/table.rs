@@ -1,0 +1,200 @@
+//! A table as one thread uses it.
+
+use crate::catalog::{Scheme, TableRecord};
+use crate::session::Session;
+use crate::{Cursor, Occupancy, Result, Survey};
+use farslot_fabric::Nanos;
+use farslot_fabric::counters::Snapshot;
+
+/// What [`Table::find_or_put`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The key was there, with this value; nothing was changed.
+    Already(Vec<u8>),
+    /// The key was not there and is now.
+    Inserted,
+}
+
+/// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
+/// own; what one writes, all see.
+///
+/// Operations on one key are linearizable. A table that fails to do something is as it was before,
+/// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
+/// unknown.
+pub struct Table {
+    record: TableRecord,
+    session: Box<dyn Session>,
+}
+
+impl Table {
+    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>) -> Self {
+        Self { record, session }
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// The table as the catalog knows it.
+    #[must_use]
+    pub fn record(&self) -> &TableRecord {
+        &self.record
+    }
+
+    /// How the table is organised.
+    #[must_use]
+    pub fn scheme(&self) -> &Scheme {
+        &self.record.scheme
+    }
+
+    /// The key's value, if the key is present; of a multi-key table, that of the first record found.
+    ///
+    /// # Errors
+    /// A key that does not fit, or what the fabric says.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.session.get(key)
+    }
+
+    /// The values of all records of the key.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.session.get_all(key)
+    }
+
+    /// Makes the key have this value; true if the key is new. A multi-key table gets a record more.
+    ///
+    /// # Errors
+    /// A key or value that does not fit, [`Full`](farslot_index::IndexError::Full),
+    /// [`HeapFull`](farslot_index::IndexError::HeapFull), or what the fabric says.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.session.put(key, value)
+    }
+
+    /// Puts the value if the key is absent, else answers with the value that is there.
+    ///
+    /// # Errors
+    /// As [`Table::put`].
+    pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Found> {
+        self.session.find_or_put(key, value)
+    }
+
+    /// Replaces the value of a key that is present; false if it is absent.
+    ///
+    /// # Errors
+    /// As [`Table::put`]; [`MultiKey`](farslot_index::IndexError::MultiKey) on a multi-key table.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.session.update(key, value)
+    }
+
+    /// Removes the key with all its records; false if it was absent.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.session.remove(key)
+    }
+
+    /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
+    /// in which they come.
+    pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
+        self.session.get_many(keys, &mut done);
+    }
+
+    /// Puts many records side by side. Of several with the same key, which one stays is not said.
+    pub fn put_many(&self, records: &[(&[u8], &[u8])], mut done: impl FnMut(usize, Result<bool>)) {
+        self.session.put_many(records, &mut done);
+    }
+
+    /// Finds or puts many records side by side.
+    pub fn find_or_put_many(
+        &self,
+        records: &[(&[u8], &[u8])],
+        mut done: impl FnMut(usize, Result<Found>),
+    ) {
+        self.session.find_or_put_many(records, &mut done);
+    }
+
+    /// Removes many keys side by side.
+    pub fn remove_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<bool>)) {
+        self.session.remove_many(keys, &mut done);
+    }
+
+    /// Visits every record. One that is there all along is visited once, whatever others write.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut cursor = Some(Cursor::default());
+        while let Some(from) = cursor {
+            cursor = self.session.scan(from, &mut visit)?;
+        }
+        Ok(())
+    }
+
+    /// Visits a piece of the table; returns where the next piece starts, or nothing at the end.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn scan(
+        &self,
+        cursor: Cursor,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.session.scan(cursor, &mut visit)
+    }
+
+    /// What the table holds, as its clients have counted it together: cheap, and behind by what they
+    /// have not reported yet.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn occupancy(&self) -> Result<Occupancy> {
+        self.session.occupancy()
+    }
+
+    /// Reports what this table has put and removed to the count that all see. Done at intervals, and
+    /// when the table is dropped.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn flush(&self) -> Result<()> {
+        self.session.flush()
+    }
+
+    /// Looks at every slot: exact counts, occupancy along the table, lengths of clusters.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn survey(&self) -> Result<Survey> {
+        self.session.survey()
+    }
+
+    /// What this table's endpoint has counted.
+    #[must_use]
+    pub fn counters(&self) -> Snapshot {
+        self.session.counters()
+    }
+
+    /// Slots that the next READ of a lookup fetches.
+    #[must_use]
+    pub fn read_size(&self) -> u64 {
+        self.session.read_size()
+    }
+
+    /// The endpoint's clock, in nanoseconds: virtual in a simulated store.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.session.now()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // A count that could not be reported is behind, which it may be.
+        let _ = self.session.flush();
+    }
+}
