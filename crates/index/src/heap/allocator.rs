@@ -12,7 +12,9 @@ use crate::Result;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 /// Freed blocks that a client keeps of each class before it gives half of them to all.
 const KEPT: usize = 256;
@@ -27,6 +29,8 @@ pub struct Heap<E> {
     place: HeapPlace,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
     extent: Cell<(u64, u64)>,
+    /// Taken by the coroutine that gets the next extent, so that the others do not get one each.
+    extending: Turn,
     freed: RefCell<Vec<VecDeque<BlockRef>>>,
 }
 
@@ -38,6 +42,7 @@ impl<E: Endpoint> Heap<E> {
             endpoint,
             place,
             extent: Cell::new((0, 0)),
+            extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
         }
     }
@@ -106,12 +111,7 @@ impl<E: Endpoint> Heap<E> {
         if let Some(block) = self.reuse(class, RESTING) {
             return Ok(block);
         }
-        if let Some(block) = self.carve(class) {
-            return Ok(block);
-        }
-        if self.extend(block_bytes(class) as u64).await?
-            && let Some(block) = self.carve(class)
-        {
+        if let Some(block) = self.carve_or_extend(class).await? {
             return Ok(block);
         }
         if let Some(block) = self.take_from_all(class).await? {
@@ -142,22 +142,43 @@ impl<E: Endpoint> Heap<E> {
         })
     }
 
-    /// Gets a new extent with room for `bytes`; false if the heap is handed out. The rest of the old
-    /// extent is kept as blocks of the classes that fit.
-    async fn extend(&self, bytes: u64) -> Result<bool> {
-        let usual = (self.place.bytes / 1024).clamp(4096, 1 << 20) / GRANULE * GRANULE;
-        let wanted = usual.max(bytes);
-        let mark = self.endpoint.fetch_add(self.place.header, wanted);
-        let taken = GRANULE + mark.await?;
-        let end = taken.saturating_add(wanted).min(self.place.bytes);
-        if taken.saturating_add(bytes) > end {
-            return Ok(false);
+    /// Carves a block from the extent, or from a new one; nothing if the heap is handed out.
+    async fn carve_or_extend(&self, class: usize) -> Result<Option<BlockRef>> {
+        if let Some(block) = self.carve(class) {
+            return Ok(Some(block));
         }
-        self.shelve_rest();
-        self.extent.set((taken, end));
-        Ok(true)
+        let _turn = self.extending.take().await;
+        // Whoever had the turn before may have got what is needed.
+        if let Some(block) = self.carve(class) {
+            return Ok(Some(block));
+        }
+        let bytes = block_bytes(class) as u64;
+        let usual = (self.place.bytes / 1024).clamp(4096, 1 << 20) / GRANULE * GRANULE;
+        let Some(extent) = self.take_bytes(usual.max(bytes), bytes).await? else {
+            return Ok(None);
+        };
+        if bytes < usual {
+            self.shelve_rest();
+            self.extent.set(extent);
+            return Ok(self.carve(class));
+        }
+        // A block as large as an extent is one: the extent in use stays as it is.
+        Ok(Some(BlockRef {
+            granule: extent.0 / GRANULE,
+            generation: 0,
+            class,
+        }))
     }
 
+    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`.
+    async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(u64, u64)>> {
+        let mark = self.endpoint.fetch_add(self.place.header, wanted).await?;
+        let taken = mark.saturating_add(GRANULE);
+        let end = taken.saturating_add(wanted).min(self.place.bytes);
+        Ok((taken.saturating_add(least) <= end).then_some((taken, end)))
+    }
+
+    /// Keeps the rest of an extent as blocks of the classes that fit.
     fn shelve_rest(&self) {
         for class in (0..CLASSES).rev() {
             while let Some(block) = self.carve(class) {
@@ -225,6 +246,35 @@ impl<E: Endpoint> Heap<E> {
             }
             head = seen;
         }
+    }
+}
+
+/// Lets the coroutines of a thread do something one after the other.
+#[derive(Default)]
+struct Turn {
+    taken: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+struct Taken<'t>(&'t Turn);
+
+impl Turn {
+    async fn take(&self) -> Taken<'_> {
+        poll_fn(|cx| {
+            if self.taken.replace(true) {
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(Taken(self))
+        })
+        .await
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.taken.set(false);
+        self.0.waiting.take().into_iter().for_each(Waker::wake);
     }
 }
 

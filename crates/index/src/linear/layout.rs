@@ -194,7 +194,7 @@ impl LinearOptions {
         let largest = heap::record_bytes(self.key.most(), self.value.most());
         let class = heap::class_for(largest).expect("checked to be at most the largest record");
         // Some more than the records need: extents and free blocks of clients lie idle.
-        let ample = u128::from(records) * heap::block_bytes(class) as u128 * 9 / 8 + (1 << 16);
+        let ample = u128::from(records) * heap::block_bytes(class) as u128 * 9 / 8 + (1 << 20);
         let asked = self
             .heap_bytes
             .map_or(ample, u128::from)

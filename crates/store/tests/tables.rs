@@ -1,0 +1,197 @@
+//! A table through the public API: every kind of slot, every fabric that needs no second process.
+
+use farslot::index::IndexError;
+use farslot::{FieldSize, Found, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions};
+use std::collections::HashMap;
+
+fn stores() -> [Store; 2] {
+    [
+        Store::embedded_with(64 << 20, OpenOptions::default()).unwrap(),
+        Store::open("sim://cx5-edr?seed=3&memory=16MiB").unwrap(),
+    ]
+}
+
+fn kinds() -> [TableOptions; 4] {
+    let fixed = |key, value| {
+        TableOptions::new(500)
+            .keys(FieldSize::Fixed(key))
+            .values(FieldSize::Fixed(value))
+    };
+    [
+        fixed(4, 3).slots(SlotKind::Word),
+        fixed(4, 3),
+        fixed(4, 3).slots(SlotKind::Inline),
+        fixed(4, 3).slots(SlotKind::Heap),
+    ]
+}
+
+fn each_table(test: impl Fn(&Table)) {
+    for store in stores() {
+        for (index, options) in kinds().iter().enumerate() {
+            let name = format!("kind-{index}");
+            store.create(&name, options).unwrap();
+            test(&store.table(&name).unwrap());
+        }
+    }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_le_bytes()
+}
+
+fn value(number: u32) -> [u8; 3] {
+    [number as u8, (number >> 8) as u8, 7]
+}
+
+#[test]
+fn single_operations() {
+    each_table(|table| {
+        assert_eq!(table.get(&key(1)).unwrap(), None);
+        assert!(table.put(&key(1), &value(1)).unwrap());
+        assert!(!table.put(&key(1), &value(2)).unwrap());
+        assert_eq!(table.get(&key(1)).unwrap().unwrap(), value(2));
+        let found = table.find_or_put(&key(1), &value(3)).unwrap();
+        assert_eq!(found, Found::Already(value(2).to_vec()));
+        assert_eq!(
+            table.find_or_put(&key(2), &value(3)).unwrap(),
+            Found::Inserted
+        );
+        assert!(table.update(&key(2), &value(4)).unwrap());
+        assert!(!table.update(&key(3), &value(4)).unwrap());
+        assert!(table.remove(&key(2)).unwrap());
+        assert!(!table.remove(&key(2)).unwrap());
+        assert_eq!(table.get_all(&key(1)).unwrap(), [value(2).to_vec()]);
+        table.flush().unwrap();
+        assert_eq!(table.occupancy().unwrap().entries, 1);
+    });
+}
+
+#[test]
+fn batches_iteration_and_survey() {
+    each_table(|table| {
+        let records: Vec<_> = (0..300)
+            .map(|number| (key(number), value(number)))
+            .collect();
+        let batch: Vec<(&[u8], &[u8])> = records
+            .iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .collect();
+        let mut new = 0;
+        table.put_many(&batch, |_, put| new += u32::from(put.unwrap()));
+        assert_eq!(new, 300);
+
+        let keys: Vec<_> = (200..400).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut hits = 0;
+        table.get_many(&keys, |index, found| match found.unwrap() {
+            Some(found) => {
+                assert_eq!(found, value(200 + index as u32));
+                hits += 1;
+            }
+            None => assert!(index >= 100),
+        });
+        assert_eq!(hits, 100);
+
+        let mut removed = 0;
+        table.remove_many(&keys, |_, was| removed += u32::from(was.unwrap()));
+        assert_eq!(removed, 100);
+
+        let mut seen = HashMap::new();
+        table
+            .for_each(|key, value| {
+                assert!(seen.insert(key.to_vec(), value.to_vec()).is_none());
+            })
+            .unwrap();
+        let expected: HashMap<_, _> = (0..200)
+            .map(|number| (key(number).to_vec(), value(number).to_vec()))
+            .collect();
+        assert_eq!(seen, expected);
+
+        let survey = table.survey().unwrap();
+        assert_eq!((survey.live, survey.dead), (200, 100));
+        let in_clusters: u64 = survey.parts.len() as u64;
+        assert!(in_clusters == 64 && survey.cluster_count() > 0);
+        let load: f64 = survey.parts.iter().sum::<f64>() / survey.parts.len() as f64;
+        assert!((load - survey.load_factor()).abs() < 1e-9, "{load}");
+    });
+}
+
+#[test]
+fn a_full_table_says_so_and_serves_on() {
+    for store in stores() {
+        let options = TableOptions::new(50)
+            .keys(FieldSize::Fixed(8))
+            .values(FieldSize::Fixed(8))
+            .load_factor(1.0);
+        store.create("full", &options).unwrap();
+        let table = store.table("full").unwrap();
+        let key = |number: u64| number.to_le_bytes();
+        for number in 0..50 {
+            assert!(table.put(&key(number), &key(number)).unwrap());
+        }
+        for number in 50..60 {
+            assert_eq!(
+                table.put(&key(number), &key(0)),
+                Err(StoreError::Index(IndexError::Full {
+                    probed: 50,
+                    slots: 50
+                }))
+            );
+            assert_eq!(table.get(&key(number)).unwrap(), None);
+        }
+        for number in 0..50 {
+            assert!(!table.put(&key(number), &key(number + 1)).unwrap());
+            assert_eq!(table.get(&key(number)).unwrap().unwrap(), key(number + 1));
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_that_do_not_fit_are_named() {
+    let store = Store::embedded_with(16 << 20, OpenOptions::default()).unwrap();
+    let options = TableOptions::new(50)
+        .keys(FieldSize::UpTo(10))
+        .values(FieldSize::UpTo(20));
+    store.create("sized", &options).unwrap();
+    let table = store.table("sized").unwrap();
+    let message = |result: farslot::Result<bool>| result.unwrap_err().to_string();
+    assert_eq!(
+        message(table.put(b"", b"v")),
+        "a key must have at least 1 byte"
+    );
+    assert_eq!(
+        message(table.put(&[1; 11], b"v")),
+        "a key of 11 bytes does not fit: the table's keys have at most 10 bytes"
+    );
+    assert_eq!(
+        message(table.put(b"k", &[1; 21])),
+        "a value of 21 bytes does not fit: the table's values have at most 20 bytes"
+    );
+    assert!(table.get(b"").is_err() && table.remove(&[0; 11]).is_err());
+    assert_eq!(table.survey().unwrap().live, 0);
+}
+
+#[test]
+fn threads_share_a_table() {
+    let store = Store::embedded_with(64 << 20, OpenOptions::default()).unwrap();
+    store.create("shared", &TableOptions::new(10_000)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let store = store.clone();
+            scope.spawn(move || {
+                let table = store.table("shared").unwrap();
+                for number in 0..1_000u32 {
+                    let name = format!("{thread}/{number}");
+                    table.put(name.as_bytes(), &number.to_le_bytes()).unwrap();
+                    table
+                        .find_or_put(b"everybody's", &thread.to_le_bytes())
+                        .unwrap();
+                }
+            });
+        }
+    });
+    let table = store.table("shared").unwrap();
+    assert_eq!(table.survey().unwrap().live, 4_001);
+    assert_eq!(table.occupancy().unwrap().entries, 4_001);
+    assert_eq!(table.get(b"3/999").unwrap().unwrap(), 999u32.to_le_bytes());
+}
