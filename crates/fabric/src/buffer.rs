@@ -7,6 +7,7 @@
 use crate::{FabricError, Result};
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
@@ -20,7 +21,11 @@ const CLASSES: usize = 21;
 pub struct BufferPool(Rc<Shelves>);
 
 struct Shelves {
-    free: [RefCell<Vec<Box<[u64]>>>; CLASSES],
+    #[allow(
+        clippy::vec_box,
+        reason = "a buffer is the box: lending moves one word"
+    )]
+    free: [RefCell<Vec<Box<Memory>>>; CLASSES],
     largest: usize,
     budget: usize,
     registered: Cell<usize>,
@@ -52,10 +57,10 @@ impl BufferPool {
     #[inline]
     pub fn take(&self, len: usize) -> Result<Buffer> {
         let class = class_of(len);
-        if len <= self.0.largest {
-            if let Some(words) = self.0.free[class].borrow_mut().pop() {
-                return Ok(self.lend(words, len));
-            }
+        if len <= self.0.largest
+            && let Some(memory) = self.0.free[class].borrow_mut().pop()
+        {
+            return Ok(self.lend(memory, len));
         }
         self.register(class, len)
     }
@@ -71,13 +76,25 @@ impl BufferPool {
         Ok(buffer)
     }
 
+    /// A buffer of `len` bytes, its content unspecified: `used` itself where it has the room.
+    ///
+    /// # Errors
+    /// As [`BufferPool::take`].
     #[inline]
-    fn lend(&self, words: Box<[u64]>, len: usize) -> Buffer {
-        Buffer {
-            words,
-            len,
-            home: Rc::clone(&self.0),
+    pub fn take_again(&self, mut used: Buffer, len: usize) -> Result<Buffer> {
+        if len <= used.0.words.len() * 8 {
+            used.0.len = len;
+            return Ok(used);
         }
+        drop(used);
+        self.take(len)
+    }
+
+    #[inline]
+    fn lend(&self, mut memory: Box<Memory>, len: usize) -> Buffer {
+        memory.len = len;
+        memory.home = Some(Rc::clone(&self.0));
+        Buffer(ManuallyDrop::new(memory))
     }
 
     #[cold]
@@ -97,7 +114,13 @@ impl BufferPool {
             });
         }
         self.0.registered.set(registered);
-        Ok(self.lend(vec![0; bytes / 8].into_boxed_slice(), len))
+        let words = vec![0; bytes / 8].into_boxed_slice();
+        let memory = Memory {
+            words,
+            len,
+            home: None,
+        };
+        Ok(self.lend(Box::new(memory), len))
     }
 }
 
@@ -110,10 +133,16 @@ const fn class_of(len: usize) -> usize {
 }
 
 /// Registered memory that its holder owns: bytes for the caller, 8-byte words for the fabric.
-pub struct Buffer {
+///
+/// A single pointer: buffers are moved into verbs, out of completions and into values for every READ.
+pub struct Buffer(ManuallyDrop<Box<Memory>>);
+
+struct Memory {
     words: Box<[u64]>,
+    /// Bytes lent.
     len: usize,
-    home: Rc<Shelves>,
+    /// Where it goes back to; nothing while it lies there.
+    home: Option<Rc<Shelves>>,
 }
 
 impl Buffer {
@@ -122,13 +151,14 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn words(&self) -> &[u64] {
-        &self.words[..self.len.div_ceil(8)]
+        &self.0.words[..self.0.len.div_ceil(8)]
     }
 
     /// The words, to be filled.
     #[inline]
     pub fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words[..self.len.div_ceil(8)]
+        let memory = &mut *self.0;
+        &mut memory.words[..memory.len.div_ceil(8)]
     }
 }
 
@@ -136,29 +166,33 @@ impl Deref for Buffer {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        &bytemuck::cast_slice(&self.0.words)[..self.0.len]
     }
 }
 
 impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+        let memory = &mut *self.0;
+        &mut bytemuck::cast_slice_mut(&mut memory.words)[..memory.len]
     }
 }
 
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        let class = class_of(self.words.len() * 8);
-        let words = std::mem::take(&mut self.words);
-        self.home.free[class].borrow_mut().push(words);
+        // SAFETY: the memory is taken out once, here, and `self` is not used afterwards.
+        let mut memory = unsafe { ManuallyDrop::take(&mut self.0) };
+        if let Some(home) = memory.home.take() {
+            let class = class_of(memory.words.len() * 8);
+            home.free[class].borrow_mut().push(memory);
+        }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes)", self.len)
+        write!(f, "Buffer({} bytes)", self.0.len)
     }
 }
 
@@ -194,7 +228,9 @@ mod tests {
                 limit: 1 << 12
             }
         );
-        drop(again);
+        let again = pool.take_again(again, 10).unwrap();
+        assert_eq!((again.len(), again.words().len()), (10, 2));
+        assert_eq!(pool.take_again(again, 128).unwrap().len(), 128);
         assert_eq!(&*pool.copy_of(b"far").unwrap(), b"far");
     }
 }

@@ -30,9 +30,9 @@ pub struct Counters {
     operations: RefCell<[OperationCounters; OPERATION_CLASSES]>,
 }
 
-/// The verbs of an operation under way.
-#[derive(Clone, Copy, Default)]
-struct Booking {
+/// The verbs of an operation under way. Begins empty.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Booking {
     verbs: u32,
     doorbells: u32,
     bytes: u64,
@@ -139,17 +139,32 @@ impl Counters {
     /// Books a verb that was posted; returns its place in the operation's chain of completions.
     #[inline]
     pub(crate) fn verb_posted(&self, kind: VerbKind, bytes: u64) -> u32 {
+        self.count_verb(kind, bytes);
+        let mut current = self.current.get();
+        current.verbs += 1;
+        current.bytes += bytes;
+        self.current.set(current);
+        current.depth + 1
+    }
+
+    #[inline]
+    fn count_verb(&self, kind: VerbKind, bytes: u64) {
         add(&self.verbs[kind as usize], 1);
         if kind.writes() {
             add(&self.bytes_written, bytes);
         } else {
             add(&self.bytes_read, bytes);
         }
-        let mut current = self.current.get();
-        current.verbs += 1;
-        current.bytes += bytes;
-        self.current.set(current);
-        current.depth + 1
+    }
+
+    /// Books a read that is the only verb of its operation under way.
+    #[inline]
+    pub(crate) fn lone_read_posted(&self, booking: &mut Booking, bytes: u64) {
+        self.count_verb(VerbKind::Read, bytes);
+        booking.verbs += 1;
+        booking.bytes += bytes;
+        booking.doorbells += 1;
+        booking.depth += 1;
     }
 
     /// Books the completion of a verb that [`Counters::verb_posted`] put at `depth`.
@@ -171,7 +186,7 @@ impl Counters {
     }
 
     #[inline]
-    fn operation_ended(&self, class: OperationClass, booking: Booking) {
+    pub(crate) fn operation_ended(&self, class: OperationClass, booking: Booking) {
         let mut operations = self.operations.borrow_mut();
         let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
         totals.count += 1;
@@ -199,11 +214,17 @@ pub struct Operation<'c, F> {
 }
 
 impl<'c, F> Operation<'c, F> {
-    pub(crate) fn new(counters: &'c Counters, class: OperationClass, future: F) -> Self {
+    #[inline]
+    pub(crate) fn new(
+        counters: &'c Counters,
+        class: OperationClass,
+        booking: Booking,
+        future: F,
+    ) -> Self {
         Self {
             counters,
             class,
-            booking: Booking::default(),
+            booking,
             future,
         }
     }

@@ -1,8 +1,9 @@
 //! One thread's door to its peers.
 
-use crate::counters::Operation;
+use crate::counters::{Booking, Operation};
+use crate::reader::Reader;
 use crate::timer::{Sleep, Timers};
-use crate::verb::{Completion, Pieces, Verb, VerbFuture, gathered_len};
+use crate::verb::{Completion, FromCompletion, Pieces, Verb, VerbFuture, gathered_len};
 use crate::{
     Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, OperationClass,
     RemoteAddr, Result,
@@ -111,12 +112,32 @@ pub trait Endpoint: 'static {
     /// its rights are wrong or its peer is gone.
     fn post(&self, verb: Verb) -> std::result::Result<Self::Posted, PostError>;
 
+    /// Posts a [`Verb::Read`]: [`Endpoint::post`] for the verb that is by far the most frequent.
+    ///
+    /// # Errors
+    /// As [`Endpoint::post`].
+    #[inline]
+    fn post_read(
+        &self,
+        from: RemoteAddr,
+        into: Buffer,
+    ) -> std::result::Result<Self::Posted, PostError> {
+        self.post(Verb::Read { from, into })
+    }
+
     /// Looks whether a posted verb has completed; if not, its task is woken when it has.
     fn poll_posted(
         &self,
         posted: &mut Self::Posted,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Completion>>;
+
+    /// [`Endpoint::poll_posted`] for what [`Endpoint::post_read`] has posted.
+    #[inline]
+    fn poll_read(&self, posted: &mut Self::Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+        self.poll_posted(posted, cx)
+            .map(|outcome| outcome.map(Buffer::from_completion))
+    }
 
     /// Sends off all verbs posted since the last doorbell, as one batch with one signaled verb.
     fn ring_doorbell(&self);
@@ -145,6 +166,12 @@ pub trait EndpointExt: Endpoint + Sized {
     fn read(&self, from: RemoteAddr, len: usize) -> VerbFuture<'_, Self, Buffer> {
         let into = self.core().buffers.take(len);
         VerbFuture::new(self, into.map(|into| Verb::Read { from, into }))
+    }
+
+    /// A [`Reader`] over this endpoint.
+    #[inline]
+    fn reader(&self) -> Reader<'_, Self> {
+        Reader::new(self)
     }
 
     /// Reads several pieces of one node into one buffer, each at the next multiple of 8 bytes.
@@ -181,7 +208,18 @@ pub trait EndpointExt: Endpoint + Sized {
     /// Books the verbs of `future` to one operation of `class`.
     #[inline]
     fn operation<F: Future>(&self, class: OperationClass, future: F) -> Operation<'_, F> {
-        Operation::new(&self.core().counters, class, future)
+        self.operation_begun(class, Booking::default(), future)
+    }
+
+    /// Books the verbs of `future` to an operation of `class` that has posted others before.
+    #[inline]
+    fn operation_begun<F: Future>(
+        &self,
+        class: OperationClass,
+        before: Booking,
+        future: F,
+    ) -> Operation<'_, F> {
+        Operation::new(&self.core().counters, class, before, future)
     }
 
     /// Resolves `span` from now.

@@ -8,8 +8,9 @@
 //! * an aligned 8-byte word is read and written whole; a longer read may be torn at any 8-byte
 //!   boundary and see its words in any order;
 //! * remote atomics are atomic against remote atomics, not against the owner's CPU;
-//! * verbs of one endpoint to one peer start in order; nothing is ordered across endpoints, and a
-//!   plain write may become visible to other endpoints some time after it completed;
+//! * verbs of one endpoint to one peer start in order, and none takes effect behind one that was
+//!   lost; nothing is ordered across endpoints, and a plain write may become visible to other
+//!   endpoints some time after it completed, but no later than the writer's next atomic;
 //! * a peer may stop at any point: a verb then fails, and may or may not have taken effect.
 //!
 //! The fabrics: [`sim`] (deterministic, virtual time, faults) and [`shm`] (shared memory of one
@@ -21,6 +22,7 @@ pub mod counters;
 pub mod endpoint;
 pub mod error;
 pub mod executor;
+pub mod reader;
 pub mod shm;
 pub mod sim;
 pub mod timer;
@@ -29,10 +31,11 @@ pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use buffer::{Buffer, BufferPool};
-pub use counters::{Counters, OperationClass, OperationCounters};
+pub use counters::{Booking, Counters, OperationClass, OperationCounters};
 pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
+pub use reader::Reader;
 pub use timer::TimedOut;
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
 pub use window::{both, window};

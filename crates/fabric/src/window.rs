@@ -55,11 +55,14 @@ pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
+/// The jobs under way, each with its number.
+type Places<F> = Pin<Box<[Option<(usize, F)>]>>;
+
 struct Window<I, F, D> {
     jobs: I,
     done: D,
     started: usize,
-    running: Pin<Box<[Option<(usize, F)>]>>,
+    running: Places<F>,
 }
 
 // The futures are pinned in their box, not in the window itself.

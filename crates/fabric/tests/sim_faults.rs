@@ -208,6 +208,46 @@ fn a_partition_times_verbs_out_with_or_without_effect_and_spares_others() {
 }
 
 #[test]
+fn no_verb_takes_effect_behind_one_of_its_queue_pair_that_was_lost() {
+    let mut lost_from = [0; 5];
+    for seed in 0..200 {
+        let world = world(seed);
+        let endpoint = world.endpoint(LIMITS);
+        world.set_faults(FaultPlan {
+            partitions: vec![Partition {
+                side: Side::Host(HostId(0)),
+                node: NODE,
+                from: 0,
+                until: 50_000,
+            }],
+            ..FaultPlan::default()
+        });
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let add = |word: u64| {
+            let endpoint = Rc::clone(&endpoint);
+            executor.spawn(async move { endpoint.fetch_add(at(8 * word), 1).await.is_ok() })
+        };
+        let first: Vec<_> = (0..2).map(add).collect();
+        executor.block_on(endpoint.sleep(10_000));
+        let second: Vec<_> = (2..4).map(add).collect();
+        executor.block_on(async {
+            for join in first.into_iter().chain(second) {
+                assert!(!join.await);
+            }
+        });
+        let effects = [0, 1, 2, 3].map(|index| word(&world, 8 * index));
+        let lost = effects.iter().take_while(|effect| **effect == 1).count();
+        assert!(
+            effects[lost..].iter().all(|effect| *effect == 0),
+            "{effects:?}"
+        );
+        lost_from[lost] += 1;
+        executor.block_on(endpoint.fetch_add(at(0), 1)).unwrap();
+    }
+    assert!(lost_from.iter().all(|seeds| *seeds > 0), "{lost_from:?}");
+}
+
+#[test]
 fn a_slow_node_answers_late_and_one_too_slow_times_out() {
     let slow = |factor, until| FaultPlan {
         slow_nodes: vec![SlowNode {

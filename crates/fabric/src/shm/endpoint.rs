@@ -1,14 +1,15 @@
 //! A thread's door to shared memory: the verbs are its own loads, stores and atomics.
 //!
-//! Writes and atomics happen when they are posted. A read only prefetches then; its bytes are copied
-//! when its task looks at the completion, a turn of the executor later, when the lines have come.
+//! Writes and atomics happen when they are posted. A read only prefetches, then or with the doorbell;
+//! its bytes are copied when its task looks at the completion, a turn of the executor later, when the
+//! lines have come.
 
 use super::mailbox;
 use super::node::Node;
 use crate::verb::{check_access, check_aligned};
 use crate::{
-    Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId, NodeInfo,
-    Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,
+    NodeInfo, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
@@ -27,7 +28,16 @@ pub struct ShmEndpoint {
     /// Verbs that have completed, always in order.
     completed: Cell<u64>,
     waiting: RefCell<Vec<Waker>>,
+    /// What was posted to be read and is not prefetched yet: node, first byte, bytes.
+    wanted: [Cell<(u16, u64, usize)>; BURST],
+    wanted_count: Cell<usize>,
 }
+
+/// Reads whose prefetches are issued together. A processor walks the page table for several addresses
+/// at a time, but only for those that stand close together in its instructions: prefetches issued one
+/// by one, each among the hundreds of instructions of a lookup, wait for each other's walks. Too many
+/// together ask for more lines than can be under way, and hold up what follows.
+const BURST: usize = 4;
 
 /// A verb posted to shared memory.
 pub struct ShmPosted {
@@ -41,9 +51,9 @@ enum Rest {
     Copy {
         node: u16,
         from: u64,
-        into: Option<crate::Buffer>,
+        into: Option<Buffer>,
     },
-    Gather(Box<(Pieces, Option<crate::Buffer>)>),
+    Gather(Box<(Pieces, Option<Buffer>)>),
     /// Leave the message with the owner, which may have no room yet.
     Deliver {
         node: u16,
@@ -65,6 +75,8 @@ impl ShmEndpoint {
             sent: Cell::new(0),
             completed: Cell::new(0),
             waiting: RefCell::default(),
+            wanted: Default::default(),
+            wanted_count: Cell::new(0),
         }
     }
 
@@ -102,19 +114,11 @@ impl ShmEndpoint {
     fn start(&self, verb: Verb) -> Result<Rest> {
         let needed = verb.needs();
         Ok(match verb {
-            Verb::Read { from, into } => {
-                let (node, byte) = self.locate(from, into.len() as u64, needed)?;
-                node.words().prefetch(byte, into.len());
-                Rest::Copy {
-                    node: from.node.0,
-                    from: byte,
-                    into: Some(into),
-                }
-            }
+            Verb::Read { from, into } => return self.start_read(from, into),
             Verb::ReadMany { pieces, into } => {
                 for piece in &pieces {
-                    let (node, byte) = self.locate(piece.from, piece.len as u64, needed)?;
-                    node.words().prefetch(byte, piece.len);
+                    let (_, byte) = self.locate(piece.from, piece.len as u64, needed)?;
+                    self.prefetch_soon(piece.from.node.0, byte, piece.len);
                 }
                 Rest::Gather(Box::new((pieces, Some(into))))
             }
@@ -157,7 +161,58 @@ impl ShmEndpoint {
         })
     }
 
-    fn gather(&self, pieces: &Pieces, into: &mut crate::Buffer) -> Result<()> {
+    /// Prefetches a span of a node's memory in the next burst.
+    #[inline(always)]
+    fn prefetch_soon(&self, node: u16, byte: u64, len: usize) {
+        let waiting = self.wanted_count.get();
+        self.wanted[waiting].set((node, byte, len));
+        self.wanted_count.set(waiting + 1);
+        if waiting + 1 == BURST {
+            self.prefetch();
+        }
+    }
+
+    /// Issues the prefetches that were put off.
+    fn prefetch(&self) {
+        for wanted in &self.wanted[..self.wanted_count.take()] {
+            let (node, byte, len) = wanted.get();
+            self.nodes[usize::from(node)].words().prefetch(byte, len);
+        }
+    }
+
+    #[inline(always)]
+    fn start_read(&self, from: RemoteAddr, into: Buffer) -> Result<Rest> {
+        let (_, byte) = self.locate(from, into.len() as u64, Rights::READ)?;
+        self.prefetch_soon(from.node.0, byte, into.len());
+        Ok(Rest::Copy {
+            node: from.node.0,
+            from: byte,
+            into: Some(into),
+        })
+    }
+
+    /// Copies what a read was posted for.
+    #[inline(always)]
+    fn finish_read(&self, node: u16, from: u64, into: &mut Option<Buffer>) -> Result<Buffer> {
+        let at = &self.nodes[usize::from(node)];
+        if at.is_gone() {
+            return Err(FabricError::NodeStopped { node: NodeId(node) });
+        }
+        let mut into = into.take().expect("a read completes once");
+        let len = into.len();
+        at.words().copy_out(from, len, into.words_mut());
+        Ok(into)
+    }
+
+    /// The number of the next verb, if the send queue has room for it.
+    #[inline]
+    fn next_number(&self) -> Option<u64> {
+        let number = self.posted.get() + 1;
+        let under_way = number - self.completed.get();
+        (under_way <= self.core.limits.send_queue_depth as u64).then_some(number)
+    }
+
+    fn gather(&self, pieces: &Pieces, into: &mut Buffer) -> Result<()> {
         let mut at = 0;
         for piece in pieces {
             let (node, byte) = self.locate(piece.from, piece.len as u64, Rights::READ)?;
@@ -199,13 +254,38 @@ impl Endpoint for ShmEndpoint {
 
     #[inline]
     fn post(&self, verb: Verb) -> std::result::Result<ShmPosted, PostError> {
-        let number = self.posted.get() + 1;
-        if number - self.completed.get() > self.core.limits.send_queue_depth as u64 {
+        let Some(number) = self.next_number() else {
             return Err(PostError::QueueFull(verb));
-        }
+        };
         let rest = self.start(verb).map_err(PostError::Rejected)?;
         self.posted.set(number);
         Ok(ShmPosted { number, rest })
+    }
+
+    #[inline(always)]
+    fn post_read(
+        &self,
+        from: RemoteAddr,
+        into: Buffer,
+    ) -> std::result::Result<ShmPosted, PostError> {
+        let Some(number) = self.next_number() else {
+            return Err(PostError::QueueFull(Verb::Read { from, into }));
+        };
+        let rest = self.start_read(from, into).map_err(PostError::Rejected)?;
+        self.posted.set(number);
+        Ok(ShmPosted { number, rest })
+    }
+
+    #[inline]
+    fn poll_read(&self, posted: &mut ShmPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+        if posted.number > self.completed.get() {
+            self.wake_later(cx.waker());
+            return Poll::Pending;
+        }
+        match &mut posted.rest {
+            Rest::Copy { node, from, into } => Poll::Ready(self.finish_read(*node, *from, into)),
+            _ => unreachable!("posted as a read"),
+        }
     }
 
     #[inline]
@@ -220,15 +300,7 @@ impl Endpoint for ShmEndpoint {
         }
         Poll::Ready(match &mut posted.rest {
             Rest::Copy { node, from, into } => {
-                let node_id = NodeId(*node);
-                let node = &self.nodes[usize::from(*node)];
-                if node.is_gone() {
-                    return Poll::Ready(Err(FabricError::NodeStopped { node: node_id }));
-                }
-                let mut into = into.take().expect("a read completes once");
-                let len = into.len();
-                node.words().copy_out(*from, len, into.words_mut());
-                Ok(Completion::Filled(into))
+                self.finish_read(*node, *from, into).map(Completion::Filled)
             }
             Rest::Gather(gather) => {
                 let (pieces, into) = &mut **gather;
@@ -266,6 +338,7 @@ impl Endpoint for ShmEndpoint {
     fn ring_doorbell(&self) {
         if self.sent.get() != self.posted.get() {
             self.sent.set(self.posted.get());
+            self.prefetch();
             self.core.counters.doorbell_rung();
         }
     }

@@ -26,6 +26,7 @@
 mod attach;
 mod endpoint;
 mod header;
+mod limit;
 mod link;
 mod mailbox;
 mod mapping;
@@ -35,6 +36,7 @@ mod words;
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};
 pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
+pub use limit::LINE;
 pub use mapping::available_memory;
 pub use node::{Node, RegionSpec};
 

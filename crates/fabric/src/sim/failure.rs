@@ -157,15 +157,22 @@ impl State {
 
     /// Fails a verb on its arrival if it cannot reach the node, or not the one it was meant for.
     pub(super) fn is_turned_away(&mut self, number: u32) -> bool {
+        let op = &self.ops[number];
+        let (client, node, rung_at) = (op.client, op.node, op.rung_at);
+        // What was rung before the loss was noticed went out behind the lost verb: a reliable
+        // connection delivers none of it.
+        if rung_at < self.pair(client, node).broken_until {
+            self.fail(number, Loss::NoAnswer);
+            return true;
+        }
         if self.is_parted(number) {
             self.ops[number].lost = Some(Loss::NoAnswer);
             if self.rng.random_bool(0.5) {
+                self.pair(client, node).broken_until = self.deadline(number);
                 self.fail(number, Loss::NoAnswer);
                 return true;
             }
         }
-        let op = &self.ops[number];
-        let (client, node) = (op.client, op.node);
         let expected = self.pair(client, node).incarnation;
         let owner = &self.nodes[usize::from(node)];
         if !owner.up {

@@ -73,7 +73,9 @@ pub enum Side {
 }
 
 /// A while in which nothing passes between a client side and a node. Verbs then fail with
-/// [`TimedOut`](crate::FabricError::TimedOut), half of them after they have taken effect.
+/// [`TimedOut`](crate::FabricError::TimedOut), half of them after they have taken effect. One that has
+/// not takes those with it that its queue pair sends before the loss is noticed, as a reliable
+/// connection does: no verb takes effect behind one that was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Partition {
     /// The clients.

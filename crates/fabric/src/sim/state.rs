@@ -77,6 +77,8 @@ pub(super) struct QueuePair {
     pub(super) waiting: VecDeque<u32>,
     pub(super) outstanding: u32,
     pub(super) last_arrival: Picos,
+    /// When the loss of a verb is noticed: what was rung before then is lost with it.
+    pub(super) broken_until: Picos,
     /// Messages that wait for room in the node's inbox.
     pub(super) messages: VecDeque<u32>,
     /// The batch of the doorbell that is being rung.
@@ -170,6 +172,7 @@ impl State {
                 waiting: VecDeque::new(),
                 outstanding: 0,
                 last_arrival: 0,
+                broken_until: 0,
                 messages: VecDeque::new(),
                 open_batch: NONE,
             });

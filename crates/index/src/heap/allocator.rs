@@ -81,20 +81,19 @@ impl<E: Endpoint> Heap<E> {
         Ok(block)
     }
 
-    /// Gives back a block that no slot names any more.
-    ///
-    /// # Errors
-    /// What the fabric says, where blocks were to be given on to all; these are lost then.
-    pub async fn free(&self, block: BlockRef) -> Result<()> {
+    /// Gives back a block that no slot names any more. This cannot fail: the operation that has
+    /// replaced the block is done. Blocks that were to be given on to all and could not be are lost
+    /// until the table is rebuilt.
+    pub async fn free(&self, block: BlockRef) {
         let surplus: Vec<BlockRef> = {
             let freed = &mut self.freed.borrow_mut()[block.class];
             freed.push_back(block);
             if freed.len() <= KEPT {
-                return Ok(());
+                return;
             }
             freed.drain(..KEPT / 2).collect()
         };
-        self.give_to_all(&surplus).await
+        let _ = self.give_to_all(&surplus).await;
     }
 
     fn at(&self, granule: u64) -> RemoteAddr {

@@ -2,7 +2,7 @@
 
 use super::layout::{ENTRIES_AT, LinearLayout, SlotKind, USED_AT, WordFormat};
 use super::read_policy::ReadSizes;
-use crate::hash::scale;
+use crate::hash::{scale, word_of};
 use crate::heap::Heap;
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
@@ -104,29 +104,53 @@ impl<E: Endpoint> LinearTable<E> {
         used as f64 / self.layout.slots as f64
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        match self.word_of_key(bytes) {
+            Some(word) => {
+                let hash = self.layout.hasher.hash(bytes);
+                Ok(Key {
+                    bytes,
+                    hash,
+                    home: scale(hash, self.layout.slots),
+                    word,
+                })
+            }
+            None => Err(self.why_no_key(bytes)),
+        }
+    }
+
+    /// The key's word, where the table can hold such a key.
+    #[inline]
+    fn word_of_key(&self, bytes: &[u8]) -> Option<u64> {
+        if bytes.is_empty() || !self.layout.key.admits(bytes.len()) {
+            return None;
+        }
+        match self.layout.kind {
+            SlotKind::Word => self.words.dead_word(bytes).ok(),
+            SlotKind::Pair => self.words.pair_key(bytes),
+            SlotKind::Inline | SlotKind::Heap => Some(0),
+        }
+    }
+
+    #[cold]
+    fn why_no_key(&self, bytes: &[u8]) -> IndexError {
         if bytes.is_empty() {
-            return Err(IndexError::EmptyKey);
+            return IndexError::EmptyKey;
         }
         if !self.layout.key.admits(bytes.len()) {
-            return Err(IndexError::KeyLength {
+            return IndexError::KeyLength {
                 len: bytes.len(),
                 allowed: self.layout.key,
-            });
+            };
         }
-        let hash = self.layout.hasher.hash(bytes);
-        let word = match self.layout.kind {
-            SlotKind::Word => self.words.dead_word(bytes)?,
-            SlotKind::Pair => self.words.pair_key(bytes)?,
-            SlotKind::Inline | SlotKind::Heap => 0,
-        };
-        Ok(Key {
-            bytes,
-            hash,
-            home: scale(hash, self.layout.slots),
-            word,
-        })
+        match self.words.dead_word(bytes) {
+            Err(error) if self.layout.kind == SlotKind::Word => error,
+            _ => IndexError::ReservedPattern {
+                field: "key",
+                bits: word_of(bytes),
+            },
+        }
     }
 
     pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
@@ -146,16 +170,16 @@ impl<E: Endpoint> LinearTable<E> {
         self.choose_read_size();
     }
 
-    /// Notes entries that came or went; tells the others when there is enough to tell.
-    pub(super) async fn entries_changed(&self, change: i64) -> Result<()> {
+    /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
+    /// fail: the operation that is counted is done, and counts may lag.
+    pub(super) async fn entries_changed(&self, change: i64) {
         let load = &self.load;
         let entries = load.unreported_entries.get() + change;
         load.unreported_entries.set(entries);
         let untold = load.unreported_used.get().max(entries.unsigned_abs());
-        if untold < load.report_after {
-            return Ok(());
+        if untold >= load.report_after {
+            let _ = self.report().await;
         }
-        self.report().await
     }
 
     /// Adds this client's share to the counts that all see.
@@ -169,6 +193,20 @@ impl<E: Endpoint> LinearTable<E> {
         let add = |at: u64, amount: u64| self.endpoint.fetch_add(self.table.plus(at), amount);
         let adding = both(add(USED_AT, used), add(ENTRIES_AT, entries as u64));
         let (seen, added) = self.endpoint.operation(UPKEEP, adding).await;
+        // What was certainly not added is added next time.
+        if seen
+            .as_ref()
+            .is_err_and(|error| !error.may_have_taken_effect())
+        {
+            load.unreported_used.set(load.unreported_used.get() + used);
+        }
+        if added
+            .as_ref()
+            .is_err_and(|error| !error.may_have_taken_effect())
+        {
+            load.unreported_entries
+                .set(load.unreported_entries.get() + entries);
+        }
         load.used.set(seen? + used);
         added?;
         self.choose_read_size();

@@ -46,6 +46,14 @@ impl<E: Endpoint> Index for LinearTable<E> {
         self.report().await
     }
 
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        self.get_many_counted(keys, done).await;
+    }
+
     fn now(&self) -> Nanos {
         self.endpoint().now()
     }

@@ -69,7 +69,7 @@ impl<E: Endpoint> LinearTable<E> {
                 Spot::Mine { word, value } => {
                     if self.replace(&key, &mut probe, word, &mut draft).await? {
                         if value.is_none() {
-                            self.entries_changed(1).await?;
+                            self.entries_changed(1).await;
                         }
                         return Ok(value.is_none());
                     }
@@ -90,13 +90,19 @@ impl<E: Endpoint> LinearTable<E> {
                 Spot::Mine {
                     value: Some(value), ..
                 } => {
-                    self.discard(draft).await?;
+                    self.discard(draft).await;
                     return Ok(FindOrPut::Found(value));
                 }
                 Spot::Mine { word, value: None } => {
+                    if self.layout.keys == KeyRule::Multi
+                        && let Some(value) = self.find_behind_dead(&key).await?
+                    {
+                        self.discard(draft).await;
+                        return Ok(FindOrPut::Found(value));
+                    }
                     let revived = self.replace(&key, &mut probe, word, &mut draft).await?;
                     if revived {
-                        self.entries_changed(1).await?;
+                        self.entries_changed(1).await;
                     }
                     revived
                 }
@@ -136,7 +142,11 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Inline => Head::claimed(key.hash),
             SlotKind::Heap => Head::out(key.hash, self.write_out(key, draft).await?),
         };
-        if !self.swap(probe, 0, 0, claim).await? {
+        #[cfg(not(feature = "broken-insert"))]
+        let claimed = self.swap(probe, 0, 0, claim).await?;
+        #[cfg(feature = "broken-insert")]
+        let claimed = self.overwrite(probe, claim).await?;
+        if !claimed {
             return Ok(false);
         }
         self.slot_used();
@@ -149,13 +159,22 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Inline => self.publish_inline(key, probe, claim, draft).await?,
         };
         if published {
-            self.entries_changed(1).await?;
+            self.entries_changed(1).await;
         }
         Ok(published)
     }
 
+    /// Claims as no protocol may: whatever has come into the slot since it was read is lost.
+    #[cfg(feature = "broken-insert")]
+    async fn overwrite(&self, probe: &Probe<'_, E>, claim: u64) -> Result<bool> {
+        let word = self.endpoint.core().buffers.copy_of(&claim.to_le_bytes())?;
+        self.endpoint.write(self.address_of(probe), word).await?;
+        Ok(true)
+    }
+
     /// Writes key and value into a slot that this client alone has claimed, and publishes them. Both
-    /// leave in one batch: a reader whose checksum fails reads again.
+    /// leave in one batch: a reader whose checksum fails reads again. The compare-and-swap takes no
+    /// effect unless the WRITE before it has, or the slot would stay unreadable.
     async fn publish_inline<'t>(
         &'t self,
         key: &Key<'_>,
@@ -196,7 +215,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let replaced = self.swap(probe, word, seen, new).await?;
         if replaced {
-            self.free_block_of(seen).await?;
+            self.free_block_of(seen).await;
         }
         Ok(replaced)
     }
@@ -241,23 +260,21 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// Gives back the block that a replaced head named.
-    pub(super) async fn free_block_of(&self, head: u64) -> Result<()> {
-        match (&self.heap, Head::decode(head)) {
-            (Some(heap), Head::Out { block, .. }) => heap.free(block).await,
-            _ => Ok(()),
+    pub(super) async fn free_block_of(&self, head: u64) {
+        if let (Some(heap), Head::Out { block, .. }) = (&self.heap, Head::decode(head)) {
+            heap.free(block).await;
         }
     }
 
     /// Gives back the block of a draft that no slot names.
-    pub(super) async fn discard(&self, draft: Draft<'_>) -> Result<()> {
-        match (&self.heap, draft.block) {
-            (Some(heap), Some(block)) => heap.free(block).await,
-            _ => Ok(()),
+    pub(super) async fn discard(&self, draft: Draft<'_>) {
+        if let (Some(heap), Some(block)) = (&self.heap, draft.block) {
+            heap.free(block).await;
         }
     }
 
     async fn refuse<T>(&self, draft: Draft<'_>) -> Result<T> {
-        self.discard(draft).await?;
+        self.discard(draft).await;
         Err(IndexError::Full {
             probed: self.layout.longest_probe,
             slots: self.layout.slots,

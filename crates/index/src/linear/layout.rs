@@ -316,9 +316,13 @@ impl WordFormat {
         }
     }
 
-    /// A key's word in a Pair slot.
-    pub(super) fn pair_key(self, key: &[u8]) -> Result<u64> {
-        not_reserved("key", word_of(key), self.mask)
+    /// A key's word in a Pair slot; none for the one key that would look like an empty slot.
+    #[inline]
+    pub(super) fn pair_key(self, key: &[u8]) -> Option<u64> {
+        match word_of(key) ^ self.mask {
+            0 => None,
+            word => Some(word),
+        }
     }
 
     pub(super) fn key_of_pair(self, word: u64) -> u64 {

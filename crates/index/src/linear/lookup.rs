@@ -23,7 +23,7 @@ pub(super) enum Spot {
 }
 
 /// What a scan of the local copy has come to.
-enum Seen {
+pub(super) enum Seen {
     Nothing,
     Empty,
     /// A Word or Pair slot of the key: the word that holds its value.
@@ -50,12 +50,22 @@ impl<E: Endpoint> LinearTable<E> {
             self.refresh().await?;
         }
         let mut probe = Probe::new(&key);
-        let spot = self.locate(&key, &mut probe).await?;
+        self.find_from(&key, &mut probe).await
+    }
+
+    /// Finds the key from the probe's place on.
+    #[inline]
+    pub(super) async fn find_from<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+    ) -> Result<Option<Value>> {
+        let spot = self.locate(key, probe).await?;
         self.lookup_took(probe.reads);
         match spot {
             Spot::Mine { value: None, .. } if self.layout.keys == KeyRule::Multi => {
                 probe.skip();
-                self.find_further(&key, &mut probe).await
+                self.find_further(key, probe).await
             }
             Spot::Mine { value, .. } => Ok(value),
             Spot::Empty | Spot::End => Ok(None),
@@ -75,6 +85,11 @@ impl<E: Endpoint> LinearTable<E> {
                 Spot::Empty | Spot::End => return Ok(None),
             }
         }
+    }
+
+    /// A record of a multi-key table's key that may stand behind a dead slot of the key.
+    pub(super) async fn find_behind_dead(&self, key: &Key<'_>) -> Result<Option<Value>> {
+        self.find_further(key, &mut Probe::new(key)).await
     }
 
     pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
@@ -131,46 +146,50 @@ impl<E: Endpoint> LinearTable<E> {
     /// Looks through the local copy; returns how many slots it passed and what it came to.
     #[inline]
     fn scan_local(&self, key: &Key<'_>, probe: &Probe<'_, E>) -> (u64, Seen) {
+        self.scan_words(key, probe.words(self.layout.slot_bytes() / 8))
+    }
+
+    /// Looks through consecutive slots.
+    #[inline(always)]
+    pub(super) fn scan_words(&self, key: &Key<'_>, words: &[u64]) -> (u64, Seen) {
         let slot_words = self.layout.slot_bytes() / 8;
-        let words = probe.words(slot_words);
-        let heads = || words.iter().copied().step_by(slot_words).enumerate();
-        let found = match self.layout.kind {
-            SlotKind::Pair => words
-                .chunks_exact(2)
-                .enumerate()
-                .find_map(|(slot, pair)| match pair[0] {
-                    0 => Some((slot, Seen::Empty)),
-                    word if word == key.word => Some((slot, Seen::Word(pair[1]))),
-                    _ => None,
-                }),
-            SlotKind::Word => heads().find_map(|(slot, word)| match word {
-                0 => Some((slot, Seen::Empty)),
-                _ if self.words.same_key(word, key.word) => Some((slot, Seen::Word(word))),
-                _ => None,
-            }),
-            SlotKind::Inline | SlotKind::Heap => heads().find_map(|(slot, word)| match word {
-                0 => Some((slot, Seen::Empty)),
-                _ if Head::decode(word).may_be(key.hash) => Some((slot, Seen::Head(word))),
-                _ => None,
-            }),
+        let look = |head, second| match self.layout.kind {
+            _ if head == 0 => Seen::Empty,
+            SlotKind::Pair if head == key.word => Seen::Word(second),
+            SlotKind::Word if self.words.same_key(head, key.word) => Seen::Word(head),
+            SlotKind::Inline | SlotKind::Heap if Head::decode(head).may_be(key.hash) => {
+                Seen::Head(head)
+            }
+            _ => Seen::Nothing,
         };
-        match found {
-            Some((slot, seen)) => (slot as u64, seen),
-            None => ((words.len() / slot_words) as u64, Seen::Nothing),
+        let mut passed = 0;
+        for slot in words.chunks_exact(slot_words) {
+            match look(slot[0], slot[slot_words - 1]) {
+                Seen::Nothing => passed += 1,
+                seen => return (passed, seen),
+            }
+        }
+        (passed, Seen::Nothing)
+    }
+
+    /// Whether a Word or Pair slot's word stands for a value.
+    #[inline]
+    pub(super) fn has_value(&self, word: u64) -> bool {
+        match self.layout.kind {
+            SlotKind::Pair => word != 0,
+            _ => WordFormat::is_live(word),
         }
     }
 
     /// The value that a Word or Pair slot's word stands for.
     #[inline]
-    fn value_of(&self, word: u64) -> Option<Value> {
+    pub(super) fn value_of(&self, word: u64) -> Option<Value> {
         let len = self.layout.value.most();
-        match self.layout.kind {
-            SlotKind::Pair => {
-                (word != 0).then(|| Value::of_word(self.words.value_of_pair(word), len))
-            }
-            _ => WordFormat::is_live(word)
-                .then(|| Value::of_word(self.words.value_of_word(word), len)),
-        }
+        let value = match self.layout.kind {
+            SlotKind::Pair => self.words.value_of_pair(word),
+            _ => self.words.value_of_word(word),
+        };
+        self.has_value(word).then(|| Value::of_word(value, len))
     }
 
     /// Compares the key itself, in the slot or out of band.

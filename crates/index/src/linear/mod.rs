@@ -49,6 +49,7 @@
 //! section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement, values,
 //! and concurrent writers to long records are not in them.
 
+mod batch;
 mod client;
 mod facade;
 mod head;

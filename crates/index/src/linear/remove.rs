@@ -33,7 +33,7 @@ impl<E: Endpoint> LinearTable<E> {
             }
         }
         if removed > 0 {
-            self.entries_changed(-removed).await?;
+            self.entries_changed(-removed).await;
         }
         Ok(removed > 0)
     }
@@ -52,7 +52,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let buried = self.swap(probe, word, seen, dead).await?;
         if buried {
-            self.free_block_of(seen).await?;
+            self.free_block_of(seen).await;
         }
         Ok(buried)
     }

@@ -29,7 +29,7 @@ impl<E: Endpoint> LinearTable<E> {
                 value: Some(_),
             } = spot
             else {
-                self.discard(draft).await?;
+                self.discard(draft).await;
                 return Ok(false);
             };
             if self.replace(&key, &mut probe, word, &mut draft).await? {

@@ -1,0 +1,400 @@
+//! A table hammered by many simulated clients while everything goes wrong, and the judge of it.
+//!
+//! A run is determined by its seed and its slot kind. Clients of one or more coroutines work on few
+//! keys of a tiny table; words are torn and late, nodes slow, clients cut off or stopped between two
+//! verbs. What each operation returned, and what a fresh client finds in the end, is the history.
+
+use super::{Reads, Slot, TABLE, region_bytes};
+use farslot_check::{CheckError, OpId, Recorder, RegisterMap, Summary, TableOp, TableRet, check};
+use farslot_fabric::sim::{
+    ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
+    Simulation, SlowNode, When, World,
+};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, Rights, window};
+use farslot_index::linear::{LinearLayout, LinearTable};
+use farslot_index::{FindOrPut, Index, IndexError};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::Cell;
+use std::ops::AddAssign;
+use std::rc::Rc;
+
+/// Operations on numbered keys with numbered values.
+pub type Record = Recorder<u64, TableOp<u64>, TableRet<u64>>;
+
+/// Long enough for the slowest verb of a run.
+const VERB_TIMEOUT: Nanos = 100_000;
+/// No client of a run needs longer, in virtual time.
+const LONGEST_RUN: Nanos = 10_000_000_000;
+
+/// What has happened in one run or more, so that none of it is vacuous.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Tally {
+    pub runs: u64,
+    /// The worlds' digests, added up.
+    pub digest: u64,
+    /// Operations with a result.
+    pub returned: u64,
+    /// Lookups and `find_or_put`s that found a value.
+    pub seen: u64,
+    /// Puts that found no slot.
+    pub full: u64,
+    /// Records that found no room in the heap.
+    pub heap_full: u64,
+    /// Operations that failed with their effect in doubt.
+    pub in_doubt: u64,
+    /// Clients that stopped half way.
+    pub stopped: u64,
+    /// Operations that needed many round trips.
+    pub laborious: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.digest = self.digest.wrapping_add(other.digest);
+        self.returned += other.returned;
+        self.seen += other.seen;
+        self.full += other.full;
+        self.heap_full += other.heap_full;
+        self.in_doubt += other.in_doubt;
+        self.stopped += other.stopped;
+        self.laborious += other.laborious;
+    }
+}
+
+/// One coroutine's operations on a table, recorded.
+pub struct Caller<'t> {
+    pub table: &'t LinearTable<SimEndpoint>,
+    pub slot: Slot,
+    pub record: &'t Record,
+    pub tally: &'t Cell<Tally>,
+    /// Its number in the history.
+    pub client: u32,
+}
+
+impl Caller<'_> {
+    /// Runs an operation and records what became of it.
+    pub async fn run(&self, key: u64, op: TableOp<u64>) {
+        let started = self
+            .record
+            .invoke(self.client, key, op.clone(), self.table.now());
+        let outcome = self.perform(key, op).await;
+        self.ended(started, outcome);
+    }
+
+    async fn perform(&self, key: u64, op: TableOp<u64>) -> Result<TableRet<u64>, IndexError> {
+        let Self { table, slot, .. } = self;
+        let key = slot.key(key);
+        Ok(match op {
+            TableOp::Get => {
+                let value = table.get(&key).await?;
+                TableRet::Got(value.map(|value| slot.number(&value)))
+            }
+            TableOp::Put(value) => TableRet::Put {
+                inserted: Some(table.put(&key, &slot.value(value)).await?),
+            },
+            TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
+                FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
+                FindOrPut::Inserted => TableRet::Inserted,
+            },
+            TableOp::Update(value) => {
+                TableRet::Updated(table.update(&key, &slot.value(value)).await?)
+            }
+            TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+        })
+    }
+
+    fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {
+        let now = self.table.now();
+        let mut tally = self.tally.get();
+        match outcome {
+            Ok(ret) => {
+                tally.returned += 1;
+                let seen = matches!(ret, TableRet::Got(Some(_)) | TableRet::Found(_));
+                tally.seen += u64::from(seen);
+                self.record.complete(id, ret, now);
+            }
+            Err(error) if error.may_have_taken_effect() => {
+                tally.in_doubt += 1;
+                self.record.in_doubt(id, now);
+            }
+            Err(error) => {
+                match error {
+                    IndexError::Full { .. } => tally.full += 1,
+                    IndexError::HeapFull { .. } => tally.heap_full += 1,
+                    other => panic!("{}: {other}", self.slot.name),
+                }
+                self.record.no_effect(id, now);
+            }
+        }
+        self.tally.set(tally);
+    }
+
+    /// Looks up all keys as one batch, each a lookup of the history.
+    pub async fn get_many(&self, keys: u64) {
+        let start = self.table.now();
+        let lookup = |key| self.record.invoke(self.client, key, TableOp::Get, start);
+        let lookups: Vec<OpId> = (0..keys).map(lookup).collect();
+        let keys: Vec<Vec<u8>> = (0..keys).map(|number| self.slot.key(number)).collect();
+        let mut answered = 0;
+        let done = |number: usize, got: Result<Option<_>, IndexError>| {
+            let number_of = |value: farslot_index::Value| self.slot.number(&value);
+            let ret = got.map(|value| TableRet::Got(value.map(number_of)));
+            self.ended(lookups[number], ret);
+            answered += 1;
+        };
+        let keys = keys.iter().map(|key| &key[..]);
+        self.table.get_many(keys, done).await;
+        assert_eq!(answered, lookups.len(), "each key has one answer");
+    }
+
+    /// Visits the whole table; what it meets of each key, and what it does not, are lookups.
+    pub async fn scan(&self, keys: u64) {
+        let start = self.table.now();
+        let lookup = |key| self.record.invoke(self.client, key, TableOp::Get, start);
+        let lookups: Vec<OpId> = (0..keys).map(lookup).collect();
+        let scanned = super::scan_all(self.table).await;
+        let now = self.table.now();
+        let Ok(met) = scanned else {
+            let error = scanned.unwrap_err();
+            assert!(error.may_have_taken_effect(), "scan: {error}");
+            lookups
+                .iter()
+                .for_each(|id| self.record.no_effect(*id, now));
+            return;
+        };
+        let mut of_key = vec![None; keys as usize];
+        for (key, value) in &met {
+            let number = (0..keys).find(|number| self.slot.key(*number) == *key);
+            let number = number.expect("a scan meets keys that were put");
+            let value = self.slot.number(value);
+            let twice = of_key[number as usize].replace(value).is_some();
+            assert!(!twice, "{}: a scan met key {number} twice", self.slot.name);
+        }
+        for (id, value) in lookups.into_iter().zip(of_key) {
+            self.record.complete(id, TableRet::Got(value), now);
+        }
+    }
+}
+
+/// A world with an empty table.
+pub fn world(seed: u64, layout: &LinearLayout) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    world.add_node(&[(region_bytes(layout), Rights::ALL)]);
+    world
+}
+
+/// What an endpoint of a run may hold.
+pub fn limits() -> Limits {
+    Limits {
+        send_queue_depth: 16,
+        verb_timeout: VERB_TIMEOUT,
+        ..Limits::default()
+    }
+}
+
+/// Opens the table, however often that takes.
+pub async fn open(
+    endpoint: Rc<SimEndpoint>,
+    layout: &LinearLayout,
+    reads: Reads,
+) -> LinearTable<SimEndpoint> {
+    loop {
+        let sizes = reads.sizes(layout);
+        match LinearTable::open(Rc::clone(&endpoint), TABLE, layout.clone(), sizes).await {
+            Ok(table) => return table,
+            Err(error) => assert!(error.may_have_taken_effect(), "open: {error}"),
+        }
+    }
+}
+
+/// The dimensions of a run.
+#[derive(Clone, Debug)]
+struct Shape {
+    keys: u64,
+    clients: u32,
+    coroutines: u32,
+    operations: u32,
+    layout: LinearLayout,
+    reads: Reads,
+    /// The longest pause of a coroutine between two operations.
+    pause: Nanos,
+    faults: FaultPlan,
+}
+
+impl Shape {
+    fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
+        let keys = rng.random_range(2..=6);
+        let slots = [2, 3, 4, 8, 16][rng.random_range(0..5)];
+        let mut options = slot.options(slots, rng.random());
+        if slot.has_heap() {
+            let tight = [None, Some(1 << 9), Some(1 << 12), Some(1 << 14)];
+            options.heap_bytes = tight[rng.random_range(0..4)];
+        }
+        let clients = rng.random_range(3..=5);
+        let fixed = [None, Some(1), Some(3), Some(64)][rng.random_range(0..4)];
+        Self {
+            keys,
+            clients,
+            coroutines: rng.random_range(1..=3),
+            operations: rng.random_range(3..=8),
+            layout: options.layout().unwrap(),
+            reads: Reads {
+                fixed,
+                look_ahead: rng.random_bool(0.3),
+            },
+            pause: [0, 2_000, 20_000][rng.random_range(0..3)],
+            faults: faults(seed, clients, rng),
+        }
+    }
+}
+
+fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+    let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
+    let node = NodeId(0);
+    let interval = |rng: &mut ChaCha8Rng, longest: Nanos| {
+        let from = rng.random_range(0..100_000);
+        (from, from + rng.random_range(0..=longest))
+    };
+    if rng.random_bool(0.3) {
+        let (from, until) = interval(rng, 100_000);
+        plan.slow_nodes.push(SlowNode {
+            node,
+            factor: rng.random_range(2.0..100.0),
+            from,
+            until,
+        });
+    }
+    if rng.random_bool(0.4) {
+        let (from, until) = interval(rng, 30_000);
+        let side = Side::Client(ClientId(rng.random_range(0..clients)));
+        plan.partitions.push(Partition {
+            side,
+            node,
+            from,
+            until,
+        });
+    }
+    for client in 0..clients - 1 {
+        if rng.random_bool(0.25) {
+            plan.client_stops.push(ClientStop {
+                client: ClientId(client),
+                when: When::AfterVerbs(rng.random_range(1..60)),
+            });
+        }
+    }
+    plan
+}
+
+/// A run that no order of its operations explains.
+#[derive(Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub slot: &'static str,
+    pub error: CheckError,
+}
+
+/// Runs a seed and judges it.
+pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
+    let salt = slot
+        .name
+        .bytes()
+        .fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ salt << 32);
+    let shape = Shape::of(slot, seed, &mut rng);
+    let world = world(rng.random(), &shape.layout);
+    world.set_faults(shape.faults.clone());
+    let (record, tally) = (Record::new(), Rc::new(Cell::new(Tally::default())));
+    let mut simulation = Simulation::new(world.clone());
+    let clients: Vec<_> = (0..shape.clients)
+        .map(|number| {
+            let client = simulation.add_client(HostId(0), limits());
+            let (shape, record, tally) = (shape.clone(), record.clone(), Rc::clone(&tally));
+            let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
+            simulation.spawn(client, async move |endpoint| {
+                let table = open(endpoint, &shape.layout, shape.reads).await;
+                let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
+                    let caller = Caller {
+                        table: &table,
+                        slot,
+                        record: &record,
+                        tally: &tally,
+                        client: number * 10 + coroutine,
+                    };
+                    work(caller, &shape, ChaCha8Rng::seed_from_u64(seed))
+                });
+                window(3, coroutines, |_, ()| {}).await;
+            });
+            client
+        })
+        .collect();
+    let end = simulation.run_until(LONGEST_RUN);
+    assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
+
+    let mut counts = tally.get();
+    for client in clients {
+        let endpoint = simulation.endpoint(client);
+        counts.stopped += u64::from(endpoint.is_stopped());
+        let most = endpoint.core().counters.snapshot().operations;
+        counts.laborious += u64::from(most.iter().any(|class| class.most_round_trips > 12));
+    }
+    tally.set(counts);
+    look_around(&world, slot, &shape, &record, &tally);
+    let mut tally = tally.get();
+    tally.runs = 1;
+    tally.digest = world.digest();
+    match check(&record.take(), &RegisterMap::new()) {
+        Ok(summary) => Ok((tally, summary)),
+        Err(error) => Err(Box::new(Failure {
+            seed,
+            slot: slot.name,
+            error,
+        })),
+    }
+}
+
+/// What a coroutine does: a random operation after the other, on random keys.
+async fn work(caller: Caller<'_>, shape: &Shape, mut rng: ChaCha8Rng) {
+    for turn in 0..shape.operations {
+        if shape.pause > 0 {
+            let pause = rng.random_range(0..=shape.pause);
+            caller.table.endpoint().sleep(pause).await;
+        }
+        let key = rng.random_range(0..shape.keys);
+        // No two operations of a run write the same value, where values are long enough.
+        let unique = caller.client * 16 + turn + 1;
+        let value = caller.slot.fitted(u64::from(unique));
+        match rng.random_range(0..20) {
+            0..7 => caller.run(key, TableOp::Get).await,
+            7..11 => caller.run(key, TableOp::Put(value)).await,
+            11..14 => caller.run(key, TableOp::FindOrPut(value)).await,
+            14..16 => caller.run(key, TableOp::Update(value)).await,
+            16..18 => caller.run(key, TableOp::Remove).await,
+            18 => caller.get_many(shape.keys).await,
+            _ => caller.scan(shape.keys).await,
+        }
+    }
+}
+
+/// When all faults are over, a client that knows nothing looks at every key, twice.
+fn look_around(world: &World, slot: Slot, shape: &Shape, record: &Record, tally: &Cell<Tally>) {
+    world.set_faults(FaultPlan::default());
+    world.advance_to(world.now() + 1_000_000);
+    let endpoint = world.endpoint(limits());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    executor.block_on(async {
+        let table = open(endpoint, &shape.layout, shape.reads).await;
+        let caller = Caller {
+            table: &table,
+            slot,
+            record,
+            tally,
+            client: 1_000,
+        };
+        for key in 0..shape.keys {
+            caller.run(key, TableOp::Get).await;
+        }
+        caller.scan(shape.keys).await;
+    });
+}
