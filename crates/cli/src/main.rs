@@ -1,2 +1,90 @@
-//! The `farslot` program.
-fn main() {}
+//! The `farslot` program: serves memory, and works on the tables in it.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod commands;
+mod context;
+mod draw;
+mod failure;
+mod formats;
+mod output;
+mod shape;
+
+use clap::{Parser, Subcommand};
+use context::Context;
+use failure::{Failure, Result};
+use std::process::ExitCode;
+
+/// Hash tables in far memory: any process that can reach the memory reads and writes them, and
+/// nobody has to be asked.
+#[derive(Parser, Debug)]
+#[command(name = "farslot", version, propagate_version = true)]
+#[command(after_help = "Start with:  farslot demo")]
+struct Cli {
+    #[command(flatten)]
+    context: Context,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// See it at work on your files: walk a directory, put every file in a table, look them up
+    Demo(commands::demo::Args),
+    /// Lend memory of this machine to other processes, until stopped
+    Serve(commands::serve::Args),
+    /// Make a table
+    Create(commands::create::Args),
+    /// Put a record
+    Put(commands::put::Args),
+    /// Look up a key
+    Get(commands::get::Args),
+    /// Remove keys
+    Del(commands::del::Args),
+    /// Count the records of a table
+    Count(commands::count::Args),
+    /// Load records from CSV, TSV or NDJSON
+    Load(commands::load::Args),
+    /// Write all records as CSV, TSV or NDJSON
+    Dump(commands::dump::Args),
+    /// List the tables, or show how full one is and how its keys lie
+    Stat(commands::stat::Args),
+    /// Measure this machine
+    Bench(commands::bench::Args),
+    /// Reproduce the tables and figures of the papers
+    Repro(commands::repro::Args),
+}
+
+fn run(command: Command, context: &Context) -> Result<()> {
+    match command {
+        Command::Demo(args) => commands::demo::run(args, context),
+        Command::Serve(args) => commands::serve::run(args, context),
+        Command::Create(args) => commands::create::run(args, context),
+        Command::Put(args) => commands::put::run(args, context),
+        Command::Get(args) => commands::get::run(args, context),
+        Command::Del(args) => commands::del::run(args, context),
+        Command::Count(args) => commands::count::run(args, context),
+        Command::Load(args) => commands::load::run(args, context),
+        Command::Dump(args) => commands::dump::run(args, context),
+        Command::Stat(args) => commands::stat::run(args, context),
+        Command::Bench(args) => commands::bench::run(args, context),
+        Command::Repro(args) => commands::repro::run(args, context),
+    }
+}
+
+fn main() -> ExitCode {
+    let Cli { context, command } = Cli::parse();
+    let failure = match run(command, &context) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,
+        Err(failure) => match &context.address {
+            Some(address) => failure.at(address),
+            None => failure,
+        },
+    };
+    if !matches!(failure, Failure::Told) {
+        output::report(&failure, context.json);
+    }
+    failure.exit_code()
+}

@@ -66,6 +66,23 @@ pub struct TableRecord {
     pub scheme: Scheme,
 }
 
+/// How much of a store's memory its tables have taken. It is never given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes for tables in all.
+    pub total: u64,
+    /// Bytes that tables have taken.
+    pub taken: u64,
+}
+
+impl MemoryUse {
+    /// Bytes that are left for tables.
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.total.saturating_sub(self.taken)
+    }
+}
+
 /// A state word, taken apart.
 enum State {
     Empty,
@@ -138,6 +155,15 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
             }
         }
         Ok(tables)
+    }
+
+    /// How much memory the tables have taken.
+    pub(crate) async fn memory(&self) -> Result<MemoryUse> {
+        let mark = self.endpoint.read(at(0), 8).await?.words()[0];
+        Ok(MemoryUse {
+            total: self.region_bytes - CATALOG_BYTES,
+            taken: mark,
+        })
     }
 
     /// The table of that name.

@@ -37,7 +37,7 @@ mod store;
 mod table;
 
 pub use address::{Address, SCHEMES};
-pub use catalog::{MOST_TABLES, Scheme, TableRecord};
+pub use catalog::{MOST_TABLES, MemoryUse, Scheme, TableRecord};
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_index as index;

@@ -1,6 +1,6 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, Scheme, TableRecord};
+use crate::catalog::{CATALOG_BYTES, Catalog, MemoryUse, Scheme, TableRecord};
 use crate::session::{self, with_catalog};
 use crate::{Address, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
@@ -188,6 +188,17 @@ impl Store {
         }
     }
 
+    /// How much of the memory the tables have taken.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn memory(&self) -> Result<MemoryUse> {
+        match &self.0.fabric {
+            Fabric::Shm(node) => memory(self.shm_endpoint(node)),
+            Fabric::Sim(world) => memory(self.sim_endpoint(world)),
+        }
+    }
+
     /// The node behind the store, where it is shared memory: for measurements of the memory itself.
     #[must_use]
     pub fn shm_node(&self) -> Option<&shm::Node> {
@@ -263,4 +274,29 @@ fn list<E: Endpoint>(endpoint: Rc<E>) -> Result<Vec<TableRecord>> {
     with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
         catalog.tables().await
     })
+}
+
+fn memory<E: Endpoint>(endpoint: Rc<E>) -> Result<MemoryUse> {
+    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
+        catalog.memory().await
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_by_tables() {
+        for address in ["embedded", "sim://cx5-edr?seed=1&memory=8MiB"] {
+            let store = Store::open(address).unwrap();
+            let before = store.memory().unwrap();
+            assert_eq!((before.taken, before.free()), (0, before.total));
+            let options = TableOptions::new(100);
+            let record = store.create("t", &options).unwrap();
+            let after = store.memory().unwrap();
+            assert_eq!(after.total, before.total);
+            assert!(u128::from(after.taken) >= record.scheme.table_bytes());
+        }
+    }
 }

@@ -1,0 +1,40 @@
+//! Whether operations did what they were to do: figures of a table that errs mean nothing.
+
+use crate::{BenchError, Result};
+
+/// The outcomes of many operations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    all: u64,
+    wrong: u64,
+    failed: Option<BenchError>,
+}
+
+impl Answers {
+    /// Notes an operation: whether its answer is right, or its error.
+    #[inline]
+    pub(crate) fn note(&mut self, answer: std::result::Result<bool, impl Into<BenchError>>) {
+        self.all += 1;
+        match answer {
+            Ok(true) => {}
+            Ok(false) => self.wrong += 1,
+            Err(error) => self.failed = Some(error.into()),
+        }
+    }
+
+    /// An error if any answer was wrong.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self {
+                failed: Some(error),
+                ..
+            } => Err(error),
+            Self { wrong: 0, .. } => Ok(()),
+            Self {
+                wrong,
+                all: operations,
+                ..
+            } => Err(BenchError::WrongAnswers { wrong, operations }),
+        }
+    }
+}

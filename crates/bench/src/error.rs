@@ -1,0 +1,88 @@
+//! What can go wrong with a measurement.
+
+use farslot::StoreError;
+use farslot::fabric::FabricError;
+use farslot::index::IndexError;
+use farslot::model::ModelError;
+
+/// The result of a measurement.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// No table or figure has that id.
+    #[error("nothing to reproduce is named {id:?}; there are {known}")]
+    UnknownId {
+        /// The id asked for.
+        id: String,
+        /// The ids that there are.
+        known: String,
+    },
+    /// An option that no measurement can be made with.
+    #[error("{option} is {value}: it must be {limit}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is possible.
+        limit: String,
+    },
+    /// A key was not new, or was not found with its value: the table is wrong, and so would every
+    /// figure be.
+    #[error("{wrong} of {operations} operations had a wrong answer")]
+    WrongAnswers {
+        /// Operations that went wrong.
+        wrong: u64,
+        /// All of them.
+        operations: u64,
+    },
+    /// A simulation ended before its time was up.
+    #[error("the simulation ended early: {end}")]
+    EndedEarly {
+        /// How.
+        end: String,
+    },
+    /// A measurement that only shared memory admits.
+    #[error("the store at {address} is not shared memory")]
+    NotSharedMemory {
+        /// Its address.
+        address: String,
+    },
+    /// What the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What the model says.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl From<IndexError> for BenchError {
+    fn from(error: IndexError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<FabricError> for BenchError {
+    fn from(error: FabricError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl BenchError {
+    pub(crate) fn bad(option: &'static str, value: u64, limit: impl Into<String>) -> Self {
+        Self::BadOption {
+            option,
+            value: value.to_string(),
+            limit: limit.into(),
+        }
+    }
+
+    /// Whether it is the caller who asked for something that there is not.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::UnknownId { .. } | Self::BadOption { .. })
+    }
+}

@@ -1,0 +1,182 @@
+//! The timed loops: each does one thing, with everything prepared before its clock starts.
+
+use crate::answers::Answers;
+use crate::memory_limit::{self, random_lines};
+use crate::{Keys, Result, threads};
+use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
+use farslot::fabric::{EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
+use farslot::index::BATCH_WIDTH;
+use farslot::{Store, Table, TableRecord};
+use hdrhistogram::Histogram;
+use rand_chacha::ChaCha8Rng;
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Instant;
+
+const REGION: RegionId = RegionId(0);
+
+/// The value of a key: its complement.
+#[inline]
+fn value_of(key: &[u8; 8]) -> [u8; 8] {
+    (!u64::from_le_bytes(*key)).to_le_bytes()
+}
+
+/// Operations in a second.
+fn rate(operations: usize, since: Instant) -> f64 {
+    operations as f64 / since.elapsed().as_secs_f64()
+}
+
+/// Puts these keys into a table, on several threads; returns puts/s of all together.
+pub(super) fn fill(
+    store: &Store,
+    name: &str,
+    keys: Keys,
+    numbers: Range<u64>,
+    on_threads: usize,
+) -> Result<f64> {
+    const AT_A_TIME: u64 = 1 << 14;
+    let next = AtomicU64::new(numbers.start);
+    let work = || -> Result<()> {
+        let table = store.table(name)?;
+        let mut answers = Answers::default();
+        loop {
+            let first = next.fetch_add(AT_A_TIME, Ordering::Relaxed);
+            if first >= numbers.end {
+                return answers.check();
+            }
+            let end = numbers.end.min(first + AT_A_TIME);
+            let pairs: Vec<_> = (first..end)
+                .map(|index| keys.long(index))
+                .map(|key| (key, value_of(&key)))
+                .collect();
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(key, value)| (&key[..], &value[..]))
+                .collect();
+            table.put_many(&pairs, |_, new| answers.note(new));
+        }
+    };
+    let since = Instant::now();
+    threads::on_each(on_threads, work)?;
+    Ok(rate((numbers.end - numbers.start) as usize, since))
+}
+
+/// Looks up keys that are there, as one batch; returns gets/s.
+pub(super) fn get_many(table: &Table, keys: &[[u8; 8]]) -> Result<f64> {
+    let slices: Vec<_> = keys.iter().map(|key| &key[..]).collect();
+    let mut answers = Answers::default();
+    let since = Instant::now();
+    table.get_many(&slices, |number, found| {
+        answers.note(found.map(|value| value == Some(&value_of(&keys[number])[..])));
+    });
+    let rate = rate(keys.len(), since);
+    answers.check()?;
+    Ok(rate)
+}
+
+/// Looks up keys that are there one after the other; returns gets/s, the clock's own time included.
+pub(super) fn gets(table: &Table, keys: &[[u8; 8]], latency: &mut Histogram<u64>) -> Result<f64> {
+    let mut answers = Answers::default();
+    let since = Instant::now();
+    let mut before = since;
+    for key in keys {
+        let value = table.get(key);
+        let now = Instant::now();
+        latency.saturating_record((now - before).as_nanos() as u64);
+        before = now;
+        answers.note(value.map(|value| value.as_deref() == Some(&value_of(key)[..])));
+    }
+    let rate = rate(keys.len(), since);
+    answers.check()?;
+    Ok(rate)
+}
+
+/// A histogram of nanoseconds up to a second, to three digits.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("these bounds are in order")
+}
+
+/// The cache lines of a table.
+pub(super) struct Lines {
+    node: Node,
+    executor: Executor<ShmEndpoint>,
+    first: u64,
+    bytes: u64,
+}
+
+impl Lines {
+    pub(super) fn of(node: &Node, place: &TableRecord) -> Self {
+        let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
+        Self {
+            node: node.clone(),
+            executor: Executor::new(Rc::new(endpoint)),
+            first: place.offset,
+            bytes: place.scheme.table_bytes() as u64,
+        }
+    }
+
+    /// Random lines, by their offsets in the region.
+    pub(super) fn draw(&self, count: usize, random: &mut ChaCha8Rng) -> Vec<u64> {
+        random_lines(self.first, self.bytes, count, random)
+    }
+
+    /// Loads lines one after the other; returns loads/s.
+    pub(super) fn loads(&self, lines: &[u64]) -> Result<f64> {
+        memory_limit::plain(&self.node, REGION, lines)
+    }
+
+    /// Loads lines that were prefetched; returns loads/s.
+    pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<f64> {
+        memory_limit::prefetched(&self.node, REGION, lines)
+    }
+
+    /// Reads lines through an endpoint, as many at once as a batch of gets does; returns READs/s.
+    pub(super) fn reads(&self, lines: &[u64]) -> Result<f64> {
+        let mut answers = Answers::default();
+        let since = Instant::now();
+        self.executor.block_on(self.read_all(lines, &mut answers));
+        let rate = rate(lines.len(), since);
+        answers.check()?;
+        Ok(rate)
+    }
+
+    async fn read_all(&self, lines: &[u64], answers: &mut Answers) {
+        let endpoint = self.executor.endpoint();
+        let mut lines = lines.iter().map(|line| RemoteAddr {
+            node: NodeId(0),
+            region: REGION,
+            offset: *line,
+        });
+        let readers = (0..BATCH_WIDTH).map(|_| (endpoint.reader(), false));
+        let mut readers: Vec<_> = readers.collect();
+        poll_fn(|cx| {
+            let mut idle = true;
+            for (reader, busy) in &mut readers {
+                loop {
+                    if *busy {
+                        let Poll::Ready(read) = reader.poll(cx) else {
+                            idle = false;
+                            break;
+                        };
+                        answers.note(read.map(|()| black_box(reader.words()).len() == LINE / 8));
+                    }
+                    let Some(line) = lines.next() else {
+                        *busy = false;
+                        break;
+                    };
+                    let begun = reader.read(line, LINE);
+                    *busy = begun.is_ok();
+                    if let Err(error) = begun {
+                        answers.note(Err::<bool, _>(error));
+                    }
+                }
+            }
+            if idle { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}

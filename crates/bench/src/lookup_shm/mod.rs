@@ -1,0 +1,288 @@
+//! Gets/s of one thread from memory that another process lends, beside what the memory itself gives.
+//!
+//! Keys and values have 8 bytes, slots 16. Every figure is the median over repetitions, and within each
+//! repetition everything is measured once, one after the other, so that what else the machine does
+//! meets all alike. Keys are drawn before the clock starts; every answer is checked.
+//!
+//! The ceilings are loads of cache lines at random places of the table, through the same mapping: one
+//! after the other, or with the next ones prefetched. Between them and the gets stand READs of a line
+//! through an endpoint: what is lost up to there is the fabric's, the rest the index's.
+
+mod measures;
+
+use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
+use farslot::index::GET;
+use farslot::{FieldSize, Store, Table, TableOptions};
+use hdrhistogram::Histogram;
+use measures::{Lines, fill, get_many, gets};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// What the benchmark may vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Slots of the table.
+    pub slots: u64,
+    /// Repetitions, of which the median counts.
+    pub repetitions: usize,
+    /// Gets, loads or READs of one repetition.
+    pub operations: usize,
+    /// Gets of one repetition that are timed one by one.
+    pub single_gets: usize,
+    /// What the keys derive from.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            slots: 1 << 26,
+            repetitions: 7,
+            operations: 1 << 21,
+            single_gets: 1 << 18,
+            seed: 0,
+        }
+    }
+}
+
+/// The load factors at which the table is measured, as it fills.
+const LOADS: [f64; 2] = [0.5, 0.9];
+const TABLE: &str = "lookup";
+
+impl Options {
+    /// Bytes that the store must have.
+    ///
+    /// # Errors
+    /// [`BenchError::BadOption`], or an option that no table can have.
+    pub fn memory(&self) -> Result<u64> {
+        /// The catalog, and what a table is rounded up to.
+        const BESIDES: u64 = 1 << 20;
+        self.check()?;
+        let table = self.table().layout()?.table_bytes();
+        Ok(u64::try_from(table)
+            .unwrap_or(u64::MAX)
+            .saturating_add(BESIDES))
+    }
+
+    fn table(&self) -> TableOptions {
+        TableOptions::new(self.slots)
+            .load_factor(1.0)
+            .keys(FieldSize::Fixed(8))
+            .values(FieldSize::Fixed(8))
+    }
+
+    fn check(&self) -> Result<()> {
+        let options = [
+            ("slots", self.slots, 1 << 10),
+            ("repetitions", self.repetitions as u64, 1),
+            ("operations", self.operations as u64, 1),
+            ("single gets", self.single_gets as u64, 1),
+        ];
+        match options.into_iter().find(|(_, value, least)| value < least) {
+            None => Ok(()),
+            Some((option, value, least)) => {
+                Err(BenchError::bad(option, value, format!("at least {least}")))
+            }
+        }
+    }
+}
+
+/// Makes a table in the store at `address`, which must have [`Options::memory`] bytes, and measures it.
+///
+/// # Errors
+/// [`BenchError::BadOption`], [`BenchError::NotSharedMemory`], or what the store says.
+pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
+    options.check()?;
+    let store = Store::open(address)?;
+    let Some(node) = store.shm_node() else {
+        return Err(BenchError::NotSharedMemory {
+            address: address.into(),
+        });
+    };
+    let record = store.create(TABLE, &options.table())?;
+    let mut bench = Bench {
+        options,
+        progress,
+        lines: Lines::of(node, &record),
+        keys: Keys::new(options.seed),
+        records: 0,
+        threads: threads::available(),
+        random: ChaCha8Rng::seed_from_u64(options.seed),
+        rows: Vec::new(),
+    };
+    for load in LOADS {
+        bench.at_load(&store, load)?;
+    }
+    let page = node.info().page_bytes >> 10;
+    Ok(BenchReport {
+        bench: "lookup",
+        fabric: format!("shared memory of another process, in pages of {page} KiB"),
+        rows: bench.rows,
+    })
+}
+
+struct Bench<'o> {
+    options: &'o Options,
+    progress: Progress<'o>,
+    lines: Lines,
+    keys: Keys,
+    /// How many of the keys are in the table.
+    records: u64,
+    threads: usize,
+    random: ChaCha8Rng,
+    rows: Vec<BenchRow>,
+}
+
+impl Bench<'_> {
+    /// Fills the table on to a load and measures it there.
+    fn at_load(&mut self, store: &Store, load: f64) -> Result<()> {
+        let name = |what: &str| format!("load {load}, {what}");
+        let records = (self.options.slots as f64 * load).round() as u64;
+        (self.progress)(&name(&format!(
+            "putting {} records",
+            records - self.records
+        )));
+        let puts = fill(store, TABLE, self.keys, self.records..records, self.threads)?;
+        self.records = records;
+
+        let table = store.table(TABLE)?;
+        let mut samples = Samples::new();
+        for repetition in 1..=self.options.repetitions {
+            let of = self.options.repetitions;
+            (self.progress)(&name(&format!("repetition {repetition} of {of}")));
+            self.measure(&table, &mut samples)?;
+        }
+        let filling = name(&format!("put_many, {} threads, on to it", self.threads));
+        self.rows.push(BenchRow::new(filling, puts, "puts/s"));
+        self.rows.extend(samples.rows(&table, name));
+        Ok(())
+    }
+
+    /// Measures everything once.
+    fn measure(&mut self, table: &Table, samples: &mut Samples) -> Result<()> {
+        let lines = self.lines.draw(self.options.operations, &mut self.random);
+        samples.loads.push(self.lines.loads(&lines)?);
+        samples
+            .prefetched
+            .push(self.lines.prefetched_loads(&lines)?);
+        samples.reads.push(self.lines.reads(&lines)?);
+        let keys = self.draw(self.options.operations);
+        samples.get_many.push(get_many(table, &keys)?);
+        let keys = self.draw(self.options.single_gets);
+        samples.get.push(gets(table, &keys, &mut samples.latency)?);
+        Ok(())
+    }
+
+    /// Random keys of the table.
+    fn draw(&mut self, count: usize) -> Vec<[u8; 8]> {
+        let key = |_| self.keys.long(self.random.random_range(0..self.records));
+        (0..count).map(key).collect()
+    }
+}
+
+/// Repeated measurements at one load, in operations per second.
+struct Samples {
+    loads: Vec<f64>,
+    prefetched: Vec<f64>,
+    reads: Vec<f64>,
+    get_many: Vec<f64>,
+    get: Vec<f64>,
+    /// Nanoseconds of single gets.
+    latency: Histogram<u64>,
+}
+
+impl Samples {
+    fn new() -> Self {
+        Self {
+            loads: Vec::new(),
+            prefetched: Vec::new(),
+            reads: Vec::new(),
+            get_many: Vec::new(),
+            get: Vec::new(),
+            latency: measures::histogram(),
+        }
+    }
+
+    fn rows(&self, table: &Table, name: impl Fn(&str) -> String) -> [BenchRow; 7] {
+        let prefetched = median(&self.prefetched);
+        let rate = |what, samples, unit| BenchRow::new(name(what), median(samples), unit);
+        let latency = |what, quantile| {
+            let nanoseconds = self.latency.value_at_quantile(quantile);
+            BenchRow::new(name(what), nanoseconds as f64, "ns")
+        };
+        let counted = table.counters().operation(GET);
+        let counted = |row| BenchRow {
+            read_size: Some(table.read_size()),
+            reads_per_lookup: Some(counted.verbs as f64 / counted.count as f64),
+            ..row
+        };
+        [
+            rate("random loads of 64 B", &self.loads, "loads/s"),
+            rate(
+                "random loads of 64 B, prefetched",
+                &self.prefetched,
+                "loads/s",
+            ),
+            rate("READs of 64 B through an endpoint", &self.reads, "READs/s")
+                .limited_by(prefetched),
+            counted(rate("get_many", &self.get_many, "gets/s").limited_by(prefetched)),
+            counted(rate("get", &self.get, "gets/s")),
+            latency("get, p50", 0.5),
+            latency("get, p99", 0.99),
+        ]
+    }
+}
+
+/// The value in the middle, the upper one of two.
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farslot::Server;
+
+    const SMALL: Options = Options {
+        slots: 1 << 14,
+        repetitions: 2,
+        operations: 1 << 10,
+        single_gets: 1 << 10,
+        seed: 3,
+    };
+
+    #[test]
+    fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
+        let address = format!("shm://bench-lookup-{}", std::process::id());
+        let _server = Server::start(&address, SMALL.memory().unwrap()).unwrap();
+        let report = run(&address, &SMALL, &|_| {}).unwrap();
+        assert_eq!(report.rows.len(), LOADS.len() * 8);
+        for row in &report.rows {
+            assert!(row.value > 0.0, "{row:?}");
+            let compared = row.limit.map(|limit| row.value / limit);
+            assert_eq!(row.ratio, compared, "{row:?}");
+            if let Some(reads) = row.reads_per_lookup {
+                assert!((1.0..3.0).contains(&reads), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_shared_memory_will_do() {
+        let error = run("sim://cx5-edr", &SMALL, &|_| {}).unwrap_err();
+        assert!(matches!(error, BenchError::NotSharedMemory { .. }));
+        let none = Options {
+            repetitions: 0,
+            ..SMALL
+        };
+        assert!(none.memory().unwrap_err().is_usage());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 4.0);
+    }
+}

@@ -1,0 +1,311 @@
+//! Lookups/s behind one simulated NIC, in virtual time: paper 000's table 2 and what lies beyond it.
+//!
+//! As in its section 5.1, 28 threads of one machine look up random keys of a table on another, each over
+//! a queue pair of its own and with many lookups under way, so that the NIC of the table's machine is
+//! never idle. Lookups are counted by the endpoints, between two moments of the steady state.
+//!
+//! The ceiling of each figure is what the same clients get with bare READs of the same size at random
+//! places, one READ a lookup.
+
+mod clients;
+
+use crate::filling::Filling;
+use crate::paper000::{FIXED, LOADS, TABLE_2, VARIABLE};
+use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
+use clients::{Clients, LookingUp, Rates, bare_reads};
+use farslot::fabric::Nanos;
+use farslot::fabric::sim::{NicProfile, SimEndpoint};
+use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
+use farslot::model::{
+    HitPolicy, NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload,
+};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What the benchmark may vary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The NIC.
+    pub profile: NicProfile,
+    /// Slots of the table.
+    pub slots: u64,
+    /// Lookups that each client thread has under way.
+    pub width: usize,
+    /// Nanoseconds of virtual time that are measured.
+    pub window: Nanos,
+    /// What all chance derives from.
+    pub seed: u64,
+}
+
+impl Options {
+    /// The defaults for a NIC.
+    #[must_use]
+    pub fn new(profile: NicProfile) -> Self {
+        Self {
+            profile,
+            slots: 1 << 23,
+            width: 24,
+            window: 4_000_000,
+            seed: 0,
+        }
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError::BadOption`], or what the measurement says.
+pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
+    check(options)?;
+    let mut bench = Bench {
+        options,
+        progress,
+        reads: BTreeMap::new(),
+        rows: Vec::new(),
+    };
+    bench.all_matches()?;
+    bench.stop_at_match()?;
+    let fabric = format!("simulated NIC {}, virtual time", options.profile.name);
+    Ok(BenchReport {
+        bench: "lookup",
+        fabric,
+        rows: bench.rows,
+    })
+}
+
+fn check(options: &Options) -> Result<()> {
+    if !(1 << 10..=1 << 31).contains(&options.slots) {
+        return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^31"));
+    }
+    if options.width == 0 {
+        return Err(BenchError::bad("width", 0, "at least 1"));
+    }
+    if options.window == 0 {
+        return Err(BenchError::bad("window", 0, "at least 1 ns"));
+    }
+    Ok(())
+}
+
+struct Bench<'o> {
+    options: &'o Options,
+    progress: Progress<'o>,
+    /// READs/s by their bytes, as far as they were measured.
+    reads: BTreeMap<usize, f64>,
+    rows: Vec<BenchRow>,
+}
+
+impl Bench<'_> {
+    /// Lookups that return all records, of keys that may have several: what paper 000 does.
+    fn all_matches(&mut self) -> Result<()> {
+        let mut table = Filling::new(self.options.slots, KeyRule::Multi, self.options.seed)?;
+        for (row, load) in LOADS.into_iter().enumerate() {
+            table.fill_to(load)?;
+            let fixed = ReadPolicy::Fixed(FIXED.read_sizes[row]);
+            self.lookups(&table, format!("load {load:.2}, fixed 256 B"), fixed, None)?;
+            let name = format!("load {load:.2}, variable (paper 000)");
+            let variable = ReadPolicy::Fixed(VARIABLE.read_sizes[row]);
+            let papers = TABLE_2.get(row).map(|cells| cells[row]);
+            self.lookups(&table, name, variable, papers)?;
+            let name = format!("load {load:.2}, throughput objective");
+            self.lookups(&table, name, self.throughput(), None)?;
+            self.misconfigured(&table, row)?;
+        }
+        Ok(())
+    }
+
+    /// A row of table 2: what comes of a read size that was meant for another load.
+    fn misconfigured(&mut self, table: &Filling, row: usize) -> Result<()> {
+        let Some(papers) = TABLE_2.get(row) else {
+            return Ok(());
+        };
+        for (column, papers) in papers.iter().enumerate() {
+            let (actual, assumed) = (LOADS[row], LOADS[column]);
+            let name = format!("paper 000, table 2: load {actual:.2}, {assumed:.2} assumed");
+            let policy = ReadPolicy::Fixed(VARIABLE.read_sizes[column]);
+            self.lookups(table, name, policy, Some(*papers))?;
+        }
+        Ok(())
+    }
+
+    /// Lookups of unique keys, which end at the match.
+    fn stop_at_match(&mut self) -> Result<()> {
+        let mut table = Filling::new(self.options.slots, KeyRule::Unique, self.options.seed)?;
+        for load in LOADS {
+            table.fill_to(load)?;
+            let name = format!("load {load:.2}, stop at match");
+            self.lookups(&table, name, self.throughput(), None)?;
+        }
+        Ok(())
+    }
+
+    /// The model's choice of read size, for lookups that all hit.
+    fn throughput(&self) -> ReadPolicy {
+        ReadPolicy::Modelled {
+            nic: costs(&self.options.profile),
+            objective: Objective::Throughput,
+            hit_ratio: 1.0,
+            capped: false,
+        }
+    }
+
+    /// One row: lookups/s in a table, under the rate of READs of the same size.
+    fn lookups(
+        &mut self,
+        table: &Filling,
+        name: String,
+        policy: ReadPolicy,
+        paper: Option<f64>,
+    ) -> Result<()> {
+        (self.progress)(&name);
+        let layout = table.layout();
+        let sizes = ReadSizes::new(layout, policy)?;
+        let load = f64::from(table.records()) / layout.slots as f64;
+        let read_size = sizes.at_load(load);
+        let limit = self.bare_reads(table, read_size as usize * layout.slot_bytes())?;
+        let rate = self.measure(table, |client, seed| {
+            let looking_up = LookingUp {
+                layout: layout.clone(),
+                sizes: sizes.clone(),
+                keys: table.keys(),
+                records: table.records(),
+                width: self.options.width,
+                seed,
+            };
+            looking_up.run(client)
+        })?;
+        let row = BenchRow::new(name, rate.operations, "lookups/s").limited_by(limit);
+        self.rows.push(BenchRow {
+            paper,
+            model: Some(self.modelled(table, read_size as usize)?),
+            read_size: Some(read_size),
+            reads_per_lookup: Some(rate.reads / rate.operations),
+            ..row
+        });
+        Ok(())
+    }
+
+    /// READs/s of one size at random places of the table. The first measurement of a size is a row.
+    fn bare_reads(&mut self, table: &Filling, bytes: usize) -> Result<f64> {
+        if let Some(known) = self.reads.get(&bytes) {
+            return Ok(*known);
+        }
+        let last = table.layout().table_bytes() as u64 - bytes as u64;
+        let rate = self.measure(table, |client, seed| {
+            bare_reads(client, bytes, last, self.options.width, seed)
+        })?;
+        self.reads.insert(bytes, rate.reads);
+        let row = BenchRow::new(format!("bare READs of {bytes} B"), rate.reads, "READs/s");
+        let expected = 1e9 / costs(&self.options.profile).occupancy_ns(bytes);
+        self.rows.push(BenchRow {
+            model: Some(expected),
+            ..row
+        });
+        Ok(rate.reads)
+    }
+
+    /// What the exact model gives for hits: the rate at which the table's NIC is busy all the time.
+    fn modelled(&self, table: &Filling, read_size: usize) -> Result<f64> {
+        let layout = table.layout();
+        let nic = costs(&self.options.profile);
+        let policy = match layout.keys {
+            KeyRule::Multi => HitPolicy::AllMatches,
+            KeyRule::Unique => HitPolicy::StopAtMatch,
+        };
+        let fill = TableLoad::new(layout.slots, table.records().into())?;
+        let distances = ProbeDistribution::lookup(fill, Workload::hits(policy))?;
+        let model = ReadSizeModel::new(layout.slot_bytes(), Objective::Throughput, nic)?;
+        Ok(model.cost(&distances, read_size).lookups_per_second())
+    }
+
+    /// Runs clients on a fresh copy of the table; returns what they do in the steady state. `client`
+    /// makes the work of one, which only ever ends by an error.
+    fn measure<F>(
+        &self,
+        table: &Filling,
+        client: impl Fn(Rc<SimEndpoint>, u64) -> F,
+    ) -> Result<Rates>
+    where
+        F: Future<Output = BenchError> + 'static,
+    {
+        let seed = self.options.seed;
+        let world = table.world(seed, self.options.profile.clone())?;
+        let clients = Clients::start(world, seed, client);
+        clients.rates(self.options.window)
+    }
+}
+
+/// What a READ costs behind the NIC, for the model.
+fn costs(profile: &NicProfile) -> NicModel {
+    NicModel {
+        read_latency_ns: profile.read_latency_ns,
+        latency_ns_per_byte: profile.latency_per_byte_ns,
+        read_occupancy_ns: profile.responder_ns.per_message,
+        occupancy_ns_per_byte: profile.responder_ns.per_byte,
+        peak_reads_per_second: 1e9 / profile.requester_ns.per_message,
+        header_bytes: f64::from(profile.header_bytes),
+        bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Options {
+        Options {
+            slots: 1 << 16,
+            window: 400_000,
+            ..Options::new(NicProfile::connectx5_edr())
+        }
+    }
+
+    #[test]
+    fn the_simulated_nic_is_what_limits_lookups() {
+        let report = run(&small(), &|_| {}).unwrap();
+        let lookups = report.rows.iter().filter(|row| row.unit == "lookups/s");
+        assert_eq!(lookups.count(), 7 * 3 + 9 + 7);
+        let papers = report.rows.iter().filter(|row| row.paper.is_some());
+        assert_eq!(papers.count(), 9 + 3);
+        for row in &report.rows {
+            // One small table: the fuller, the more it differs from the mean of all.
+            let is_full = ["0.80", "0.85", "0.90", "0.95"]
+                .iter()
+                .any(|load| row.name.contains(load));
+            let tolerance = if is_full { 0.5 } else { 0.05 };
+            let ratio = row.value / row.model.unwrap();
+            assert!((ratio - 1.0).abs() < tolerance, "{ratio} {row:?}");
+            // A lookup is at least one READ of that size, as good as the limit was measured.
+            assert!(row.ratio.is_none_or(|ratio| ratio < 1.04), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_figures() {
+        let options = Options {
+            slots: 1 << 10,
+            window: 20_000,
+            ..small()
+        };
+        let report = |options| run(&options, &|_| {}).unwrap();
+        assert_eq!(report(options.clone()), report(options));
+    }
+
+    #[test]
+    fn options_without_a_measurement_are_named() {
+        let few_slots = Options {
+            slots: 1,
+            ..small()
+        };
+        let narrow = Options {
+            width: 0,
+            ..small()
+        };
+        let no_time = Options {
+            window: 0,
+            ..small()
+        };
+        for options in [few_slots, narrow, no_time] {
+            assert!(run(&options, &|_| {}).unwrap_err().is_usage());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a measurement gives: rows of numbers, each beside what it is to be compared with.
+//!
+//! The types are the machine output: `serde` turns them into the objects that `--json` prints.
+
+use serde::Serialize;
+
+/// A table or figure of a paper, ours beside the paper's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproReport {
+    /// Which one: the paper's number and the table or figure.
+    pub id: &'static str,
+    /// Its cells.
+    pub rows: Vec<ReproRow>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproRow {
+    /// What the cell is.
+    pub cell: String,
+    /// The paper's figure, where it has one.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// Ours divided by the paper's.
+    pub ratio: Option<f64>,
+    /// What the exact model says, where the cell is a measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<f64>,
+    /// The standard error of ours, where it is a mean of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<f64>,
+}
+
+impl ReproRow {
+    /// A cell with its ratio.
+    #[must_use]
+    pub fn new(cell: impl Into<String>, paper: Option<f64>, ours: f64) -> Self {
+        Self {
+            cell: cell.into(),
+            paper,
+            ours,
+            ratio: paper.map(|paper| ours / paper),
+            model: None,
+            standard_error: None,
+        }
+    }
+}
+
+/// The rows of a benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchReport {
+    /// Which benchmark.
+    pub bench: &'static str,
+    /// The fabric that it ran on: simulated, or real memory.
+    pub fabric: String,
+    /// What was measured.
+    pub rows: Vec<BenchRow>,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchRow {
+    /// What was measured.
+    pub name: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The ceiling, measured in the same run.
+    pub limit: Option<f64>,
+    /// The figure divided by its ceiling.
+    pub ratio: Option<f64>,
+    /// The paper's figure, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+    /// What the exact model says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<f64>,
+    /// Slots that a READ fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_size: Option<u64>,
+    /// READs per lookup, as the endpoints counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_per_lookup: Option<f64>,
+}
+
+impl BenchRow {
+    /// A figure that has no ceiling.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            limit: None,
+            ratio: None,
+            paper: None,
+            model: None,
+            read_size: None,
+            reads_per_lookup: None,
+        }
+    }
+
+    /// The same under a ceiling.
+    #[must_use]
+    pub fn limited_by(self, limit: f64) -> Self {
+        Self {
+            limit: Some(limit),
+            ratio: Some(self.value / limit),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_cell_without_a_paper_has_nulls() {
+        let report = ReproReport {
+            id: "000-table1",
+            rows: vec![
+                ReproRow::new("a", None, 2.0),
+                ReproRow::new("b", Some(2.0), 3.0),
+            ],
+        };
+        let expected = json!({"id": "000-table1", "rows": [
+            {"cell": "a", "paper": null, "ours": 2.0, "ratio": null},
+            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5},
+        ]});
+        assert_eq!(serde_json::to_value(&report).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_figure_without_a_ceiling_has_nulls() {
+        let rows = vec![
+            BenchRow::new("a", 2.0, "ns"),
+            BenchRow::new("b", 2.0, "gets/s").limited_by(4.0),
+        ];
+        let report = BenchReport {
+            bench: "lookup",
+            fabric: "none".into(),
+            rows,
+        };
+        let expected = json!({"bench": "lookup", "fabric": "none", "rows": [
+            {"name": "a", "value": 2.0, "unit": "ns", "limit": null, "ratio": null},
+            {"name": "b", "value": 2.0, "unit": "gets/s", "limit": 4.0, "ratio": 0.5},
+        ]});
+        assert_eq!(serde_json::to_value(&report).unwrap(), expected);
+    }
+}

@@ -1,0 +1,214 @@
+//! Paper 000, table 1: READs per lookup of a key that is there, and the read sizes behind them.
+//!
+//! A lookup returns all records of its key, and so reads on to the first empty slot. The READs are those
+//! that the endpoint has counted. At high load they depend on the table as much as on the keys: a few
+//! thousand clusters hold most of them. So the figure is a mean over tables, as the paper's is over ten,
+//! and its error is that between tables.
+
+use super::Options;
+use crate::answers::Answers;
+use crate::filling::{Filling, TABLE_AT};
+use crate::paper000::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
+use crate::{BenchError, Progress, ReproReport, ReproRow, Result, threads};
+use farslot::fabric::sim::NicProfile;
+use farslot::fabric::{Endpoint, Executor, Limits, window};
+use farslot::index::linear::{KeyRule, LinearTable, ReadPolicy, ReadSizes};
+use farslot::index::{BATCH_WIDTH, GET_ALL, Index};
+use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(super) const ID: &str = "000-table1";
+
+const COLUMNS: [&Probing; 3] = [&FIXED, &UNCONSTRAINED, &VARIABLE];
+
+/// READs per lookup in one table: a row for each load, a column for each of [`COLUMNS`].
+type Cells = [[f64; COLUMNS.len()]; LOADS.len()];
+
+/// Measures the table, and asks the model for its read sizes.
+pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<ReproReport> {
+    check(options)?;
+    let tables = measure_tables(options, progress)?;
+    let mut rows = requests(options.slots, &tables)?;
+    rows.extend(read_sizes()?);
+    rows.extend(caps());
+    Ok(ReproReport { id: ID, rows })
+}
+
+fn check(options: &Options) -> Result<()> {
+    // Keys have 4 bytes; and the longest READ must not be longer than the table.
+    if !(1 << 10..=1 << 31).contains(&options.slots) {
+        return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^31"));
+    }
+    if options.tables == 0 {
+        return Err(BenchError::bad("tables", 0, "at least 1"));
+    }
+    if options.lookups == 0 {
+        return Err(BenchError::bad("lookups", 0, "at least 1"));
+    }
+    Ok(())
+}
+
+/// Measures all tables, on as many threads as the machine has cores. Each table is a simulation of its
+/// own, with its own seed, so that the threads make no difference to the figures.
+fn measure_tables(options: &Options, progress: Progress<'_>) -> Result<Vec<Cells>> {
+    let next = AtomicU32::new(0);
+    let measured = Mutex::new(Vec::new());
+    let work = || -> Result<()> {
+        loop {
+            let table = next.fetch_add(1, Ordering::Relaxed);
+            if table >= options.tables {
+                return Ok(());
+            }
+            let cells = measure_table(options, table)?;
+            let mut all = measured.lock().unwrap_or_else(|error| error.into_inner());
+            all.push((table, cells));
+            progress(&format!(
+                "{} of {} tables measured",
+                all.len(),
+                options.tables
+            ));
+        }
+    };
+    threads::on_each(threads::available(), work)?;
+    let mut all = measured
+        .into_inner()
+        .unwrap_or_else(|error| error.into_inner());
+    // Sums of floats depend on their order.
+    all.sort_by_key(|(table, _)| *table);
+    Ok(all.into_iter().map(|(_, cells)| cells).collect())
+}
+
+/// Fills one table step by step and measures it at each load.
+fn measure_table(options: &Options, number: u32) -> Result<Cells> {
+    let seed = options
+        .seed
+        .wrapping_mul(1 << 20)
+        .wrapping_add(number.into());
+    let mut table = Filling::new(options.slots, KeyRule::Multi, seed)?;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut cells = Cells::default();
+    for (row, (cells, load)) in cells.iter_mut().zip(LOADS).enumerate() {
+        table.fill_to(load)?;
+        for (cell, column) in cells.iter_mut().zip(COLUMNS) {
+            *cell = reads_per_lookup(&table, column.read_sizes[row], options.lookups, &mut random)?;
+        }
+    }
+    Ok(cells)
+}
+
+/// Looks up random keys of the table over the simulated fabric; returns what the endpoint counted.
+fn reads_per_lookup(
+    filled: &Filling,
+    read_size: u32,
+    lookups: u32,
+    random: &mut ChaCha8Rng,
+) -> Result<f64> {
+    let world = filled.world(random.random(), NicProfile::connectx5_edr())?;
+    let endpoint = world.endpoint(Limits::default());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let sizes = ReadSizes::new(filled.layout(), ReadPolicy::Fixed(read_size))?;
+    let opening = LinearTable::open(
+        Rc::clone(&endpoint),
+        TABLE_AT,
+        filled.layout().clone(),
+        sizes,
+    );
+    let table = executor.block_on(opening)?;
+    let keys = filled.keys();
+    let records = filled.records();
+    let jobs = (0..lookups).map(|_| {
+        let key = keys.short(random.random_range(0..records));
+        let table = &table;
+        async move { table.get_all(&key, |_| {}).await }
+    });
+    let mut answers = Answers::default();
+    let done =
+        |_, found: farslot::index::Result<usize>| answers.note(found.map(|count| count == 1));
+    executor.block_on(window(BATCH_WIDTH, jobs, done));
+    answers.check()?;
+    let counted = endpoint.core().counters.snapshot().operation(GET_ALL);
+    Ok(counted.verbs as f64 / counted.count as f64)
+}
+
+/// The measured part of the table.
+fn requests(slots: u64, tables: &[Cells]) -> Result<Vec<ReproRow>> {
+    let mut rows = Vec::new();
+    for (row, load) in LOADS.into_iter().enumerate() {
+        let fill = TableLoad::from_load(slots, load)?;
+        let distances = ProbeDistribution::hit_all_matches(fill)?;
+        for (index, column) in COLUMNS.into_iter().enumerate() {
+            let (mean, standard_error) = mean_of(tables.iter().map(|cells| cells[row][index]));
+            let cell = format!("requests per lookup, {}, load {load:.2}", column.name);
+            let read_size = column.read_sizes[row] as usize;
+            rows.push(ReproRow {
+                model: Some(distances.expected_reads(read_size)),
+                standard_error,
+                ..ReproRow::new(cell, Some(column.requests[row]), mean)
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// A mean and its standard error, which a single value does not tell.
+fn mean_of(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
+    (mean, error)
+}
+
+/// The model's own read sizes, and their cost beside that of the paper's, both computed exactly for the
+/// paper's tables: latency is what counts, and lookups miss (its section 3).
+fn read_sizes() -> Result<Vec<ReproRow>> {
+    let mut rows = Vec::new();
+    for (row, load) in LOADS.into_iter().enumerate() {
+        let misses = Workload::misses();
+        let distances = ProbeDistribution::lookup(paper000::table_load(load)?, misses)?;
+        for column in [&UNCONSTRAINED, &VARIABLE] {
+            let model = model(RECORD_BYTES, column.capped)?;
+            let papers = model.cost(&distances, column.read_sizes[row] as usize);
+            let ours = model.choose(&distances);
+            let name = column.name;
+            rows.push(ReproRow::new(
+                format!("read size, slots, {name}, load {load:.2}"),
+                Some(papers.read_size as f64),
+                ours.read_size as f64,
+            ));
+            rows.push(ReproRow::new(
+                format!("exact cost of the read size, ns, {name}, load {load:.2}"),
+                Some(papers.cost_ns),
+                ours.cost_ns,
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+/// The bandwidth constraint alone: Eq. 2.
+fn caps() -> Vec<ReproRow> {
+    let nic = NicModel::connectx5_edr();
+    let row = |(bytes, papers): (usize, u32)| {
+        let cell = format!("read size cap, slots of {bytes} bytes");
+        ReproRow::new(cell, Some(papers.into()), nic.bandwidth_cap(bytes) as f64)
+    };
+    CAPS.map(row).to_vec()
+}
+
+fn model(slot_bytes: usize, capped: bool) -> Result<ReadSizeModel> {
+    let model = ReadSizeModel::new(slot_bytes, Objective::Latency, NicModel::connectx5_edr())?;
+    Ok(if capped {
+        model.with_bandwidth_cap()
+    } else {
+        model
+    })
+}
+
+#[cfg(test)]
+#[path = "table1_tests.rs"]
+mod tests;

@@ -1,0 +1,216 @@
+//! `farslot bench`: measurements, each beside the limit that was measured in the same run.
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+use comfy_table::{CellAlignment, Table, presets};
+use farslot::fabric::sim::NicProfile;
+use farslot_bench::{BenchError, BenchReport, BenchRow, Progress, lookup_shm, lookup_sim};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The options of `farslot bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Bench {
+    /// Lookups per second, beside bare READs (sim) or bare loads (shm) of the same memory
+    Lookup(LookupArgs),
+}
+
+/// Where the table is.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Fabric {
+    /// Behind a simulated NIC, in virtual time
+    Sim,
+    /// In the memory of another process of this host, which is started for it
+    Shm,
+}
+
+#[derive(clap::Args, Debug)]
+struct LookupArgs {
+    /// Where the table is
+    #[arg(long, value_enum, default_value_t = Fabric::Shm)]
+    fabric: Fabric,
+    /// The simulated NIC [default: cx5-edr]
+    #[arg(long, value_name = "NAME", value_parser = NicProfile::by_name)]
+    profile: Option<NicProfile>,
+    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm]
+    #[arg(long, value_name = "N")]
+    slots: Option<u64>,
+    /// What all chance derives from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// A usage failure for options that do not go together; what the measurement says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let Bench::Lookup(args) = args.bench;
+    let report = match args.fabric {
+        Fabric::Sim => simulated(args)?,
+        Fabric::Shm => over_shared_memory(&args)?,
+    };
+    if context.json {
+        return output::json(&report);
+    }
+    output::line(table(&report).to_string())?;
+    output::line(format!(
+        "fabric: {}; limits were measured in this run",
+        report.fabric
+    ))
+}
+
+fn simulated(args: LookupArgs) -> Result<BenchReport> {
+    let profile = args.profile.unwrap_or_else(NicProfile::connectx5_edr);
+    let defaults = lookup_sim::Options::new(profile);
+    let options = lookup_sim::Options {
+        slots: args.slots.unwrap_or(defaults.slots),
+        seed: args.seed,
+        ..defaults
+    };
+    Ok(on_spinner(|progress| lookup_sim::run(&options, progress))?)
+}
+
+fn over_shared_memory(args: &LookupArgs) -> Result<BenchReport> {
+    if args.profile.is_some() {
+        return Err(Failure::Usage(
+            "--profile is for --fabric sim: shared memory is what it is".into(),
+        ));
+    }
+    let defaults = lookup_shm::Options::default();
+    let options = lookup_shm::Options {
+        slots: args.slots.unwrap_or(defaults.slots),
+        seed: args.seed,
+        ..defaults
+    };
+    let server = ServerProcess::start(options.memory()?)?;
+    Ok(on_spinner(|progress| {
+        lookup_shm::run(&server.address, &options, progress)
+    })?)
+}
+
+/// A `farslot serve` of its own. It ends when this is dropped, and also when this process dies: its
+/// standard input closes then.
+struct ServerProcess {
+    child: Child,
+    address: String,
+}
+
+impl ServerProcess {
+    fn start(bytes: u64) -> Result<Self> {
+        let address = format!("shm://bench-{}", std::process::id());
+        let program = std::env::current_exe().map_err(Failure::io("this program's file"))?;
+        let child = Command::new(program)
+            .args([
+                "serve",
+                &address,
+                "--while-stdin",
+                "--memory",
+                &bytes.to_string(),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Failure::io("farslot serve"))?;
+        let mut server = Self { child, address };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Reads the line that says that the memory is there.
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let mut ready = String::new();
+        if let Some(said) = &mut self.child.stdout {
+            let read = BufReader::new(said).read_line(&mut ready);
+            read.map_err(Failure::io("the output of farslot serve"))?;
+        }
+        if ready.is_empty() {
+            return Err(Failure::Failed(
+                "the process that was to lend the memory did not start".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Neither can be helped here: a process that is gone already has ended all the same.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            error if error.is_usage() => Self::Usage(error.to_string()),
+            BenchError::Store(error) => error.into(),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Runs a measurement that says on standard error, if that is a terminal, what it is at.
+pub fn on_spinner<T>(measurement: impl FnOnce(Progress<'_>) -> T) -> T {
+    let spinner = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let measured = measurement(&|at| spinner.set_message(at.to_owned()));
+    spinner.finish_and_clear();
+    measured
+}
+
+fn table(report: &BenchReport) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    let header = [
+        "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads",
+    ];
+    table.set_header(header);
+    for row in &report.rows {
+        table.add_row(cells(row));
+    }
+    for column in [1, 3, 4, 5, 6, 7, 8] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn cells(row: &BenchRow) -> [String; 9] {
+    let optional = |value: Option<f64>| value.map_or_else(String::new, number);
+    let ratio = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    [
+        row.name.clone(),
+        number(row.value),
+        row.unit.into(),
+        optional(row.limit),
+        ratio(row.ratio),
+        optional(row.paper),
+        optional(row.model),
+        row.read_size
+            .map_or_else(String::new, |slots| slots.to_string()),
+        ratio(row.reads_per_lookup),
+    ]
+}
+
+/// A number as a table shows it: rates in millions, others whole.
+fn number(value: f64) -> String {
+    if value >= 1e5 {
+        format!("{:.2} M", value / 1e6)
+    } else {
+        format!("{value:.0}")
+    }
+}

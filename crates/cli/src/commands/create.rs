@@ -1,0 +1,33 @@
+//! `farslot create`: makes a table.
+
+use super::table_args::{TableArgs, count};
+use crate::context::Context;
+use crate::failure::Result;
+use crate::output;
+use crate::shape::{Shape, described};
+
+/// The options of `farslot create`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The table's name
+    table: String,
+    /// Keys that it must hold
+    #[arg(long, short, value_name = "KEYS", value_parser = count)]
+    capacity: u64,
+    #[command(flatten)]
+    shape: TableArgs,
+}
+
+/// Makes a table.
+///
+/// # Errors
+/// A name that is taken, sizes that no table can have, or more than the memory holds.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let options = args.shape.options(args.capacity);
+    let record = context.store()?.create(&args.table, &options)?;
+    if context.json {
+        return output::json(&described(&record));
+    }
+    let shape = Shape::of(&record.scheme);
+    output::line(format!("created {}: {}", record.name, shape.summary()))
+}

@@ -1,0 +1,54 @@
+//! Putting all files into the table.
+
+use super::walk::File;
+use super::{TABLE, bar, in_threads};
+use crate::failure::Result;
+use farslot::Store;
+
+/// Records that are put side by side.
+const BATCH: usize = 256;
+
+/// How the putting went.
+#[derive(Clone, Copy, Debug)]
+pub struct Filled {
+    /// Records that were put.
+    pub records: u64,
+    /// Records that the table said it had, although nobody had put them.
+    pub wrong: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Puts every file, from several threads.
+///
+/// # Errors
+/// The first that the table could not take.
+pub fn fill(store: &Store, files: &[File], threads: usize) -> Result<Filled> {
+    let bar = bar("putting", files.len() as u64);
+    let (wrong, seconds) = in_threads(files, threads, |_, part| {
+        let table = store.table(TABLE)?;
+        let mut wrong = 0;
+        for batch in part.chunks(BATCH) {
+            let values: Vec<String> = batch.iter().map(File::value).collect();
+            let records: Vec<(&[u8], &[u8])> = batch
+                .iter()
+                .zip(&values)
+                .map(|(file, value)| (&file.path[..], value.as_bytes()))
+                .collect();
+            let mut failed = Ok(());
+            table.put_many(&records, |_, put| match put {
+                Ok(new) => wrong += u64::from(!new),
+                Err(error) => failed = Err(error),
+            });
+            failed?;
+            bar.inc(batch.len() as u64);
+        }
+        Ok(wrong)
+    })?;
+    bar.finish_and_clear();
+    Ok(Filled {
+        records: files.len() as u64,
+        wrong: wrong.iter().sum(),
+        seconds,
+    })
+}

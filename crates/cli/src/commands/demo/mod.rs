@@ -1,0 +1,157 @@
+//! `farslot demo`: the whole thing at work, on the files of this machine.
+
+mod fill;
+mod lookups;
+mod node;
+mod report;
+mod walk;
+
+use super::load::measure::Measure;
+use super::serve::stop_switch;
+use super::table_args::count;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::shape::Shape;
+use farslot::{FieldSize, Store, TableOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+use node::MemoryNode;
+use report::Report;
+use std::path::PathBuf;
+use std::time::Instant;
+use walk::{File, Walked};
+
+/// The table's name.
+const TABLE: &str = "files";
+/// Longer than any value that [`File::value`] gives.
+const MOST_VALUE: u32 = 128;
+/// What a store needs beside its tables, amply.
+const STORE_BYTES: u64 = 4 << 20;
+
+/// The options of `farslot demo`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The directory whose files are put: all of its file system, hidden files too
+    #[arg(default_value = "/usr")]
+    path: PathBuf,
+    /// Lookups in all; a tenth as many are timed one by one
+    #[arg(long, default_value = "1_000_000", value_parser = count)]
+    lookups: u64,
+    /// Client threads [default: as many as there are processors, from 2 to 8]
+    #[arg(long, value_parser = count)]
+    threads: Option<u64>,
+    /// Leave the memory node running until Ctrl-C, to work on its table from another terminal
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Shows the whole thing at work.
+///
+/// # Errors
+/// A path without files, a wrong answer, or what the store says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let threads = threads(args.threads);
+    let walked = walk::walk(&args.path, threads)?;
+    let options = options(&walked);
+    let bytes = u64::try_from(options.layout()?.table_bytes()).unwrap_or(u64::MAX);
+    let node = MemoryNode::start(bytes.saturating_add(STORE_BYTES))?;
+    let report = measure(&args, &walked, &options, &node, threads)
+        .map_err(|failure| node.explain(failure))?;
+    if context.json {
+        output::json(&report.json())?;
+    } else {
+        output::line(report.text())?;
+    }
+    if report.wrong() > 0 {
+        output::note(format_args!("error: {} answers were wrong", report.wrong()));
+        return Err(Failure::Told);
+    }
+    if args.keep {
+        let stopped = stop_switch(false)?;
+        output::note("The memory node runs until you press Ctrl-C.");
+        let _ = stopped.recv();
+    }
+    drop(node);
+    Ok(())
+}
+
+/// Puts the files, looks them up, and asks the node what it had to do for it.
+fn measure<'w>(
+    args: &Args,
+    walked: &'w Walked,
+    options: &TableOptions,
+    node: &MemoryNode,
+    threads: usize,
+) -> Result<Report<'w>> {
+    let store = Store::open(node.address())?;
+    let record = store.create(TABLE, options)?;
+    let cpu_before = node.cpu_seconds()?;
+    let filled = fill::fill(&store, &walked.files, threads)?;
+    let lookups = lookups::look_up(&store, &walked.files, args.lookups, threads)?;
+    Ok(Report {
+        node_cpu_seconds: node.cpu_seconds()? - cpu_before,
+        load_factor: store.table(TABLE)?.survey()?.load_factor(),
+        keep: args.keep,
+        address: node.address().into(),
+        walked,
+        filled,
+        lookups,
+        threads,
+        table_bytes: Shape::of(&record.scheme).table_bytes,
+    })
+}
+
+fn threads(asked: Option<u64>) -> usize {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    asked.map_or(processors.clamp(2, 8), |threads| threads.min(256) as usize)
+}
+
+/// A table that these files fill to three quarters.
+fn options(walked: &Walked) -> TableOptions {
+    let mut measure = Measure::default();
+    for file in &walked.files {
+        measure.add(file.path.len(), MOST_VALUE as usize);
+    }
+    let longest = u32::try_from(measure.longest_key.max(1)).unwrap_or(u32::MAX);
+    TableOptions::new(measure.records)
+        .keys(FieldSize::UpTo(longest))
+        .values(FieldSize::UpTo(MOST_VALUE))
+        .heap_bytes(measure.heap_bytes())
+}
+
+/// A progress bar on standard error; none where that is no terminal.
+fn bar(doing: &'static str, length: u64) -> ProgressBar {
+    let template = "{msg:>9} {wide_bar} {human_pos}/{human_len} {per_sec} {elapsed}";
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(length)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(doing)
+}
+
+/// Runs `work` on every part of `files`, each in a thread of its own.
+fn in_threads<T: Send>(
+    files: &[File],
+    threads: usize,
+    work: impl Fn(usize, &[File]) -> Result<T> + Sync,
+) -> Result<(Vec<T>, f64)> {
+    let since = Instant::now();
+    let part = files.len().div_ceil(threads).max(1);
+    let results = std::thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = (0..threads)
+            .map(|thread| {
+                let from = (thread * part).min(files.len());
+                let to = (from + part).min(files.len());
+                scope.spawn(move || work(thread, &files[from..to]))
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect::<Result<Vec<T>>>()
+    })?;
+    Ok((results, since.elapsed().as_secs_f64()))
+}

@@ -1,0 +1,88 @@
+//! A first look through a file, to make a table that fits it.
+
+use crate::commands::table_args::TableArgs;
+use crate::failure::{Failure, Result};
+use crate::formats::Reader;
+use farslot::index::heap::{LARGEST_RECORD, block_bytes, class_for, record_bytes};
+use farslot::{FieldSize, TableOptions};
+use std::io::BufRead;
+
+/// Keys that a table is made for, at the least.
+const LEAST_CAPACITY: u64 = 1_000;
+/// Heap beyond what the records need: what clients have taken and not used yet.
+const SPARE_HEAP: u64 = 16 << 20;
+
+/// What records there are to be loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// How many.
+    pub records: u64,
+    /// Bytes of the longest key.
+    pub longest_key: usize,
+    /// Bytes of the longest value.
+    pub longest_value: usize,
+    /// Bytes of the blocks that hold them out of band.
+    pub block_bytes: u64,
+}
+
+/// Looks through a file. Bad lines are passed over.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn measure<R: BufRead>(reader: &mut Reader<R>) -> Result<Measure> {
+    let mut measure = Measure::default();
+    while let Some(record) = reader.next().map_err(Failure::io("reading"))? {
+        if let Ok(record) = record {
+            measure.add(record.key.len(), record.value.len());
+        }
+    }
+    Ok(measure)
+}
+
+impl Measure {
+    /// Adds a record with a key and a value of these lengths, unless no table could hold it.
+    pub fn add(&mut self, key: usize, value: usize) {
+        let Some(class) = class_for(record_bytes(key, value)) else {
+            return;
+        };
+        self.records += 1;
+        self.longest_key = self.longest_key.max(key);
+        self.longest_value = self.longest_value.max(value);
+        self.block_bytes += block_bytes(class) as u64;
+    }
+
+    /// A table that holds these records and a quarter more, in all that `shape` does not say.
+    #[must_use]
+    pub fn options(&self, shape: &TableArgs) -> TableOptions {
+        let capacity = (self.records + self.records / 4).max(LEAST_CAPACITY);
+        let mut options = shape.options(capacity);
+        if shape.key().is_none() {
+            options = options.keys(self.up_to(self.longest_key));
+        }
+        if shape.value().is_none() {
+            options = options.values(self.up_to(self.longest_value));
+        }
+        if shape.heap.is_none() && shape.slots.is_none() {
+            options = options.heap_bytes(self.heap_bytes());
+        }
+        options
+    }
+
+    /// Heap for these records, a quarter more, and what clients keep for themselves.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        self.block_bytes + self.block_bytes / 4 + SPARE_HEAP
+    }
+
+    /// Some room for longer fields, where a record of both may be as long.
+    fn up_to(&self, longest: usize) -> FieldSize {
+        let roomy = |bytes: usize| bytes.next_power_of_two().max(64);
+        let both = record_bytes(roomy(self.longest_key), roomy(self.longest_value));
+        let most = if both <= LARGEST_RECORD {
+            roomy(longest)
+        } else {
+            longest.max(1)
+        };
+        FieldSize::UpTo(u32::try_from(most).unwrap_or(u32::MAX))
+    }
+}

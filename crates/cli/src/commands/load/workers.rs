@@ -1,0 +1,247 @@
+//! One thread reads, several put. The records of one key go to one thread, in the file's order, so
+//! that the last of them stays.
+
+use super::bad_lines::BadLines;
+use crate::failure::{Failure, Result};
+use crate::formats::{BadLine, Reader, Record};
+use crate::shape::Shape;
+use farslot::index::IndexError;
+use farslot::{Store, StoreError, Table};
+use std::collections::HashSet;
+use std::io::BufRead;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, ScopedJoinHandle};
+
+/// Records that go to a thread at once.
+const BATCH: usize = 256;
+/// Batches that wait for a thread.
+const WAITING: usize = 4;
+/// More threads than this only wait for the one that reads.
+const MOST_THREADS: usize = 4;
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Records that were put.
+    pub records: u64,
+    /// Those whose key was new.
+    pub new: u64,
+}
+
+/// Loads records into a table.
+pub struct Loader<'a> {
+    store: &'a Store,
+    table: &'a Table,
+    bad: &'a BadLines,
+    stop: AtomicBool,
+}
+
+type Worker<'scope> = (
+    SyncSender<Vec<Record>>,
+    ScopedJoinHandle<'scope, (Loaded, Result<()>)>,
+);
+
+impl<'a> Loader<'a> {
+    /// A loader for a table, which every thread opens for itself.
+    pub fn new(store: &'a Store, table: &'a Table, bad: &'a BadLines) -> Self {
+        Self {
+            store,
+            table,
+            bad,
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Puts all records of a file.
+    ///
+    /// # Errors
+    /// The first failure that is not of a line alone, or of a line if one is too many; it says how
+    /// many records were put all the same.
+    pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<Loaded> {
+        let name = self.table.name();
+        let ordered = !Shape::of(self.table.scheme()).multi_key;
+        let (store, bad, stop) = (self.store, self.bad, &self.stop);
+        let threads = thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MOST_THREADS);
+        thread::scope(|scope| {
+            let mut workers: Vec<Worker<'_>> = Vec::new();
+            for _ in 0..threads {
+                let (sender, batches) = sync_channel(WAITING);
+                let work = move || {
+                    let mut loaded = Loaded::default();
+                    let done = put_batches(store, name, ordered, &batches, bad, &mut loaded);
+                    if done.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    (loaded, done)
+                };
+                workers.push((sender, scope.spawn(work)));
+            }
+            let read = self.distribute(reader, &workers);
+            collect(workers, read)
+        })
+    }
+
+    fn distribute<R: BufRead>(&self, reader: &mut Reader<R>, workers: &[Worker<'_>]) -> Result<()> {
+        let mut batches: Vec<Vec<Record>> = vec![Vec::new(); workers.len()];
+        let read = self.read_into(reader, workers, &mut batches);
+        // What stands before a line that ends it all is put.
+        for (batch, (sender, _)) in batches.into_iter().zip(workers) {
+            // A worker that is gone tells why when it is joined.
+            let _ = sender.send(batch);
+        }
+        read
+    }
+
+    fn read_into<R: BufRead>(
+        &self,
+        reader: &mut Reader<R>,
+        workers: &[Worker<'_>],
+        batches: &mut [Vec<Record>],
+    ) -> Result<()> {
+        while let Some(line) = reader.next().map_err(Failure::io("reading"))? {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let record = match line {
+                Ok(record) => record,
+                Err(line) => {
+                    self.bad.add(line).map_err(strict)?;
+                    continue;
+                }
+            };
+            let worker = xxhash_rust::xxh3::xxh3_64(&record.key) as usize % workers.len();
+            let batch = &mut batches[worker];
+            batch.push(record);
+            if batch.len() == BATCH && workers[worker].0.send(std::mem::take(batch)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<Loaded> {
+    let mut all = Loaded::default();
+    let mut outcome = read;
+    for (sender, thread) in workers {
+        drop(sender);
+        let (loaded, done) = match thread.join() {
+            Ok(joined) => joined,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        all.records += loaded.records;
+        all.new += loaded.new;
+        outcome = outcome.and(done);
+    }
+    outcome.map(|()| all).inspect_err(|_| {
+        crate::output::note(format_args!(
+            "{} had been put before the failure",
+            crate::output::counted(all.records, "record")
+        ));
+    })
+}
+
+fn put_batches(
+    store: &Store,
+    table: &str,
+    ordered: bool,
+    batches: &Receiver<Vec<Record>>,
+    bad: &BadLines,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let table = store.table(table)?;
+    for batch in batches {
+        for run in runs(&batch, ordered) {
+            put_run(&table, run, bad, loaded)?;
+        }
+    }
+    Ok(table.flush()?)
+}
+
+/// Cuts a batch so that no key stands twice in a piece, if the order of a key's records counts.
+fn runs(batch: &[Record], ordered: bool) -> Vec<&[Record]> {
+    let mut keys = HashSet::new();
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for (index, record) in batch.iter().enumerate() {
+        if ordered && !keys.insert(&record.key) {
+            runs.push(&batch[start..index]);
+            start = index;
+            keys.clear();
+            keys.insert(&record.key);
+        }
+    }
+    runs.push(&batch[start..]);
+    runs
+}
+
+fn put_run(table: &Table, run: &[Record], bad: &BadLines, loaded: &mut Loaded) -> Result<()> {
+    let pairs: Vec<(&[u8], &[u8])> = run
+        .iter()
+        .map(|record| (&record.key[..], &record.value[..]))
+        .collect();
+    let mut failed = Ok(());
+    table.put_many(&pairs, |index, put| match put {
+        Ok(new) => {
+            loaded.records += 1;
+            loaded.new += u64::from(new);
+        }
+        Err(error) if is_of_the_record(&error) => {
+            let line = BadLine {
+                line: run[index].line,
+                reason: error.to_string(),
+            };
+            if let Err(line) = bad.add(line) {
+                failed = Err(strict(line));
+            }
+        }
+        Err(error) => failed = Err(error.into()),
+    });
+    failed
+}
+
+/// Whether the record alone is to blame: the next may well fit.
+const fn is_of_the_record(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Index(
+            IndexError::EmptyKey
+                | IndexError::KeyLength { .. }
+                | IndexError::ValueLength { .. }
+                | IndexError::SixtyThreeBits { .. }
+                | IndexError::ReservedPattern { .. }
+        )
+    )
+}
+
+fn strict(bad: BadLine) -> Failure {
+    Failure::Failed(format!("line {}: {}", bad.line, bad.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_stands_twice_in_a_run() {
+        let batch: Vec<Record> = [1, 2, 1, 1, 3, 2]
+            .map(|key| Record {
+                line: 0,
+                key: vec![key],
+                value: vec![],
+            })
+            .into();
+        let keys = |runs: Vec<&[Record]>| -> Vec<Vec<u8>> {
+            let keys = |run: &[Record]| run.iter().map(|record| record.key[0]).collect();
+            runs.into_iter().map(keys).collect()
+        };
+        assert_eq!(
+            keys(runs(&batch, true)),
+            [vec![1, 2], vec![1], vec![1, 3, 2]]
+        );
+        assert_eq!(keys(runs(&batch, false)), [vec![1, 2, 1, 1, 3, 2]]);
+    }
+}

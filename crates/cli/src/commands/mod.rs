@@ -1,0 +1,15 @@
+//! One module a command: its options, and what it does.
+
+pub mod bench;
+pub mod count;
+pub mod create;
+pub mod del;
+pub mod demo;
+pub mod dump;
+pub mod get;
+pub mod load;
+pub mod put;
+pub mod repro;
+pub mod serve;
+pub mod stat;
+mod table_args;

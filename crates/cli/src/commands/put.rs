@@ -1,0 +1,51 @@
+//! `farslot put`: puts one record.
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::shape::Shape;
+use crate::{bytes, output};
+use std::ffi::OsString;
+use std::io::Read;
+
+/// The options of `farslot put`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The table
+    table: String,
+    /// The key
+    key: OsString,
+    /// The value; - reads it from standard input
+    value: OsString,
+    /// Key and value are hexadecimal digits (a value from standard input is bytes all the same)
+    #[arg(long)]
+    hex: bool,
+}
+
+/// Puts one record.
+///
+/// # Errors
+/// A key or a value that does not fit, a full table, or what the fabric says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    context.shared_address()?;
+    let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
+    let value = if args.value == "-" {
+        let mut value = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut value);
+        read.map_err(Failure::io("standard input"))?;
+        value
+    } else {
+        bytes::of_argument(args.value, args.hex).map_err(Failure::Usage)?
+    };
+    let table = context.table(&args.table)?;
+    let new = table.put(&key, &value)?;
+    table.flush()?;
+    if context.json {
+        return output::json(&serde_json::json!({ "table": args.table, "new": new }));
+    }
+    output::note(match (new, Shape::of(table.scheme()).multi_key) {
+        (_, true) => "added",
+        (true, false) => "new",
+        (false, false) => "replaced",
+    });
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! `farslot stat`: what is in a store, and how a table's keys lie.
+
+use crate::context::Context;
+use crate::failure::Result;
+use crate::shape::{Shape, described};
+use crate::{draw, output};
+use comfy_table::{CellAlignment, presets};
+use farslot::{MemoryUse, Occupancy, Store, Survey, Table};
+use serde_json::{Value, json};
+
+/// The options of `farslot stat`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The table [default: list all tables]
+    table: Option<String>,
+}
+
+/// Lists the tables, or draws one.
+///
+/// # Errors
+/// What the fabric says, or that there is no such table.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let store = context.store()?;
+    match args.table {
+        None => show_store(&store, context.json),
+        Some(name) => show_table(&store.table(&name)?, context.json),
+    }
+}
+
+fn show_store(store: &Store, as_json: bool) -> Result<()> {
+    let memory = store.memory()?;
+    let tables = store.tables()?;
+    let tables: Vec<(Table, Occupancy)> = tables
+        .iter()
+        .map(|record| {
+            let table = store.table(&record.name)?;
+            let occupancy = table.occupancy()?;
+            Ok((table, occupancy))
+        })
+        .collect::<Result<_>>()?;
+    if as_json {
+        return output::json(&json!({
+            "address": store.address().to_string(),
+            "memory_bytes": memory.total,
+            "memory_taken": memory.taken,
+            "memory_free": memory.free(),
+            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts)).collect::<Vec<_>>(),
+        }));
+    }
+    output::line(format!(
+        "{}: {}, {}",
+        store.address(),
+        output::counted(tables.len() as u64, "table"),
+        memory_line(&memory)
+    ))?;
+    if tables.is_empty() {
+        return Ok(());
+    }
+    output::line(listing(&tables).to_string())
+}
+
+fn memory_line(memory: &MemoryUse) -> String {
+    format!(
+        "{} of {} taken, {} free",
+        output::sized(memory.taken),
+        output::sized(memory.total),
+        output::sized(memory.free())
+    )
+}
+
+fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
+    let mut listing = comfy_table::Table::new();
+    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    listing.set_header([
+        "table",
+        "records",
+        "load factor",
+        "slots",
+        "keys",
+        "values",
+        "heap used",
+        "memory",
+    ]);
+    for (table, counts) in tables {
+        let shape = Shape::of(table.scheme());
+        listing.add_row([
+            table.name().to_string(),
+            output::grouped(counts.entries),
+            format!("{:.3}", counts.load_factor()),
+            format!("{} {}", output::grouped(counts.slots), shape.slot_kind),
+            shape.key.to_string(),
+            shape.value.to_string(),
+            output::sized(counts.heap_used),
+            output::sized(shape.table_bytes),
+        ]);
+    }
+    for column in [1, 2, 3, 6, 7] {
+        if let Some(column) = listing.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    listing
+}
+
+fn with_counts(table: &Table, counts: &Occupancy) -> Value {
+    let mut object = described(table.record());
+    object["records"] = counts.entries.into();
+    object["used_slots"] = counts.used_slots.into();
+    object["load_factor"] = counts.load_factor().into();
+    object["heap_used"] = counts.heap_used.into();
+    object
+}
+
+fn show_table(table: &Table, as_json: bool) -> Result<()> {
+    let survey = table.survey()?;
+    let counts = table.occupancy()?;
+    if as_json {
+        return output::json(&surveyed(table, &survey, &counts));
+    }
+    let mut text = format!(
+        "{}: {}\n\n",
+        table.name(),
+        Shape::of(table.scheme()).summary()
+    );
+    text += &numbers(table, &survey, &counts);
+    text += "\noccupancy, from the first slot to the last\n";
+    text += &draw::occupancy(&survey);
+    if survey.cluster_count() > 0 {
+        text += &format!(
+            "\n{:>15}  {:>11}  (the longest has {})\n",
+            "cluster length",
+            "clusters",
+            output::counted(survey.longest_cluster, "slot")
+        );
+        text += &draw::clusters(&survey);
+    }
+    output::line(text.trim_end())
+}
+
+fn numbers(table: &Table, survey: &Survey, counts: &Occupancy) -> String {
+    let mut rows = vec![
+        ("records", output::grouped(survey.live)),
+        (
+            "removed",
+            format!("{} slots of removed keys", output::grouped(survey.dead)),
+        ),
+        ("load factor", format!("{:.3}", survey.load_factor())),
+        (
+            "read size",
+            format!(
+                "{} a lookup's READ",
+                output::counted(table.read_size(), "slot")
+            ),
+        ),
+    ];
+    if counts.heap_bytes > 0 {
+        let share = counts.heap_used as f64 / counts.heap_bytes as f64 * 100.0;
+        rows.push((
+            "heap",
+            format!(
+                "{} of {} handed out ({share:.1} %)",
+                output::sized(counts.heap_used),
+                output::sized(counts.heap_bytes)
+            ),
+        ));
+    }
+    rows.iter()
+        .map(|(name, value)| format!("{name:>12}  {value}\n"))
+        .collect()
+}
+
+fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy) -> Value {
+    let mut object = with_counts(table, counts);
+    object["records"] = survey.live.into();
+    object["dead_slots"] = survey.dead.into();
+    object["used_slots"] = (survey.live + survey.dead).into();
+    object["load_factor"] = survey.load_factor().into();
+    object["read_slots"] = table.read_size().into();
+    object["occupancy"] = json!(survey.parts);
+    object["clusters_by_log2_length"] = json!(survey.clusters);
+    object["longest_cluster"] = survey.longest_cluster.into();
+    object
+}

@@ -1,0 +1,75 @@
+//! What all commands share: the store's address and the form of the output.
+
+use crate::failure::{Failure, Result};
+use farslot::fabric::FabricError;
+use farslot::{Address, Store, StoreError, Table};
+use std::time::{Duration, Instant};
+
+/// The options that stand before or after every command.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Context {
+    /// Where the store is: shm://NAME, as given to `farslot serve`
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "FARSLOT_ADDRESS",
+        value_name = "ADDRESS"
+    )]
+    pub address: Option<Address>,
+    /// Print exactly one JSON object on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// A node that was started in the background a moment ago may need this long to be there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const NO_ADDRESS: &str = "no store was named
+  start one:  farslot serve shm://work &
+  name it:    export FARSLOT_ADDRESS=shm://work    (or -a shm://work with each command)
+  or see it all at work first:  farslot demo";
+
+impl Context {
+    /// The address of a store that outlives this command.
+    ///
+    /// # Errors
+    /// A usage failure that names the next step.
+    pub fn shared_address(&self) -> Result<&Address> {
+        match &self.address {
+            Some(address @ Address::Shm { .. }) => Ok(address),
+            Some(other) => Err(Failure::Usage(format!(
+                "the memory of {other} would end with this command; use a shm:// address\n  \
+                 start one:  farslot serve shm://work &"
+            ))),
+            None => Err(Failure::Usage(NO_ADDRESS.into())),
+        }
+    }
+
+    /// Opens the store that the user named.
+    ///
+    /// # Errors
+    /// What the store says; a usage failure if none was named.
+    pub fn store(&self) -> Result<Store> {
+        let address = self.shared_address()?;
+        let since = Instant::now();
+        loop {
+            match Store::open(&address.to_string()) {
+                Err(StoreError::Fabric(FabricError::NoSuchRegion { .. }))
+                    if since.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                opened => return Ok(opened?),
+            }
+        }
+    }
+
+    /// Opens a table of the store that the user named.
+    ///
+    /// # Errors
+    /// As [`Context::store`], or that there is no such table.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        Ok(self.store()?.table(name)?)
+    }
+}

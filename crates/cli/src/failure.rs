@@ -1,0 +1,161 @@
+//! Why a command failed, what to try next, and the exit code that says so.
+
+use farslot::fabric::FabricError;
+use farslot::index::IndexError;
+use farslot::{Address, StoreError};
+use std::io;
+use std::process::ExitCode;
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command line asks for something that cannot be meant: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The store or the table could not do it.
+    #[error("{error}")]
+    Store {
+        /// What the store said.
+        error: Box<StoreError>,
+        /// Where the store is.
+        address: Option<Address>,
+    },
+    /// A file or a stream failed.
+    #[error("{what}: {error}")]
+    Io {
+        /// The file or the stream.
+        what: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Anything else that went wrong, in words.
+    #[error("{0}")]
+    Failed(String),
+    /// The answer is negative and has been told already: exit code 1 and nothing more to say.
+    #[error("")]
+    Told,
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store {
+            error: error.into(),
+            address: None,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io {
+            what: "output".into(),
+            error,
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl Failure {
+    /// The failure of reading or writing `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |error| Self::Io { what, error }
+    }
+
+    /// The same failure, knowing which store it was about.
+    #[must_use]
+    pub fn at(self, address: &Address) -> Self {
+        match self {
+            Self::Store {
+                error,
+                address: None,
+            } => Self::Store {
+                error,
+                address: Some(address.clone()),
+            },
+            other => other,
+        }
+    }
+
+    /// Whether nobody reads the output any more (`| head`), which is no failure.
+    #[must_use]
+    pub fn is_closed_output(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// 2 for usage, 1 for everything else.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let Self::Store { error, address } = self else {
+            return None;
+        };
+        let at = address
+            .as_ref()
+            .map_or_else(|| "ADDRESS".into(), ToString::to_string);
+        hint_for(error, &at)
+    }
+}
+
+fn hint_for(error: &StoreError, at: &str) -> Option<String> {
+    let hint = match error {
+        StoreError::NoSuchTable { name, .. } => {
+            format!(
+                "make it: farslot -a {at} create {name} --capacity 100000   \
+                 (farslot load makes it with --create)"
+            )
+        }
+        StoreError::TableExists { .. } => {
+            format!("use another name, or see what is there: farslot -a {at} stat")
+        }
+        StoreError::OutOfMemory { .. }
+        | StoreError::Index(IndexError::BadOption {
+            option: "heap bytes",
+            ..
+        }) => "ask for less (--capacity, --max-key, --max-value, --heap), or serve more: \
+             farslot serve --memory"
+            .into(),
+        StoreError::Index(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {
+            "a table's sizes are set when it is made: farslot create --max-key --max-value".into()
+        }
+        StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. }) => {
+            "dump it and load it into a larger one: farslot load --create=CAPACITY".into()
+        }
+        StoreError::Fabric(error) => return fabric_hint(error, at),
+        _ => return None,
+    };
+    Some(hint)
+}
+
+fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
+    let hint = match error {
+        FabricError::NoSuchRegion { name } => {
+            format!("start it: farslot serve shm://{name} --memory 1GiB &")
+        }
+        FabricError::NameTaken { name } => {
+            format!("use what is served there (farslot -a shm://{name} stat), or another name")
+        }
+        FabricError::NodeStopped { .. } | FabricError::NodeRestarted { .. } => {
+            format!("the process that served {at} has ended, and its memory with it")
+        }
+        FabricError::Memory { .. } => "ask for less: --memory SIZE".into(),
+        _ => return None,
+    };
+    Some(hint)
+}

@@ -1,0 +1,290 @@
+//! Files with a delimiter between columns, quoted after RFC 4180. Fields hold any bytes.
+
+use super::lines::{LineStarts, NotingLines};
+use super::{BadLine, Columns, Record};
+use crate::failure::{Failure, Result};
+use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::rc::Rc;
+
+/// What the columns of the files that [`CsvWriter`] writes are called.
+const NAMES: [&str; 2] = ["key", "value"];
+
+/// Reads records from delimited columns.
+pub struct CsvReader<R> {
+    rows: csv::Reader<NotingLines<R>>,
+    lines: Rc<RefCell<LineStarts>>,
+    /// The first row, which was looked at for names and is none.
+    pending: Option<ByteRecord>,
+    row: ByteRecord,
+    delimiter: u8,
+    /// Columns of the first row, and so of every row.
+    width: usize,
+    key: usize,
+    value: Option<usize>,
+}
+
+impl<R: Read> CsvReader<R> {
+    /// A reader for these columns. Reads the first row.
+    ///
+    /// # Errors
+    /// If there are no such columns, or the file cannot be read.
+    pub fn new(input: R, delimiter: u8, columns: &Columns) -> Result<Self> {
+        let (input, lines) = LineStarts::of(input);
+        let mut rows = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .from_reader(input);
+        let mut first = ByteRecord::new();
+        let is_empty = !rows.read_byte_record(&mut first).map_err(read_failure)?;
+        let named = columns
+            .header
+            .unwrap_or_else(|| needs_names(columns) || is_ours(&first));
+        let names = named.then_some(&first);
+        let width = first.len();
+        let (key, value) = if is_empty {
+            (0, None)
+        } else {
+            let value = columns.value.as_deref();
+            (
+                find(columns.key.as_deref().unwrap_or("1"), names, width)?,
+                value.map(|column| find(column, names, width)).transpose()?,
+            )
+        };
+        Ok(Self {
+            rows,
+            lines,
+            pending: (!named && !is_empty).then_some(first),
+            row: ByteRecord::new(),
+            delimiter,
+            width,
+            key,
+            value,
+        })
+    }
+
+    /// The next record or bad line; nothing at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next(&mut self) -> io::Result<Option<std::result::Result<Record, BadLine>>> {
+        match self.pending.take() {
+            Some(first) => self.row = first,
+            None if self.rows.read_byte_record(&mut self.row).map_err(system)? => {}
+            None => return Ok(None),
+        }
+        let offset = self.row.position().map_or(0, csv::Position::byte);
+        let line = self.lines.borrow_mut().line_at(offset);
+        let record = self.record(line);
+        Ok(Some(record.map_err(|reason| BadLine { line, reason })))
+    }
+
+    fn record(&self, line: u64) -> std::result::Result<Record, String> {
+        if self.row.len() != self.width {
+            return Err(format!(
+                "{} where the first line has {}",
+                crate::output::counted(self.row.len() as u64, "column"),
+                self.width
+            ));
+        }
+        Ok(Record {
+            line,
+            key: self.row[self.key].to_vec(),
+            value: match self.value {
+                Some(column) => self.row[column].to_vec(),
+                None => self.rest()?,
+            },
+        })
+    }
+
+    /// All columns but the key: as it is if there is one, as a row if there are more.
+    fn rest(&self) -> std::result::Result<Vec<u8>, String> {
+        let mut others = (0..self.row.len()).filter(|column| *column != self.key);
+        match self.row.len() {
+            0 | 1 => Err("1 column; a key and a value are needed".into()),
+            2 => Ok(others
+                .next()
+                .map_or_else(Vec::new, |column| self.row[column].to_vec())),
+            _ => {
+                let mut writer = WriterBuilder::new()
+                    .delimiter(self.delimiter)
+                    .buffer_capacity(256)
+                    .from_writer(Vec::new());
+                let written = writer.write_record(others.map(|column| &self.row[column]));
+                written.map_err(|error| error.to_string())?;
+                let mut row = writer.into_inner().map_err(|error| error.to_string())?;
+                row.pop();
+                Ok(row)
+            }
+        }
+    }
+}
+
+fn needs_names(columns: &Columns) -> bool {
+    [&columns.key, &columns.value]
+        .into_iter()
+        .flatten()
+        .any(|column| column.parse::<usize>().is_err())
+}
+
+fn is_ours(first: &ByteRecord) -> bool {
+    first.iter().eq(NAMES.map(str::as_bytes))
+}
+
+/// The index of a column, by its name if there are names, else by its number from 1.
+fn find(column: &str, names: Option<&ByteRecord>, width: usize) -> Result<usize> {
+    let named = names.and_then(|names| names.iter().position(|name| name == column.as_bytes()));
+    if let Some(index) = named {
+        return Ok(index);
+    }
+    match column.parse::<usize>() {
+        Ok(number) if (1..=width).contains(&number) => Ok(number - 1),
+        _ => {
+            let known = names.map_or_else(String::new, |names| {
+                let names: Vec<_> = names.iter().map(crate::bytes::shown).collect();
+                format!(": {}", names.join(", "))
+            });
+            Err(Failure::Failed(format!(
+                "there is no column {column:?}; the file has {width}{known}"
+            )))
+        }
+    }
+}
+
+fn read_failure(error: csv::Error) -> Failure {
+    Failure::io("reading")(system(error))
+}
+
+/// What the system said: rows of any bytes and any number of columns fail in no other way.
+fn system(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+/// Writes records in two columns.
+pub struct CsvWriter<W: Write>(csv::Writer<W>);
+
+impl<W: Write> CsvWriter<W> {
+    /// A writer, which writes the names of the columns.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn new(output: W, delimiter: u8) -> io::Result<Self> {
+        let mut rows = WriterBuilder::new()
+            .delimiter(delimiter)
+            .from_writer(output);
+        rows.write_record(NAMES).map_err(system)?;
+        Ok(Self(rows))
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.0.write_record([key, value]).map_err(system)
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, columns: &Columns) -> Vec<std::result::Result<(String, String), BadLine>> {
+        let mut reader = CsvReader::new(text.as_bytes(), b',', columns).unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        std::iter::from_fn(|| reader.next().unwrap())
+            .map(|row| row.map(|record| (text(record.key), text(record.value))))
+            .collect()
+    }
+
+    fn columns(key: Option<&str>, value: Option<&str>, header: Option<bool>) -> Columns {
+        Columns {
+            key: key.map(Into::into),
+            value: value.map(Into::into),
+            header,
+        }
+    }
+
+    fn pair(key: &str, value: &str) -> std::result::Result<(String, String), BadLine> {
+        Ok((key.into(), value.into()))
+    }
+
+    #[test]
+    fn a_header_is_found_or_said() {
+        let default = Columns::default();
+        assert_eq!(read("key,value\na,b\n", &default), [pair("a", "b")]);
+        assert_eq!(read("a,b", &default), [pair("a", "b")]);
+        assert_eq!(
+            read("key,value\n", &columns(None, None, Some(false))),
+            [pair("key", "value")]
+        );
+        assert_eq!(
+            read("x,y\na,b\n", &columns(None, None, Some(true))),
+            [pair("a", "b")]
+        );
+        assert_eq!(read("", &columns(Some("x"), None, None)), []);
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name_and_number() {
+        let text = "id,city,zip\n1,\"Bonn, am Rhein\",53\n";
+        assert_eq!(
+            read(text, &columns(Some("zip"), Some("city"), None)),
+            [pair("53", "Bonn, am Rhein")]
+        );
+        assert_eq!(
+            read(text, &columns(Some("city"), None, None)),
+            [pair("Bonn, am Rhein", "1,53")]
+        );
+        assert_eq!(
+            read("1,\"a,b\",c\n", &columns(Some("3"), None, None)),
+            [pair("c", "1,\"a,b\"")]
+        );
+        let missing = CsvReader::new(text.as_bytes(), b',', &columns(Some("town"), None, None));
+        let message = missing.err().unwrap().to_string();
+        assert!(
+            message.contains("\"town\"") && message.contains("id, city, zip"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_the_rest_is_read() {
+        for ends in ["\n", "\r\n"] {
+            lines_are_named("a,1\nb\n\nc,2,3\n\"d\nd\",4\n\n\ne\nf,5\n", ends);
+        }
+        assert!(read("alone\n", &Columns::default())[0].is_err());
+    }
+
+    fn lines_are_named(text: &str, ends: &str) {
+        let rows = read(&text.replace('\n', ends), &Columns::default());
+        let bad = |line, columns: &str| {
+            Err(BadLine {
+                line,
+                reason: format!("{columns} where the first line has 2"),
+            })
+        };
+        let expected = [
+            pair("a", "1"),
+            bad(2, "1 column"),
+            bad(4, "3 columns"),
+            pair(&format!("d{ends}d"), "4"),
+            bad(9, "1 column"),
+            pair("f", "5"),
+        ];
+        assert_eq!(rows, expected);
+    }
+}

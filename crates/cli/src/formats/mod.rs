@@ -1,0 +1,163 @@
+//! Records in files: CSV, TSV and NDJSON. Whatever bytes keys and values have, what was written is
+//! read back.
+
+mod csv;
+mod lines;
+mod ndjson;
+#[cfg(test)]
+mod round_trip_tests;
+
+pub use self::csv::{CsvReader, CsvWriter};
+pub use ndjson::{NdjsonReader, NdjsonWriter};
+
+use crate::failure::{Failure, Result};
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+/// How records are written in a file.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Comma-separated, quoted where needed
+    Csv,
+    /// Tab-separated, quoted where needed
+    Tsv,
+    /// A JSON object on each line
+    Ndjson,
+}
+
+impl Format {
+    /// The format that a file's name tells.
+    ///
+    /// # Errors
+    /// A usage failure if it tells none.
+    pub fn of_path(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("csv") => Ok(Self::Csv),
+            Some("tsv" | "tab") => Ok(Self::Tsv),
+            Some("ndjson" | "jsonl" | "json") => Ok(Self::Ndjson),
+            _ => Err(Failure::Usage(format!(
+                "{} does not tell its format by its name: say --format csv, tsv or ndjson",
+                path.display()
+            ))),
+        }
+    }
+
+    const fn delimiter(self) -> u8 {
+        match self {
+            Self::Tsv => b'\t',
+            Self::Csv | Self::Ndjson => b',',
+        }
+    }
+}
+
+/// Which parts of a line are the key and the value.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// The key's column or field, by name or number from 1; by default the first, or `key`.
+    pub key: Option<String>,
+    /// The value's; by default all that is not the key.
+    pub value: Option<String>,
+    /// Whether the first line names the columns; by default it does if it must, or if it is
+    /// `key,value`.
+    pub header: Option<bool>,
+}
+
+/// A record, and the line that it starts on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// From 1.
+    pub line: u64,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+/// A line that holds no record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// From 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Reads the records of a file.
+pub enum Reader<R> {
+    /// CSV and TSV.
+    Delimited(CsvReader<R>),
+    /// NDJSON.
+    Ndjson(NdjsonReader<R>),
+}
+
+impl<R: BufRead> Reader<R> {
+    /// A reader of a format.
+    ///
+    /// # Errors
+    /// If the file does not have the columns, or cannot be read.
+    pub fn new(format: Format, input: R, columns: &Columns) -> Result<Self> {
+        Ok(match format {
+            Format::Csv | Format::Tsv => {
+                Self::Delimited(CsvReader::new(input, format.delimiter(), columns)?)
+            }
+            Format::Ndjson => Self::Ndjson(NdjsonReader::new(input, columns)),
+        })
+    }
+
+    /// The next record or bad line; nothing at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next(&mut self) -> io::Result<Option<std::result::Result<Record, BadLine>>> {
+        match self {
+            Self::Delimited(reader) => reader.next(),
+            Self::Ndjson(reader) => reader.next(),
+        }
+    }
+}
+
+/// Writes records to a file.
+pub enum Writer<W: Write> {
+    /// CSV and TSV.
+    Delimited(Box<CsvWriter<W>>),
+    /// NDJSON.
+    Ndjson(NdjsonWriter<W>),
+}
+
+impl<W: Write> Writer<W> {
+    /// A writer of a format. Files with columns begin with a line that names them.
+    ///
+    /// # Errors
+    /// If that line cannot be written.
+    pub fn new(format: Format, output: W) -> io::Result<Self> {
+        Ok(match format {
+            Format::Csv | Format::Tsv => {
+                Self::Delimited(Box::new(CsvWriter::new(output, format.delimiter())?))
+            }
+            Format::Ndjson => Self::Ndjson(NdjsonWriter::new(output)),
+        })
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Delimited(writer) => writer.write(key, value),
+            Self::Ndjson(writer) => writer.write(key, value),
+        }
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Delimited(writer) => writer.finish(),
+            Self::Ndjson(writer) => writer.finish(),
+        }
+    }
+}

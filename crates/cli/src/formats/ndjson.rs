@@ -1,0 +1,272 @@
+//! A JSON object on each line: `{"key":"...","value":"..."}`. What is not UTF-8 is in base64, in
+//! fields of another name: `{"key_base64":"...","value":"..."}`.
+
+use super::{BadLine, Columns, Record};
+use crate::bytes;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::io::{self, BufRead, Write};
+
+const KEY: &str = "key";
+const VALUE: &str = "value";
+
+/// Reads records from objects.
+pub struct NdjsonReader<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    key: String,
+    value: Option<String>,
+}
+
+impl<R: BufRead> NdjsonReader<R> {
+    /// A reader for these fields.
+    pub fn new(input: R, columns: &Columns) -> Self {
+        Self {
+            input,
+            line: Vec::new(),
+            number: 0,
+            key: columns.key.clone().unwrap_or_else(|| KEY.into()),
+            value: columns.value.clone(),
+        }
+    }
+
+    /// The next record or bad line; nothing at the end. Empty lines are passed over.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next(&mut self) -> io::Result<Option<Result<Record, BadLine>>> {
+        loop {
+            self.line.clear();
+            if self.input.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if !self.line.trim_ascii().is_empty() {
+                let line = self.number;
+                return Ok(Some(
+                    self.record().map_err(|reason| BadLine { line, reason }),
+                ));
+            }
+        }
+    }
+
+    fn record(&self) -> Result<Record, String> {
+        let Fields(mut fields) =
+            serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
+        let key = take(&mut fields, &self.key)?
+            .ok_or_else(|| format!("it has no field {:?}", self.key))?;
+        let value = match &self.value {
+            Some(name) => take(&mut fields, name)?,
+            None => rest(fields)?,
+        };
+        let missing = || {
+            format!(
+                "it has no field {:?}",
+                self.value.as_deref().unwrap_or(VALUE)
+            )
+        };
+        Ok(Record {
+            line: self.number,
+            key,
+            value: value.ok_or_else(missing)?,
+        })
+    }
+}
+
+/// The fields of an object, in order, each once, their values as they were written.
+struct Fields<'l>(Vec<(Cow<'l, str>, &'l RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(serde::de::Error::custom(format_args!(
+                            "the field {name:?} stands twice"
+                        )));
+                    }
+                    fields.push((name.into(), value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+/// Takes a field out, plain or as base64.
+fn take(
+    fields: &mut Vec<(Cow<'_, str>, &RawValue)>,
+    name: &str,
+) -> Result<Option<Vec<u8>>, String> {
+    let encoded = bytes::base64_name(name);
+    let place = |wanted: &str| fields.iter().position(|(known, _)| known == wanted);
+    match (place(name), place(&encoded)) {
+        (Some(_), Some(_)) => Err(format!("it has both {name:?} and {encoded:?}")),
+        (Some(index), None) => content(fields.remove(index).1).map(Some),
+        (None, Some(index)) => {
+            let text = content(fields.remove(index).1)?;
+            let text = String::from_utf8_lossy(&text);
+            let decoded = bytes::from_base64(&text);
+            decoded
+                .map(Some)
+                .map_err(|why| format!("{encoded:?} is {why}"))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// All fields that are left: the content if there is one, an object if there are more.
+fn rest(mut fields: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Vec<u8>>, String> {
+    match fields.len() {
+        0 => Ok(None),
+        1 => match take(&mut fields, VALUE)? {
+            None => content(fields[0].1).map(Some),
+            value => Ok(value),
+        },
+        _ => {
+            let mut object = Vec::from(b"{");
+            for (index, (name, value)) in fields.iter().enumerate() {
+                let name = serde_json::to_string(name).map_err(|error| error.to_string())?;
+                let comma = if index == 0 { "" } else { "," };
+                object.extend_from_slice(format!("{comma}{name}:{value}").as_bytes());
+            }
+            object.push(b'}');
+            Ok(Some(object))
+        }
+    }
+}
+
+/// The bytes of a JSON value: of a string its text, of anything else how it was written.
+fn content(value: &RawValue) -> Result<Vec<u8>, String> {
+    if value.get().starts_with('"') {
+        let text: String = serde_json::from_str(value.get()).map_err(|error| error.to_string())?;
+        return Ok(text.into_bytes());
+    }
+    Ok(value.get().as_bytes().to_vec())
+}
+
+/// Writes records as objects.
+pub struct NdjsonWriter<W: Write>(io::BufWriter<W>);
+
+impl<W: Write> NdjsonWriter<W> {
+    /// A writer.
+    pub fn new(output: W) -> Self {
+        Self(io::BufWriter::new(output))
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let mut object = Map::new();
+        bytes::insert(&mut object, KEY, key);
+        bytes::insert(&mut object, VALUE, value);
+        serde_json::to_writer(&mut self.0, &Value::Object(object))?;
+        self.0.write_all(b"\n")
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8], columns: &Columns) -> Vec<Result<(String, String), BadLine>> {
+        let mut reader = NdjsonReader::new(text, columns);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        std::iter::from_fn(|| reader.next().unwrap())
+            .map(|row| row.map(|record| (text(record.key), text(record.value))))
+            .collect()
+    }
+
+    fn one(text: &str, key: Option<&str>, value: Option<&str>) -> Result<(String, String), String> {
+        let columns = Columns {
+            key: key.map(Into::into),
+            value: value.map(Into::into),
+            header: None,
+        };
+        let mut rows = read(text.as_bytes(), &columns);
+        assert_eq!(rows.len(), 1);
+        rows.remove(0).map_err(|bad| bad.reason)
+    }
+
+    fn pair(key: &str, value: &str) -> Result<(String, String), String> {
+        Ok((key.into(), value.into()))
+    }
+
+    #[test]
+    fn fields_are_found_and_the_rest_is_the_value() {
+        assert_eq!(
+            one(r#"{"value":"b","key":"a"}"#, None, None),
+            pair("a", "b")
+        );
+        assert_eq!(
+            one(r#"{"key":7,"value":[1, 2]}"#, None, None),
+            pair("7", "[1, 2]")
+        );
+        assert_eq!(
+            one(r#"{"key_base64":"YQ==","value_base64":"Yg=="}"#, None, None),
+            pair("a", "b")
+        );
+        assert_eq!(
+            one(
+                r#"{"id":"x","n":12345678901234567890123}"#,
+                Some("id"),
+                None
+            ),
+            pair("x", "12345678901234567890123")
+        );
+        assert_eq!(
+            one(r#"{"z":1.50,"id":"x","a":"\u00e9"}"#, Some("id"), None),
+            pair("x", r#"{"z":1.50,"a":"\u00e9"}"#)
+        );
+        assert_eq!(
+            one(r#"{"id":"x","a":1,"b":2}"#, Some("b"), Some("a")),
+            pair("2", "1")
+        );
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_the_rest_is_read() {
+        for (text, part) in [
+            ("[1]", "an object"),
+            ("{\"key\":\"a\"}", "no field \"value\""),
+            ("{\"value\":\"a\"}", "no field \"key\""),
+            ("{\"key\":1,\"key\":2}", "twice"),
+            ("{\"key\":1,\"key_base64\":\"\",\"value\":1}", "both"),
+            ("{\"key\":1,\"value_base64\":\"?\"}", "no base64"),
+            ("{\"key\":\"a\"", "EOF"),
+            ("nonsense", "line 1"),
+        ] {
+            let reason = one(text, None, None).unwrap_err();
+            assert!(reason.contains(part), "{text}: {reason}");
+        }
+        let rows = read(
+            b"\n{\"key\":\"\xff\",\"value\":1}\n{\"key\":1,\"value\":2}",
+            &Columns::default(),
+        );
+        assert!(matches!(&rows[0], Err(bad) if bad.line == 2), "{rows:?}");
+        assert_eq!(rows[1], Ok(("1".into(), "2".into())));
+    }
+}

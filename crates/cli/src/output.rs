@@ -1,0 +1,91 @@
+//! What is written where: answers on standard output, everything else on standard error.
+
+use crate::failure::{Failure, Result};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Writes one JSON object and a newline to standard output.
+///
+/// # Errors
+/// Of standard output.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// Writes a line to standard output.
+///
+/// # Errors
+/// Of standard output.
+pub fn line(text: impl AsRef<[u8]>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_ref())?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// Writes a line for people to standard error; nobody listening is no failure.
+pub fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says why a command failed, and what to try next.
+pub fn report(failure: &Failure, as_json: bool) {
+    let hint = failure.hint();
+    note(format_args!("error: {failure}"));
+    if let Some(hint) = &hint {
+        note(format_args!("  {hint}"));
+    }
+    if as_json {
+        // If this cannot be written either, the exit code still tells.
+        let _ = json(&serde_json::json!({ "error": failure.to_string(), "hint": hint }));
+    }
+}
+
+/// A number with its thousands apart: `1 234 567`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes for people: `1.5 GiB`.
+#[must_use]
+pub fn sized(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).to_string()
+}
+
+/// `1 record`, `2 records`.
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1 000"),
+            (1_234_567, "1 234 567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(counted(1, "key"), "1 key");
+        assert_eq!(counted(1_000, "key"), "1 000 keys");
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs the real program.
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The program with these arguments, and no address from the environment.
+pub fn farslot(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farslot"));
+    command.args(args).env_remove("FARSLOT_ADDRESS");
+    command
+}
+
+/// An address that no other test uses.
+pub fn fresh_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("shm://cli-test-{}-{number}", std::process::id())
+}
+
+/// A process that serves memory, killed at the end of the test.
+pub struct Node {
+    pub process: Child,
+    pub address: String,
+}
+
+impl Node {
+    pub fn start() -> Self {
+        Self::start_at(&fresh_address(), "256MiB")
+    }
+
+    pub fn start_at(address: &str, memory: &str) -> Self {
+        let mut process = farslot(["serve", address, "--memory", memory, "--while-stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        lines.read_line(&mut ready).unwrap();
+        assert!(ready.contains(address), "{ready}");
+        Self {
+            process,
+            address: address.into(),
+        }
+    }
+
+    /// A command on this node's memory.
+    pub fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut command = farslot(args);
+        command.env("FARSLOT_ADDRESS", &self.address);
+        command
+    }
+
+    /// Runs a command on this node's memory.
+    pub fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed; returns what it wrote.
+    pub fn ok(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Vec<u8> {
+        let output = self.run(args);
+        assert!(output.status.success(), "{}", error_of(&output));
+        output.stdout
+    }
+
+    /// Runs a command with `--json` that must succeed; returns the object.
+    pub fn json(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Value {
+        let output = self.command(args).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        one_object(&output)
+    }
+
+    /// Runs a command with this on its standard input.
+    pub fn feed(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // A command that fails early does not read all of it.
+            scope.spawn(move || {
+                let _ = stdin.write_all(input);
+            });
+            child.wait_with_output().unwrap()
+        })
+    }
+
+    pub fn count(&self, table: &str) -> u64 {
+        self.json(["count", table])["count"].as_u64().unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a command wrote to standard error.
+pub fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The one JSON object that a command wrote.
+pub fn one_object(output: &Output) -> Value {
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)));
+    assert!(value.is_object());
+    value
+}
+
+/// Asserts a failure with this exit code, whose message has all these parts, and no panic.
+pub fn assert_fails(output: &Output, code: i32, parts: &[&str]) {
+    let error = error_of(output);
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in: {error}");
+    }
+}
