@@ -38,13 +38,13 @@ fn start_owner(name: &str) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-    for line in lines {
-        if line.unwrap().contains("serving") {
-            return owner;
-        }
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let serves = lines.any(|line| line.unwrap().contains("serving"));
+    if !serves {
+        let status = owner.wait().unwrap();
+        panic!("the owner ended before it served: {status}");
     }
-    panic!("the owner ended before it served");
+    owner
 }
 
 fn executor(node: Node) -> Executor<ShmEndpoint> {
