@@ -8,6 +8,9 @@ use farslot_index::linear::{LinearTable, ReadSizes, Survey};
 use farslot_index::{Cursor, FindOrPut, Index, Occupancy};
 use std::rc::Rc;
 
+/// Gets the answer to each key of a batch, with the key's number.
+pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
+
 /// What a table does, whatever its scheme and its fabric: one virtual call for an operation or a
 /// whole batch, everything below it is compiled for the fabric.
 pub(crate) trait Session {
@@ -17,7 +20,7 @@ pub(crate) trait Session {
     fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Found>;
     fn update(&self, key: &[u8], value: &[u8]) -> Result<bool>;
     fn remove(&self, key: &[u8]) -> Result<bool>;
-    fn get_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Option<&[u8]>>));
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     fn put_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>));
     fn find_or_put_many(
         &self,
@@ -97,7 +100,7 @@ impl<E: Endpoint> Session for LinearSession<E> {
         Ok(self.executor.block_on(self.index.remove(key))?)
     }
 
-    fn get_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Option<&[u8]>>)) {
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         let answer = |key, value: farslot_index::Result<Option<farslot_index::Value>>| match value {
             Ok(value) => done(key, Ok(value.as_deref())),
             Err(error) => done(key, Err(error.into())),
