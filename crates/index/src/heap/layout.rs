@@ -113,7 +113,8 @@ pub const fn record_bytes(key: usize, value: usize) -> usize {
     RECORD_HEADER + key + value
 }
 
-/// Writes a record into a buffer; its generation and checksum are set by [`seal`].
+/// Writes a record into a buffer; its generation and checksum are set when it is
+/// written into a block.
 ///
 /// # Errors
 /// Where the endpoint has no buffer of that size.
