@@ -3,7 +3,9 @@
 use crate::counters::{Booking, Operation};
 use crate::reader::Reader;
 use crate::timer::{Sleep, Timers};
-use crate::verb::{Completion, FromCompletion, Pieces, Verb, VerbFuture, gathered_len};
+use crate::verb::{
+    Completion, FromCompletion, Pieces, Verb, VerbFuture, check_one_node, gathered_len,
+};
 use crate::{
     Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, OperationClass,
     RemoteAddr, Result,
@@ -177,7 +179,8 @@ pub trait EndpointExt: Endpoint + Sized {
     /// Reads several pieces of one node into one buffer, each at the next multiple of 8 bytes.
     #[inline]
     fn read_many(&self, pieces: Pieces) -> VerbFuture<'_, Self, Buffer> {
-        let into = self.core().buffers.take(gathered_len(&pieces));
+        let into =
+            check_one_node(&pieces).and_then(|()| self.core().buffers.take(gathered_len(&pieces)));
         VerbFuture::new(self, into.map(|into| Verb::ReadMany { pieces, into }))
     }
 

@@ -27,6 +27,14 @@ pub enum FabricError {
         /// How many regions the node has.
         regions: usize,
     },
+    /// A gather whose pieces are not all of one node.
+    #[error("a gather has pieces of node {} and of node {}: it goes to one node", .node.0, .other.0)]
+    SeveralNodes {
+        /// The node of the first piece.
+        node: NodeId,
+        /// Another one.
+        other: NodeId,
+    },
     /// A verb reaches past the end of its region.
     #[error("{len} bytes at {at} reach past the region's end at {region_len:#x}")]
     OutOfBounds {

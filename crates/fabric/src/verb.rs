@@ -28,6 +28,22 @@ pub fn gathered_len(pieces: &[Piece]) -> usize {
         .sum()
 }
 
+/// Checks that a gather goes to one node.
+///
+/// # Errors
+/// [`FabricError::SeveralNodes`].
+pub fn check_one_node(pieces: &[Piece]) -> Result<()> {
+    let mut nodes = pieces.iter().map(|piece| piece.from.node);
+    let first = nodes.next();
+    match nodes.find(|node| Some(*node) != first) {
+        Some(other) => Err(FabricError::SeveralNodes {
+            node: first.unwrap_or(other),
+            other,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// A request of one endpoint to one peer.
 #[derive(Debug)]
 pub enum Verb {

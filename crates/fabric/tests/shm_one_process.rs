@@ -214,3 +214,25 @@ fn more_memory_than_there_is_is_refused() {
         ));
     }
 }
+
+#[test]
+fn a_gather_goes_to_one_node() {
+    let nodes = vec![node(4096, Rights::ALL), node(4096, Rights::ALL)];
+    let endpoint = Rc::new(ShmEndpoint::new(nodes, Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let pieces = [0, 1].map(|node| Piece {
+        from: RemoteAddr {
+            node: NodeId(node),
+            ..at(0)
+        },
+        len: 8,
+    });
+    let gathered = executor.block_on(endpoint.read_many(pieces.into_iter().collect()));
+    assert_eq!(
+        gathered.map(|_| ()),
+        Err(FabricError::SeveralNodes {
+            node: NodeId(0),
+            other: NodeId(1)
+        })
+    );
+}

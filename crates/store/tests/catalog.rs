@@ -94,6 +94,11 @@ fn memory_that_is_not_there_is_refused_and_the_rest_stays_usable() {
         beyond,
         Err(StoreError::Fabric(FabricError::Memory { .. }))
     ));
+    let simulated = Store::open("sim://cx5-edr?memory=1024PiB").map(|_| ());
+    assert!(matches!(
+        simulated,
+        Err(StoreError::Fabric(FabricError::Memory { .. }))
+    ));
 }
 
 #[test]
