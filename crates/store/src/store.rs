@@ -5,7 +5,7 @@ use crate::session::{self, with_catalog};
 use crate::{Address, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
-use farslot_fabric::{Endpoint, Limits, Rights};
+use farslot_fabric::{Endpoint, FabricError, Limits, Rights};
 use farslot_index::linear::{ReadPolicy, ReadSizes};
 use farslot_model::NicModel;
 use std::collections::HashMap;
@@ -76,6 +76,18 @@ pub(crate) fn check_size(bytes: u64) -> Result<()> {
     })
 }
 
+/// Refuses simulated memory that the machine does not have.
+fn check_machine(bytes: u64) -> Result<()> {
+    let limit = shm::available_memory();
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(StoreError::Fabric(FabricError::Memory {
+        requested: bytes,
+        limit,
+    }))
+}
+
 impl Store {
     /// A store in the memory of this process, as large as half of what the machine has free. What is
     /// not used takes no memory.
@@ -126,6 +138,7 @@ impl Store {
                     })?;
                 let bytes = memory.unwrap_or(256 << 20);
                 check_size(bytes)?;
+                check_machine(bytes)?;
                 let world = World::new(*seed, profile);
                 world.add_node(&[(bytes, options.rights)]);
                 Fabric::Sim(world)
