@@ -66,6 +66,31 @@ pub enum IndexError {
         /// The operation.
         operation: &'static str,
     },
+    /// Another client is the table's writer.
+    #[error("client {writer} is the table's writer; only one may be")]
+    WriterBusy {
+        /// The writer's mark.
+        writer: u64,
+    },
+    /// Another client has become the writer meanwhile. What this one was about to do may have been
+    /// done in part.
+    #[error("another client has become the table's writer and has changed slot {slot}")]
+    WriterLost {
+        /// The slot that was not as this writer had left it.
+        slot: u64,
+    },
+    /// A write to a table that never changes again.
+    #[error("{operation} is not possible: the table is sealed")]
+    Sealed {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// A table to be built whole that has something in it.
+    #[error("only an empty table can be built: {slots} slots are in use")]
+    NotEmpty {
+        /// Slots in use.
+        slots: u64,
+    },
     /// Options that no table can have.
     #[error("{option} = {value} is not possible: {limit}")]
     BadOption {
@@ -101,7 +126,11 @@ impl IndexError {
     /// Whether the operation may have taken effect, or may still, although it failed.
     #[must_use]
     pub const fn may_have_taken_effect(&self) -> bool {
-        matches!(self, Self::Fabric(error) if error.may_have_taken_effect())
+        match self {
+            Self::Fabric(error) => error.may_have_taken_effect(),
+            Self::WriterLost { .. } => true,
+            _ => false,
+        }
     }
 }
 

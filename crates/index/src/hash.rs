@@ -1,5 +1,7 @@
 //! From a key to 64 bits, of which every index takes what it needs.
 
+use crate::slot::bad_option;
+use crate::{FieldSize, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -15,6 +17,16 @@ pub enum Hasher {
     /// Knuth's multiplicative hash of the key's first 8 bytes (paper 000, section 4.1): for the
     /// paper's tables. Keys that differ in later bytes only, or on purpose, collide.
     Knuth,
+}
+
+impl Hasher {
+    /// Refuses a hash function that does not suit the keys.
+    pub(crate) fn check(self, key: FieldSize) -> Result<()> {
+        if self == Self::Knuth && key.most() > 8 {
+            return Err(bad_option("hash", "knuth", "for keys of at most 8 bytes"));
+        }
+        Ok(())
+    }
 }
 
 /// 2^64 divided by the golden ratio, made odd (Knuth, volume 3, section 6.4).

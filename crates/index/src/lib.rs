@@ -5,15 +5,18 @@
 //! *model*). No index knows which fabric is under it. All of them answer to [`Index`].
 //!
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
+//! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 
 #![forbid(unsafe_code)]
 
+pub mod cuckoo;
 mod error;
 pub mod hash;
 pub mod heap;
 pub mod linear;
 mod operation;
+mod slot;
 mod value;
 
 pub use error::{FieldSize, IndexError, Result};
@@ -22,4 +25,5 @@ pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, OPERATIONS, Occupancy, PUT,
     REMOVE, SCAN, UPDATE, UPKEEP,
 };
+pub use slot::{KeyRule, SlotKind};
 pub use value::Value;

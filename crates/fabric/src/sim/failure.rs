@@ -157,14 +157,11 @@ impl State {
 
     /// Fails a verb on its arrival if it cannot reach the node, or not the one it was meant for.
     pub(super) fn is_turned_away(&mut self, number: u32) -> bool {
-        let op = &self.ops[number];
-        let (client, node, rung_at) = (op.client, op.node, op.rung_at);
-        // What was rung before the loss was noticed went out behind the lost verb: a reliable
-        // connection delivers none of it.
-        if rung_at < self.pair(client, node).broken_until {
-            self.fail(number, Loss::NoAnswer);
+        if self.is_behind_a_loss(number) {
             return true;
         }
+        let op = &self.ops[number];
+        let (client, node) = (op.client, op.node);
         if self.is_parted(number) {
             self.ops[number].lost = Some(Loss::NoAnswer);
             if self.rng.random_bool(0.5) {
@@ -186,6 +183,22 @@ impl State {
             self.fail_with(number, error, self.now + self.costs.one_way);
         }
         restarted
+    }
+
+    /// Fails a verb that was posted behind one that is lost, before the client could know. A reliable
+    /// connection delivers none of those, and fails all of them together.
+    pub(super) fn is_behind_a_loss(&mut self, number: u32) -> bool {
+        let op = &self.ops[number];
+        let (client, node, posted_at) = (op.client, op.node, op.posted_at);
+        let broken_until = self.pair(client, node).broken_until;
+        if posted_at >= broken_until {
+            return false;
+        }
+        let after = self.clients[client as usize].verb_timeout;
+        let node = NodeId(node);
+        let error = FabricError::TimedOut { node, after };
+        self.fail_with(number, error, broken_until.max(self.now));
+        true
     }
 
     /// Fails a verb whose answer does not reach the client.

@@ -88,6 +88,9 @@ impl State {
     }
 
     fn request(&mut self, number: u32) {
+        if self.is_behind_a_loss(number) {
+            return;
+        }
         let op = &self.ops[number];
         let (client, node, sent) = (op.client, op.node, op.sent_bytes());
         let messages = self.costs.messages(op.spans.len() as u32);

@@ -106,6 +106,7 @@ pub(super) struct Op {
     /// Payload bytes.
     pub(super) bytes: u64,
     pub(super) batch: u32,
+    pub(super) posted_at: Picos,
     pub(super) rung_at: Picos,
     /// When the responder starts on it, or the last of its words is copied.
     pub(super) started: Picos,
@@ -132,6 +133,7 @@ impl Op {
             found: 0,
             bytes: 0,
             batch: NONE,
+            posted_at: 0,
             rung_at: 0,
             started: 0,
             parts_left: 0,

@@ -77,7 +77,7 @@ pub(super) struct QueuePair {
     pub(super) waiting: VecDeque<u32>,
     pub(super) outstanding: u32,
     pub(super) last_arrival: Picos,
-    /// When the loss of a verb is noticed: what was rung before then is lost with it.
+    /// When the loss of a verb is noticed: what was posted before then is lost with it.
     pub(super) broken_until: Picos,
     /// Messages that wait for room in the node's inbox.
     pub(super) messages: VecDeque<u32>,
@@ -232,6 +232,7 @@ impl State {
         self.stop_client_in_time(client);
         let number = self.ops.take(Op::vacant);
         let into = self.ops[number].load(client, verb);
+        self.ops[number].posted_at = self.now;
         let poster = &mut self.clients[client as usize];
         if poster.stopped {
             // The thread is dead: what it still seems to do reaches nobody.

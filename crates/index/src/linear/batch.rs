@@ -10,9 +10,9 @@
 //! who posts the READs, never in which, and each lookup is booked once, by whoever ends it.
 
 use super::client::{Key, LinearTable};
-use super::layout::KeyRule;
 use super::lookup::Seen;
 use super::probe::{NextRead, Probe};
+use crate::slot::KeyRule;
 use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
 use farslot_fabric::{Booking, Endpoint, EndpointExt, Reader};
 use std::future::{Future, poll_fn};
@@ -74,12 +74,11 @@ impl<E: Endpoint> LinearTable<E> {
         mut done: impl FnMut(usize, Answer),
     ) {
         let mut keys = keys.into_iter().enumerate();
-        let width = keys.size_hint().1.unwrap_or(BATCH_WIDTH);
+        let width = keys.size_hint().1.unwrap_or(BATCH_WIDTH).min(BATCH_WIDTH);
         let go_on = |rest, booking| {
             let rest = self.go_on(rest);
             self.endpoint.operation_begun(GET, booking, rest)
         };
-        let width = width.clamp(1, BATCH_WIDTH);
         let mut lanes: Vec<_> = (0..width).map(|_| Lane::new(self)).collect();
         poll_fn(|cx| {
             let mut idle = true;

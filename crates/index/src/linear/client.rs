@@ -1,9 +1,10 @@
 //! What a client keeps of a linear table: the layout, its share of the heap, and the load factor.
 
-use super::layout::{ENTRIES_AT, LinearLayout, SlotKind, USED_AT, WordFormat};
+use super::layout::{ENTRIES_AT, LinearLayout, USED_AT};
 use super::read_policy::ReadSizes;
 use crate::hash::{scale, word_of};
 use crate::heap::Heap;
+use crate::slot::{SlotKind, WordFormat};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::cell::Cell;

@@ -5,11 +5,10 @@
 //! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
 
 use super::client::{Key, LinearTable};
-use super::head::Head;
-use super::layout::{KeyRule, SlotKind};
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
+use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result};
 use farslot_fabric::{Endpoint, EndpointExt, both};
 

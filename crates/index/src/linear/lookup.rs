@@ -5,10 +5,9 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
-use super::head::Head;
-use super::layout::{KeyRule, SlotKind, WordFormat};
 use super::probe::Probe;
 use crate::hash::checksum;
+use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{GET, GET_ALL, IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt};
 

@@ -52,7 +52,6 @@
 mod batch;
 mod client;
 mod facade;
-mod head;
 mod insert;
 mod layout;
 mod lookup;
@@ -63,7 +62,8 @@ mod scan;
 mod survey;
 mod update;
 
+pub use crate::slot::{KeyRule, SlotKind};
 pub use client::LinearTable;
-pub use layout::{KeyRule, LinearLayout, LinearOptions, SlotKind};
+pub use layout::{LinearLayout, LinearOptions};
 pub use read_policy::{ReadPolicy, ReadSizes};
 pub use survey::Survey;

@@ -1,6 +1,7 @@
 //! How many slots the next READ fetches.
 
-use super::layout::{KeyRule, LinearLayout};
+use super::layout::LinearLayout;
+use crate::slot::KeyRule;
 use crate::{IndexError, Result};
 use farslot_model::{
     HitPolicy, ModelError, NicModel, Objective, ReadSizeModel, ReadSizeTable, Workload,

@@ -1,10 +1,9 @@
 //! Removing a key. Its slot stays its own, dead, until the key comes back.
 
 use super::client::{Key, LinearTable};
-use super::head::Head;
-use super::layout::{KeyRule, SlotKind};
 use super::lookup::Spot;
 use super::probe::Probe;
+use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{REMOVE, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 

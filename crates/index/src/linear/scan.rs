@@ -3,10 +3,9 @@
 //! A slot keeps its key for ever, so that a key that is present all along is met in its slot, once.
 
 use super::client::LinearTable;
-use super::head::Head;
-use super::layout::{SlotKind, WordFormat};
 use crate::hash::checksum;
 use crate::heap::Record;
+use crate::slot::{Head, SlotKind, WordFormat};
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
 

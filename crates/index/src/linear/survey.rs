@@ -1,8 +1,7 @@
 //! A look at every slot: exact counts, and how the keys lie.
 
 use super::client::LinearTable;
-use super::head::Head;
-use super::layout::{SlotKind, WordFormat};
+use crate::slot::{Head, SlotKind, WordFormat};
 use crate::{Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
 

@@ -1,9 +1,9 @@
 //! Replacing the value of a key that is present.
 
 use super::client::LinearTable;
-use super::layout::KeyRule;
 use super::lookup::Spot;
 use super::probe::Probe;
+use crate::slot::KeyRule;
 use crate::{IndexError, Result, UPDATE};
 use farslot_fabric::{Endpoint, EndpointExt};
 

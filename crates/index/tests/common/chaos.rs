@@ -64,8 +64,8 @@ impl AddAssign for Tally {
 }
 
 /// One coroutine's operations on a table, recorded.
-pub struct Caller<'t> {
-    pub table: &'t LinearTable<SimEndpoint>,
+pub struct Caller<'t, T = LinearTable<SimEndpoint>> {
+    pub table: &'t T,
     pub slot: Slot,
     pub record: &'t Record,
     pub tally: &'t Cell<Tally>,
@@ -73,7 +73,7 @@ pub struct Caller<'t> {
     pub client: u32,
 }
 
-impl Caller<'_> {
+impl<T: Index> Caller<'_, T> {
     /// Runs an operation and records what became of it.
     pub async fn run(&self, key: u64, op: TableOp<u64>) {
         let started = self

@@ -1,5 +1,5 @@
-//! What the tests of the linear table share: the slots they go through, keys and values that can be
-//! told from torn ones, and tables in shared memory.
+//! What the tests share: the slots they go through, keys and values that can be told from torn ones,
+//! and tables in shared memory.
 
 #![allow(
     dead_code,
@@ -7,9 +7,10 @@
 )]
 
 pub mod chaos;
+pub mod cuckoo;
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot_fabric::{Endpoint, Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
+use farslot_fabric::{Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
@@ -204,7 +205,7 @@ pub fn shm_table(
 }
 
 /// All records, in the order of the table.
-pub async fn scan_all<E: Endpoint>(table: &LinearTable<E>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+pub async fn scan_all(table: &impl Index) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut met = Vec::new();
     let mut cursor = Some(Cursor(0));
     while let Some(from) = cursor {

@@ -20,7 +20,7 @@ const OUT_TAG: u64 = (1 << 10) - 1;
 
 /// A head word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Head {
+pub(crate) enum Head {
     Empty,
     Claimed {
         identity: u64,
@@ -42,7 +42,7 @@ pub(super) enum Head {
 
 impl Head {
     #[inline]
-    pub(super) fn decode(word: u64) -> Self {
+    pub(crate) fn decode(word: u64) -> Self {
         if word == 0 {
             return Self::Empty;
         }
@@ -65,26 +65,26 @@ impl Head {
         }
     }
 
-    pub(super) const fn claimed(hash: u64) -> u64 {
+    pub(crate) const fn claimed(hash: u64) -> u64 {
         1 << KIND_SHIFT | identity(hash)
     }
 
     /// The head of a slot that holds `record`, key and value, in a table with this seed.
-    pub(super) fn inline(hash: u64, record: &[u8], seed: u64) -> u64 {
+    pub(crate) fn inline(hash: u64, record: &[u8], seed: u64) -> u64 {
         2 << KIND_SHIFT | inline_tag(hash) << 32 | u64::from(checksum(record, seed))
     }
 
-    pub(super) const fn out(hash: u64, block: BlockRef) -> u64 {
+    pub(crate) const fn out(hash: u64, block: BlockRef) -> u64 {
         3 << KIND_SHIFT | out_tag(hash) << BlockRef::BITS | block.pack()
     }
 
-    pub(super) const fn dead(hash: u64) -> u64 {
+    pub(crate) const fn dead(hash: u64) -> u64 {
         4 << KIND_SHIFT | identity(hash)
     }
 
     /// Whether the slot can be the key's.
     #[inline]
-    pub(super) const fn may_be(self, hash: u64) -> bool {
+    pub(crate) const fn may_be(self, hash: u64) -> bool {
         match self {
             Self::Empty | Self::Unknown => false,
             Self::Claimed { identity: of } | Self::Dead { identity: of } => of == identity(hash),

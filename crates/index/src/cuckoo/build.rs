@@ -1,0 +1,260 @@
+//! Building a whole table from known records, and sealing it.
+//!
+//! The places are found in local memory, so that a table can be filled close to its limit without a
+//! round trip; then the slots are written in large pieces. A sealed table never changes: readers need
+//! no second look at a miss, and keys may have several records.
+
+use super::client::{CuckooTable, Place};
+use super::layout::SEALED_AT;
+use crate::heap::encode;
+use crate::slot::{Head, SlotKind};
+use crate::{IndexError, PUT, Result};
+use farslot_fabric::{Endpoint, EndpointExt, window};
+use std::collections::VecDeque;
+
+/// Bytes of slots that one WRITE places.
+const PIECE: usize = 64 << 10;
+/// WRITEs under way at once.
+const WIDTH: usize = 16;
+/// Buckets that the search for one record's place looks at.
+const MOST_BUCKETS: usize = 4096;
+/// Marks a free slot of the plan.
+const FREE: u32 = u32::MAX;
+
+/// Which record goes into which slot.
+struct Plan<'h> {
+    bucket_slots: usize,
+    /// By slot: a record's number, or [`FREE`].
+    slots: Vec<u32>,
+    /// By record: its key's hash.
+    hashes: &'h [u64],
+}
+
+impl<E: Endpoint> CuckooTable<E> {
+    /// Fills an empty table with these records and seals it. With unique keys, the caller sees to it
+    /// that they are. Readers meet one record after the other until it is done.
+    ///
+    /// If this fails, the table is as empty as it was, unless the fabric fails: then there may be a
+    /// part of the records, and the table is to be made anew.
+    ///
+    /// # Errors
+    /// [`IndexError::Sealed`], [`IndexError::NotEmpty`], [`IndexError::Full`] where the records have no place,
+    /// [`IndexError::HeapFull`], a record that does not fit, [`IndexError::WriterBusy`], or what the
+    /// fabric says.
+    pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        self.endpoint.operation(PUT, self.build_all(records)).await
+    }
+
+    async fn build_all(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        let mut hashes = Vec::with_capacity(records.len());
+        for (key, value) in records {
+            let key = self.key(key)?;
+            self.check_value(value)?;
+            if self.layout.kind == SlotKind::Word {
+                self.words.live_word(key.word, value)?;
+            }
+            hashes.push(key.hash);
+        }
+        self.become_writer_of_any("build").await?;
+        // Nothing else of this client writes meanwhile.
+        let _alone = self.locks.take_alone(&[]).await;
+        self.check_empty().await?;
+        let plan = self.plan(&hashes)?;
+        let heads = self.write_records(records, &hashes).await?;
+        self.write_slots(records, &plan, &heads).await?;
+        self.entries_changed(records.len() as i64).await;
+        self.report().await?;
+        self.seal().await
+    }
+
+    /// Looks at all slots: the count of those in use may lag.
+    async fn check_empty(&self) -> Result<()> {
+        let buckets_a_piece = self.buckets_a_piece();
+        let pieces = (0..self.layout.buckets).step_by(buckets_a_piece);
+        let reads = pieces.map(|first| {
+            let buckets = (self.layout.buckets - first).min(buckets_a_piece as u64);
+            let bytes = buckets as usize * self.layout.bucket_bytes();
+            let from = self.layout.bucket_at(self.table, first);
+            self.endpoint.read(from, bytes)
+        });
+        let (mut used, mut failed) = (0, Ok(()));
+        window(WIDTH, reads, |_, piece| match piece {
+            Ok(piece) => {
+                let slots = piece.words().chunks_exact(self.layout.slot_words());
+                used += slots.filter(|slot| slot[0] != 0).count() as u64;
+            }
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed?;
+        if used == 0 {
+            return Ok(());
+        }
+        Err(IndexError::NotEmpty { slots: used })
+    }
+
+    fn buckets_a_piece(&self) -> usize {
+        (PIECE / self.layout.bucket_bytes()).max(1)
+    }
+
+    async fn seal(&self) -> Result<()> {
+        self.endpoint
+            .fetch_add(self.table.plus(SEALED_AT), 1)
+            .await?;
+        self.sealed.set(true);
+        Ok(())
+    }
+
+    fn plan<'h>(&self, hashes: &'h [u64]) -> Result<Plan<'h>> {
+        let slots = usize::try_from(self.layout.slots()).unwrap_or(usize::MAX);
+        let full = || IndexError::Full {
+            probed: slots as u64,
+            slots: slots as u64,
+        };
+        if hashes.len() > slots || hashes.len() >= FREE as usize {
+            return Err(full());
+        }
+        let mut plan = Plan {
+            bucket_slots: self.layout.bucket_slots as usize,
+            slots: vec![FREE; slots],
+            hashes,
+        };
+        for record in 0..hashes.len() as u32 {
+            if !self.place(&mut plan, record) {
+                return Err(full());
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Finds a place for a record, breadth first, moving others along.
+    fn place(&self, plan: &mut Plan<'_>, record: u32) -> bool {
+        // A bucket that was reached, and the slot that led there.
+        let mut reached: Vec<(u64, Option<(usize, usize)>)> = Vec::new();
+        let candidates = self.layout.buckets_of(plan.hashes[record as usize]);
+        // No bucket is reached twice: a way that crosses itself would move a record that has gone.
+        let mut seen = candidates.as_slice().to_vec();
+        let mut queue: VecDeque<_> = seen.iter().map(|bucket| (*bucket, None)).collect();
+        while let Some((bucket, from)) = queue.pop_front() {
+            if reached.len() >= MOST_BUCKETS {
+                return false;
+            }
+            let at = reached.len();
+            reached.push((bucket, from));
+            if let Some(free) = plan.free_slot(bucket) {
+                plan.move_along(&reached, at, free, record);
+                return true;
+            }
+            for slot in 0..plan.bucket_slots {
+                let occupant = plan.slots[plan.index(bucket, slot)];
+                let others = self.layout.buckets_of(plan.hashes[occupant as usize]);
+                for other in others.as_slice() {
+                    if !seen.contains(other) {
+                        seen.push(*other);
+                        queue.push_back((*other, Some((at, slot))));
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Writes what goes out of band; the heads of all records of Heap slots.
+    async fn write_records(&self, records: &[(&[u8], &[u8])], hashes: &[u64]) -> Result<Vec<u64>> {
+        if self.layout.kind != SlotKind::Heap {
+            return Ok(Vec::new());
+        }
+        let mut heads = vec![0; records.len()];
+        let mut failed = Ok(());
+        let writes = records.iter().map(async |(key, value)| {
+            let record = encode(&self.endpoint.core().buffers, key, value)?;
+            self.heap().write(record).await
+        });
+        window(WIDTH * 4, writes, |record, block| match block {
+            Ok(block) => heads[record] = Head::out(hashes[record], block),
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        if failed.is_err() {
+            // No slot names any of them.
+            for head in &heads {
+                self.free_block_of(*head).await;
+            }
+        }
+        failed.map(|()| heads)
+    }
+
+    async fn write_slots(
+        &self,
+        records: &[(&[u8], &[u8])],
+        plan: &Plan<'_>,
+        heads: &[u64],
+    ) -> Result<()> {
+        let words = self.layout.slot_words();
+        let buckets_a_piece = self.buckets_a_piece();
+        let pieces = plan.slots.chunks(buckets_a_piece * plan.bucket_slots);
+        let mut failed = Ok(());
+        let writes = pieces.enumerate().map(async |(piece, slots)| {
+            let mut bytes = self.endpoint.core().buffers.take(slots.len() * words * 8)?;
+            bytes.words_mut().fill(0);
+            for (slot, record) in slots
+                .iter()
+                .enumerate()
+                .filter(|(_, record)| **record != FREE)
+            {
+                let (record, hash) = (*record as usize, plan.hashes[*record as usize]);
+                let (key, value) = records[record];
+                let at = slot * words;
+                bytes.words_mut()[at] = match self.layout.kind {
+                    SlotKind::Word => self.words.live_word(self.words.dead_word(key)?, value)?,
+                    SlotKind::Inline => {
+                        let body = [key, value].concat();
+                        bytes[at * 8 + 8..][..body.len()].copy_from_slice(&body);
+                        Head::inline(hash, &body, self.layout.mask_seed)
+                    }
+                    _ => heads[record],
+                };
+            }
+            let place = Place {
+                bucket: (piece * buckets_a_piece) as u64,
+                slot: 0,
+            };
+            Ok(self.endpoint.write(self.slot_at(place), bytes).await?)
+        });
+        window(WIDTH, writes, |_, written: Result<()>| {
+            if let Err(error) = written {
+                failed = Err(error);
+            }
+        })
+        .await;
+        failed
+    }
+}
+
+impl Plan<'_> {
+    fn index(&self, bucket: u64, slot: usize) -> usize {
+        bucket as usize * self.bucket_slots + slot
+    }
+
+    fn free_slot(&self, bucket: u64) -> Option<usize> {
+        (0..self.bucket_slots).find(|slot| self.slots[self.index(bucket, *slot)] == FREE)
+    }
+
+    /// Moves the records along the way that ends in a free slot, and puts the new one at its start.
+    fn move_along(
+        &mut self,
+        reached: &[(u64, Option<(usize, usize)>)],
+        end: usize,
+        free: usize,
+        record: u32,
+    ) {
+        let mut hole = self.index(reached[end].0, free);
+        let mut at = end;
+        while let Some((parent, slot)) = reached[at].1 {
+            let from = self.index(reached[parent].0, slot);
+            self.slots[hole] = self.slots[from];
+            (hole, at) = (from, parent);
+        }
+        self.slots[hole] = record;
+    }
+}

@@ -1,0 +1,320 @@
+//! Putting, finding or putting, and updating.
+//!
+//! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has read
+//! stays so until it has written. Every change is a compare-and-swap of a slot's first word from what
+//! was read; one that fails shows that there is another writer.
+
+use super::client::{CuckooTable, Key, Place};
+use super::layout::MOVES_AT;
+use super::locks::Held;
+use super::lookup::{Bucket, Found};
+use super::path::{Hole, Move, Search};
+use crate::heap::{BlockRef, encode};
+use crate::slot::{Head, SlotKind};
+use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result, UPDATE};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// What a write does with a key that is there, or is not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Put,
+    FindOrPut,
+    Update,
+}
+
+/// What a write has done.
+enum Written {
+    Inserted,
+    Replaced,
+    Found(crate::Value),
+    Absent,
+}
+
+/// A verb of a chain that takes effect in order.
+enum Step {
+    Write {
+        to: RemoteAddr,
+        data: Buffer,
+    },
+    Swap {
+        place: Place,
+        expected: u64,
+        new: u64,
+    },
+    CountMove,
+}
+
+impl Step {
+    const fn swap(place: Place, expected: u64, new: u64) -> Self {
+        Self::Swap {
+            place,
+            expected,
+            new,
+        }
+    }
+}
+
+impl<E: Endpoint> CuckooTable<E> {
+    pub(super) async fn put_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let write = self.write(key, value, Mode::Put, "put");
+        let written = self.endpoint.operation(PUT, write).await?;
+        Ok(matches!(written, Written::Inserted))
+    }
+
+    pub(super) async fn find_or_put_counted(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+        let write = self.write(key, value, Mode::FindOrPut, "find_or_put");
+        Ok(match self.endpoint.operation(FIND_OR_PUT, write).await? {
+            Written::Found(value) => FindOrPut::Found(value),
+            _ => FindOrPut::Inserted,
+        })
+    }
+
+    pub(super) async fn update_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let write = self.write(key, value, Mode::Update, "update");
+        let written = self.endpoint.operation(UPDATE, write).await?;
+        Ok(matches!(written, Written::Replaced))
+    }
+
+    async fn write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        mode: Mode,
+        operation: &'static str,
+    ) -> Result<Written> {
+        let key = self.key(key)?;
+        self.check_value(value)?;
+        if self.layout.kind == SlotKind::Word {
+            self.words.live_word(key.word, value)?;
+        }
+        self.become_writer(operation).await?;
+        let candidates = key.candidates.as_slice();
+        let held = self.locks.take(candidates).await;
+        if let Some(written) = self.write_holding(&key, value, mode, held).await? {
+            return Ok(written);
+        }
+        // Two that are in each other's way could be so again and again.
+        let held = self.locks.take_alone(candidates).await;
+        let written = self.write_holding(&key, value, mode, held).await?;
+        Ok(written.expect("nothing is in the way of one that is alone"))
+    }
+
+    /// Writes; nothing if other coroutines hold buckets that may be needed.
+    async fn write_holding(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        mode: Mode,
+        held: Held<'_>,
+    ) -> Result<Option<Written>> {
+        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
+        if let Some(found) = self.only_copy(key, &mut buckets).await? {
+            if mode == Mode::FindOrPut {
+                return Ok(Some(Written::Found(found.value)));
+            }
+            self.replace(key, &found, value).await?;
+            return Ok(Some(Written::Replaced));
+        }
+        if mode == Mode::Update {
+            return Ok(Some(Written::Absent));
+        }
+        match self.search_place(buckets, &held).await? {
+            Search::Full { buckets } => Err(IndexError::Full {
+                probed: buckets * u64::from(self.layout.bucket_slots),
+                slots: self.layout.slots(),
+            }),
+            Search::Place(hole, moves) => {
+                self.insert(key, value, hole, moves).await?;
+                drop(held);
+                self.entries_changed(1).await;
+                Ok(Some(Written::Inserted))
+            }
+            Search::InTheWay => Ok(None),
+        }
+    }
+
+    /// The key's record in buckets that are held. If a writer that died has left it twice, one copy
+    /// is removed first.
+    pub(super) async fn only_copy(
+        &self,
+        key: &Key<'_>,
+        buckets: &mut [Bucket],
+    ) -> Result<Option<Found>> {
+        let mut only: Option<Found> = None;
+        for bucket in buckets {
+            // All slots: an insertion may have displaced one copy to where the other is.
+            for slot in 0..self.layout.bucket_slots as usize {
+                let Some(found) = self.match_in(key, bucket, slot).await? else {
+                    continue;
+                };
+                if only.is_none() {
+                    only = Some(found);
+                    continue;
+                }
+                // Both name the same block, which stays in use.
+                self.swap(found.place, found.word, 0).await?;
+                bucket.bytes.words_mut()[slot * self.layout.slot_words()] = 0;
+            }
+        }
+        Ok(only)
+    }
+
+    async fn replace(&self, key: &Key<'_>, found: &Found, value: &[u8]) -> Result<()> {
+        let new = match self.layout.kind {
+            SlotKind::Word => self.words.live_word(key.word, value)?,
+            _ => Head::out(key.hash, self.write_out(key, value).await?),
+        };
+        self.swap(found.place, found.word, new).await?;
+        self.free_block_of(found.word).await;
+        Ok(())
+    }
+
+    /// Makes room by moving others along, and publishes the record there: all in one batch, which
+    /// takes effect in order.
+    async fn insert(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        hole: Hole,
+        moves: Vec<Move>,
+    ) -> Result<()> {
+        let slot = self.slot_of(key, value).await?;
+        let mut chain = Vec::new();
+        for Move { to, slot } in moves {
+            self.fill(&mut chain, &to, &slot)?;
+            chain.push(Step::CountMove);
+        }
+        self.fill(&mut chain, &hole, &slot)?;
+        self.run(chain).await
+    }
+
+    /// The words of a new record's slot.
+    async fn slot_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Vec<u64>> {
+        Ok(match self.layout.kind {
+            SlotKind::Word => vec![self.words.live_word(key.word, value)?],
+            SlotKind::Inline => {
+                let record = [key.bytes, value].concat();
+                let mut words = vec![0; self.layout.slot_words()];
+                bytemuck::cast_slice_mut(&mut words[1..])[..record.len()].copy_from_slice(&record);
+                words[0] = Head::inline(key.hash, &record, self.layout.mask_seed);
+                words
+            }
+            _ => vec![Head::out(key.hash, self.write_out(key, value).await?)],
+        })
+    }
+
+    /// The steps that fill a slot with these words.
+    fn fill(&self, chain: &mut Vec<Step>, hole: &Hole, words: &[u64]) -> Result<()> {
+        let Hole { place, mut word } = *hole;
+        if let [_, body @ ..] = words
+            && !body.is_empty()
+        {
+            if word != 0 {
+                // Emptied first: should this be cut off here, the old head would stay over the new
+                // body, unreadable for ever.
+                chain.push(Step::swap(place, word, 0));
+                word = 0;
+            }
+            let body = bytemuck::cast_slice(body);
+            chain.push(Step::Write {
+                to: self.slot_at(place).plus(8),
+                data: self.endpoint.core().buffers.copy_of(body)?,
+            });
+        }
+        chain.push(Step::swap(place, word, words[0]));
+        Ok(())
+    }
+
+    /// Posts the steps in order: in one batch, if the send queue has room. None is posted behind one
+    /// that has failed, or a key could be overwritten whose copy never came.
+    async fn run(&self, chain: Vec<Step>) -> Result<()> {
+        let (failed, mut outcome) = (Cell::new(false), Ok(()));
+        let (width, failed) = (chain.len(), &failed);
+        let steps = chain.into_iter().map(async |step| {
+            let mut step = pin!(self.step(step));
+            poll_fn(|cx| {
+                if failed.get() {
+                    return Poll::Ready(Ok(()));
+                }
+                let done = step.as_mut().poll(cx);
+                failed.set(matches!(done, Poll::Ready(Err(_))));
+                done
+            })
+            .await
+        });
+        window(width, steps, |_, done| {
+            if done.is_err() {
+                outcome = done;
+            }
+        })
+        .await;
+        outcome
+    }
+
+    async fn step(&self, step: Step) -> Result<()> {
+        match step {
+            Step::Write { to, data } => Ok(self.endpoint.write(to, data).await?),
+            Step::Swap {
+                place,
+                expected,
+                new,
+            } => self.swap(place, expected, new).await,
+            Step::CountMove => {
+                let count = self.endpoint.fetch_add(self.table.plus(MOVES_AT), 1);
+                count.await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes a slot's first word, which nobody else does.
+    pub(super) async fn swap(&self, place: Place, expected: u64, new: u64) -> Result<()> {
+        let seen = self
+            .endpoint
+            .compare_swap(self.slot_at(place), expected, new);
+        if seen.await? == expected {
+            return Ok(());
+        }
+        self.writer.set(None);
+        Err(IndexError::WriterLost {
+            slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
+        })
+    }
+
+    async fn write_out(&self, key: &Key<'_>, value: &[u8]) -> Result<BlockRef> {
+        let record = encode(&self.endpoint.core().buffers, key.bytes, value)?;
+        self.heap().write(record).await
+    }
+
+    /// Gives back the block that a replaced head named.
+    pub(super) async fn free_block_of(&self, word: u64) {
+        if let (Some(heap), Head::Out { block, .. }) = (&self.heap, Head::decode(word)) {
+            heap.free(block).await;
+        }
+    }
+
+    /// The hash of the key in a slot, which says where its record may go to.
+    pub(super) async fn key_hash_of(&self, bucket: &Bucket, slot: usize) -> Result<Option<u64>> {
+        let word = self.slot_words(&bucket.bytes, slot)[0];
+        let hasher = self.layout.hasher;
+        if self.layout.kind == SlotKind::Word {
+            let key = self.words.key_of_word(word).to_le_bytes();
+            return Ok(Some(hasher.hash(&key[..self.layout.key.most()])));
+        }
+        match Head::decode(word) {
+            Head::Inline { .. } => {
+                let record = self.inline_record(&bucket.bytes, slot);
+                Ok(Some(hasher.hash(&record[..self.layout.key.most()])))
+            }
+            Head::Out { block, .. } => {
+                let record = self.heap().read(block).await?;
+                Ok(record.map(|record| hasher.hash(record.key())))
+            }
+            _ => Ok(None),
+        }
+    }
+}

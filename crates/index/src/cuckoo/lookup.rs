@@ -1,0 +1,258 @@
+//! Looking a key up in its buckets (paper 000, algorithm 3).
+//!
+//! Invariant: a key that is in the table is in a slot of one of its buckets, at every moment. A reader
+//! that reads the buckets at different moments may still miss it, if it was displaced in between; then
+//! the count of displacements is not what it was before the reader began.
+
+use super::client::{CuckooTable, Key, Place};
+use super::layout::{MOST_WAYS, MOVES_AT};
+use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::{GET, GET_ALL, IndexError, Result, Value};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, window};
+
+/// In which order the buckets of a key are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LookupOrder {
+    /// One after the other, until the key is found: fewer messages.
+    Sequential,
+    /// All side by side: one round trip.
+    #[default]
+    Parallel,
+    /// All in one request that gathers, where the fabric can.
+    Gathered,
+}
+
+/// A record that was found.
+pub(super) struct Found {
+    pub(super) place: Place,
+    /// The slot's first word, which its next writer must replace.
+    pub(super) word: u64,
+    pub(super) value: Value,
+}
+
+/// A bucket as it was read.
+pub(super) struct Bucket {
+    pub(super) number: u64,
+    pub(super) bytes: Buffer,
+}
+
+/// How often a bucket is read before a record in it is called unreadable, and how often a lookup
+/// starts again because keys were displaced.
+const MOST_READS: u32 = 100;
+
+impl<E: Endpoint> CuckooTable<E> {
+    pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.endpoint.operation(GET, self.find(key)).await
+    }
+
+    pub(super) async fn get_all_counted(
+        &self,
+        key: &[u8],
+        found: impl FnMut(&[u8]),
+    ) -> Result<usize> {
+        let all = self.find_all(key, found);
+        self.endpoint.operation(GET_ALL, all).await
+    }
+
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        let key = self.key(key)?;
+        // At once: the longer between two looks at the count, the likelier that it changes.
+        for _ in 0..MOST_READS {
+            let before = self.moves_seen.get();
+            if let Some(found) = self.search(&key).await? {
+                return Ok(Some(found.value));
+            }
+            if self.sealed.get() || self.no_moves_since(before).await? {
+                return Ok(None);
+            }
+        }
+        Err(IndexError::Contended {
+            slot: key.candidates.as_slice()[0] * u64::from(self.layout.bucket_slots),
+            attempts: MOST_READS,
+        })
+    }
+
+    async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+        if self.layout.keys == KeyRule::Unique {
+            let value = self.find(key).await?;
+            value.iter().for_each(|value| found(value));
+            return Ok(usize::from(value.is_some()));
+        }
+        // Sealed: nothing moves, and every match stays where it is.
+        let key = self.key(key)?;
+        let mut count = 0;
+        for mut bucket in self.read_buckets(key.candidates.as_slice()).await? {
+            for slot in 0..self.layout.bucket_slots as usize {
+                if let Some(record) = self.match_in(&key, &mut bucket, slot).await? {
+                    found(&record.value);
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Looks through the key's buckets once.
+    async fn search(&self, key: &Key<'_>) -> Result<Option<Found>> {
+        let candidates = key.candidates.as_slice();
+        match self.order {
+            LookupOrder::Sequential => {
+                for number in candidates {
+                    let mut bucket = self.read_bucket(*number).await?;
+                    if let Some(found) = self.search_bucket(key, &mut bucket).await? {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+            LookupOrder::Parallel | LookupOrder::Gathered => {
+                for bucket in &mut self.read_buckets(candidates).await? {
+                    if let Some(found) = self.search_bucket(key, bucket).await? {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether nothing was displaced since the count was `before`.
+    async fn no_moves_since(&self, before: u64) -> Result<bool> {
+        let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8).await?;
+        let moves = moves.words()[0];
+        self.moves_seen.set(moves);
+        Ok(moves == before)
+    }
+
+    pub(super) async fn read_bucket(&self, number: u64) -> Result<Bucket> {
+        let at = self.layout.bucket_at(self.table, number);
+        let bytes = self.endpoint.read(at, self.layout.bucket_bytes()).await?;
+        Ok(Bucket { number, bytes })
+    }
+
+    /// Reads buckets side by side.
+    pub(super) async fn read_buckets(&self, numbers: &[u64]) -> Result<Vec<Bucket>> {
+        if self.order == LookupOrder::Gathered && numbers.len() <= MOST_WAYS {
+            return self.gather_buckets(numbers).await;
+        }
+        let mut buckets: Vec<Option<Bucket>> = numbers.iter().map(|_| None).collect();
+        let mut failed = Ok(());
+        let reads = numbers.iter().map(|number| self.read_bucket(*number));
+        window(numbers.len(), reads, |index, bucket| match bucket {
+            Ok(bucket) => buckets[index] = Some(bucket),
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed?;
+        Ok(buckets.into_iter().flatten().collect())
+    }
+
+    async fn gather_buckets(&self, numbers: &[u64]) -> Result<Vec<Bucket>> {
+        let len = self.layout.bucket_bytes();
+        let piece = |number: &u64| Piece {
+            from: self.layout.bucket_at(self.table, *number),
+            len,
+        };
+        let gathered = self
+            .endpoint
+            .read_many(numbers.iter().map(piece).collect())
+            .await?;
+        let pool = &self.endpoint.core().buffers;
+        let split = numbers.iter().zip(gathered.chunks_exact(len));
+        split
+            .map(|(number, bytes)| {
+                let bytes = pool.copy_of(bytes)?;
+                Ok(Bucket {
+                    number: *number,
+                    bytes,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn search_bucket(
+        &self,
+        key: &Key<'_>,
+        bucket: &mut Bucket,
+    ) -> Result<Option<Found>> {
+        for slot in 0..self.layout.bucket_slots as usize {
+            if let Some(found) = self.match_in(key, bucket, slot).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record of a slot, if it is the key's. Reads the bucket again while the record is not whole.
+    pub(super) async fn match_in(
+        &self,
+        key: &Key<'_>,
+        bucket: &mut Bucket,
+        slot: usize,
+    ) -> Result<Option<Found>> {
+        let place = Place {
+            bucket: bucket.number,
+            slot,
+        };
+        for attempt in 0..MOST_READS {
+            let words = self.slot_words(&bucket.bytes, slot);
+            let word = words[0];
+            let found = |value| Found { place, word, value };
+            if self.layout.kind == SlotKind::Word {
+                let mine = WordFormat::is_live(word) && self.words.same_key(word, key.word);
+                let value =
+                    || Value::of_word(self.words.value_of_word(word), self.layout.value.most());
+                return Ok(mine.then(|| found(value())));
+            }
+            let head = Head::decode(word);
+            if !head.may_be(key.hash) {
+                return Ok(None);
+            }
+            match head {
+                Head::Inline { sum, .. } => {
+                    let record = self.inline_record(&bucket.bytes, slot);
+                    if crate::hash::checksum(record, self.layout.mask_seed) == sum {
+                        let key_len = self.layout.key.most();
+                        if record[..key_len] != *key.bytes {
+                            return Ok(None);
+                        }
+                        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
+                        let range = 0..value.len();
+                        return Ok(Some(found(Value::of_buffer(value, range))));
+                    }
+                }
+                Head::Out { block, .. } => {
+                    if let Some(record) = self.heap().read(block).await? {
+                        let mine = record.key() == key.bytes;
+                        return Ok(mine.then(|| found(record.into_value())));
+                    }
+                }
+                _ => return Ok(None),
+            }
+            self.pause(attempt).await;
+            *bucket = self.read_bucket(bucket.number).await?;
+        }
+        Err(IndexError::Unreadable {
+            slot: bucket.number * u64::from(self.layout.bucket_slots) + slot as u64,
+            attempts: MOST_READS,
+        })
+    }
+
+    /// The words of a slot in a bucket that was read.
+    pub(super) fn slot_words<'b>(&self, bucket: &'b Buffer, slot: usize) -> &'b [u64] {
+        let words = self.layout.slot_words();
+        &bucket.words()[slot * words..(slot + 1) * words]
+    }
+
+    /// Key and value of an Inline slot in a bucket that was read.
+    pub(super) fn inline_record<'b>(&self, bucket: &'b Buffer, slot: usize) -> &'b [u8] {
+        let from = slot * self.layout.slot_words() * 8 + 8;
+        &bucket[from..from + self.layout.key.most() + self.layout.value.most()]
+    }
+
+    /// Nothing the first time, then ever longer.
+    pub(super) async fn pause(&self, attempt: u32) {
+        if attempt > 0 {
+            self.endpoint.sleep(1_000 << attempt.min(10)).await;
+        }
+    }
+}

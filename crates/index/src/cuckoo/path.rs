@@ -1,0 +1,174 @@
+//! The shortest way to a free slot, breadth first, a level of buckets in one round trip.
+
+use super::client::{CuckooTable, Place};
+use super::locks::Held;
+use super::lookup::Bucket;
+use crate::Result;
+use farslot_fabric::{Endpoint, window};
+use std::collections::HashSet;
+
+/// What a search for a place has come to.
+pub(super) enum Search {
+    /// A slot in one of the key's buckets, and the moves that make room in it, in the order in which
+    /// they must take effect.
+    Place(Hole, Vec<Move>),
+    /// No way to a free slot within the search's bounds.
+    Full { buckets: u64 },
+    /// Other coroutines of this writer hold buckets that the way may lead through.
+    InTheWay,
+}
+
+/// A slot to be filled: a free one, or one whose content was copied to another place before.
+pub(super) struct Hole {
+    pub(super) place: Place,
+    /// The slot's first word.
+    pub(super) word: u64,
+}
+
+/// The copy of a slot to another place.
+pub(super) struct Move {
+    pub(super) to: Hole,
+    /// The slot's words.
+    pub(super) slot: Vec<u64>,
+}
+
+/// A bucket that the search has reached, and from which slot.
+struct Reached {
+    bucket: Bucket,
+    from: Option<(usize, usize)>,
+}
+
+/// Levels of the search: the longest chain of displacements. Only buckets of one slot need so many.
+const MOST_LEVELS: usize = 16;
+/// Buckets that a search reads at most.
+const MOST_BUCKETS: usize = 512;
+
+impl<E: Endpoint> CuckooTable<E> {
+    /// Searches from the key's buckets, which are held, and holds what it reads.
+    pub(super) async fn search_place(
+        &self,
+        candidates: Vec<Bucket>,
+        held: &Held<'_>,
+    ) -> Result<Search> {
+        let mut seen: HashSet<u64> = candidates.iter().map(|bucket| bucket.number).collect();
+        let mut reached: Vec<Reached> = candidates
+            .into_iter()
+            .map(|bucket| Reached { bucket, from: None })
+            .collect();
+        if let Some(roomiest) = self.roomiest(&reached) {
+            return Ok(self.way_to(&reached, roomiest));
+        }
+        let (mut level, mut in_the_way) = (0..reached.len(), false);
+        for _ in 0..MOST_LEVELS {
+            let ways_on = self.ways_on(&reached[level.clone()], level.start).await?;
+            let mut next = Vec::new();
+            for (number, from) in ways_on {
+                if reached.len() + next.len() >= MOST_BUCKETS || !seen.insert(number) {
+                    continue;
+                }
+                if held.try_add(number) {
+                    next.push((number, from));
+                } else {
+                    in_the_way = true;
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            let numbers: Vec<u64> = next.iter().map(|(number, _)| *number).collect();
+            let buckets = self.read_buckets(&numbers).await?;
+            level = reached.len()..reached.len() + buckets.len();
+            let origins = next.into_iter().map(|(_, from)| Some(from));
+            let arrived = buckets.into_iter().zip(origins);
+            reached.extend(arrived.map(|(bucket, from)| Reached { bucket, from }));
+            let free = level
+                .clone()
+                .find(|index| self.free_slot(&reached[*index]).is_some());
+            if let Some(free) = free {
+                return Ok(self.way_to(&reached, free));
+            }
+        }
+        Ok(if in_the_way {
+            Search::InTheWay
+        } else {
+            Search::Full {
+                buckets: reached.len() as u64,
+            }
+        })
+    }
+
+    /// The bucket with the most free slots, if any has one.
+    fn roomiest(&self, reached: &[Reached]) -> Option<usize> {
+        let free = |index: usize| {
+            let slots = 0..self.layout.bucket_slots as usize;
+            slots
+                .filter(|slot| self.is_free(&reached[index].bucket, *slot))
+                .count()
+        };
+        // Of equally roomy ones the first: sequential lookups then find more at once.
+        let roomiest = (0..reached.len()).rev().max_by_key(|index| free(*index))?;
+        (free(roomiest) > 0).then_some(roomiest)
+    }
+
+    fn is_free(&self, bucket: &Bucket, slot: usize) -> bool {
+        self.slot_words(&bucket.bytes, slot)[0] == 0
+    }
+
+    fn free_slot(&self, reached: &Reached) -> Option<usize> {
+        (0..self.layout.bucket_slots as usize).find(|slot| self.is_free(&reached.bucket, *slot))
+    }
+
+    /// Where the records of a level's buckets could go: the bucket, and the slot that leads there.
+    async fn ways_on(&self, level: &[Reached], first: usize) -> Result<Vec<(u64, (usize, usize))>> {
+        let slots = self.layout.bucket_slots as usize;
+        let mut hashes = vec![None; level.len() * slots];
+        let mut failed = Ok(());
+        let looks = (0..hashes.len()).map(|index| {
+            let (bucket, slot) = (&level[index / slots].bucket, index % slots);
+            self.key_hash_of(bucket, slot)
+        });
+        window(hashes.len(), looks, |index, hash| match hash {
+            Ok(hash) => hashes[index] = hash,
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed?;
+        let mut ways = Vec::new();
+        for (index, hash) in hashes.into_iter().enumerate() {
+            let from = (first + index / slots, index % slots);
+            let here = level[index / slots].bucket.number;
+            let candidates = hash.map(|hash| self.layout.buckets_of(hash));
+            let others = candidates
+                .iter()
+                .flat_map(|candidates| candidates.as_slice());
+            ways.extend(
+                others
+                    .filter(|other| **other != here)
+                    .map(|other| (*other, from)),
+            );
+        }
+        Ok(ways)
+    }
+
+    /// The chain of moves that ends in a reached bucket's free slot.
+    fn way_to(&self, reached: &[Reached], end: usize) -> Search {
+        let slot = self
+            .free_slot(&reached[end])
+            .expect("the way ends at a free slot");
+        let hole = |index: usize, slot, word| {
+            let bucket = reached[index].bucket.number;
+            let place = Place { bucket, slot };
+            Hole { place, word }
+        };
+        let (mut to, mut moves, mut at) = (hole(end, slot, 0), Vec::new(), end);
+        while let Some((parent, slot)) = reached[at].from {
+            let words = self
+                .slot_words(&reached[parent].bucket.bytes, slot)
+                .to_vec();
+            let from = hole(parent, slot, words[0]);
+            moves.push(Move { to, slot: words });
+            (to, at) = (from, parent);
+        }
+        Search::Place(to, moves)
+    }
+}

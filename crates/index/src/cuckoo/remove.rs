@@ -1,0 +1,28 @@
+//! Removing a key.
+
+use super::client::CuckooTable;
+use crate::{REMOVE, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> CuckooTable<E> {
+    pub(super) async fn remove_counted(&self, key: &[u8]) -> Result<bool> {
+        self.endpoint
+            .operation(REMOVE, self.remove_record(key))
+            .await
+    }
+
+    async fn remove_record(&self, key: &[u8]) -> Result<bool> {
+        let key = self.key(key)?;
+        self.become_writer("remove").await?;
+        let held = self.locks.take(key.candidates.as_slice()).await;
+        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
+        let Some(found) = self.only_copy(&key, &mut buckets).await? else {
+            return Ok(false);
+        };
+        self.swap(found.place, found.word, 0).await?;
+        drop(held);
+        self.free_block_of(found.word).await;
+        self.entries_changed(-1).await;
+        Ok(true)
+    }
+}

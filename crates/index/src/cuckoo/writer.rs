@@ -1,0 +1,103 @@
+//! Who may write: one client, named by a word of the table.
+
+use super::client::CuckooTable;
+use super::layout::{SEALED_AT, TICKETS_AT, WRITER_AT};
+use crate::slot::KeyRule;
+use crate::{IndexError, Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> CuckooTable<E> {
+    /// Becomes the writer of a table of unique keys, unless another client is.
+    pub(super) async fn become_writer(&self, operation: &'static str) -> Result<()> {
+        if self.layout.keys == KeyRule::Multi {
+            return Err(IndexError::MultiKey { operation });
+        }
+        self.become_writer_of_any(operation).await
+    }
+
+    /// Becomes the writer of a table of whatever keys.
+    pub(super) async fn become_writer_of_any(&self, operation: &'static str) -> Result<()> {
+        if self.writer.get().is_none() && !self.sealed.get() {
+            let becoming = async {
+                let mark = self.claim(0).await?;
+                self.write_from_now_on(mark).await
+            };
+            self.endpoint.operation(UPKEEP, becoming).await?;
+        }
+        if self.sealed.get() {
+            return Err(IndexError::Sealed { operation });
+        }
+        Ok(())
+    }
+
+    /// Puts this client's mark into the writer's word.
+    async fn claim(&self, from: u64) -> Result<u64> {
+        let mark = self.mark().await?;
+        let word = self.table.plus(WRITER_AT);
+        let seen = self.endpoint.compare_swap(word, from, mark).await?;
+        // The mark is there already if another coroutine was faster, or an earlier answer was lost.
+        if seen != from && seen != mark {
+            return Err(IndexError::WriterBusy { writer: seen });
+        }
+        Ok(mark)
+    }
+
+    /// This client's mark, of no other client.
+    async fn mark(&self) -> Result<u64> {
+        if self.mark.get() == 0 {
+            let tickets = self.table.plus(TICKETS_AT);
+            let mark = 1 + self.endpoint.fetch_add(tickets, 1).await?;
+            // Of several coroutines that have come here, the first says.
+            if self.mark.get() == 0 {
+                self.mark.set(mark);
+            }
+        }
+        Ok(self.mark.get())
+    }
+
+    /// Ends a claim. The writer before may have sealed the table, which no other client can any more.
+    async fn write_from_now_on(&self, mark: u64) -> Result<()> {
+        let sealed = self.endpoint.read(self.table.plus(SEALED_AT), 8).await?;
+        self.sealed.set(sealed.words()[0] != 0);
+        self.writer.set(Some(mark));
+        Ok(())
+    }
+
+    /// Becomes the writer in place of one that is known to be dead. It may have died in the middle of
+    /// an insertion: a key may then stand twice, with the same value, until it is next written.
+    ///
+    /// This waits as long as a verb of the other may still be under way: one that took effect behind
+    /// a write of this client could undo it. If the other is alive after all, it notices at its next
+    /// write that touches what this one has changed, and not before: take over from the dead only.
+    ///
+    /// # Errors
+    /// [`IndexError::WriterBusy`] if a third client was faster, or what the fabric says.
+    pub async fn take_over(&self) -> Result<()> {
+        let word = self.table.plus(WRITER_AT);
+        let taking = async {
+            let holder = self.endpoint.read(word, 8).await?.words()[0];
+            let mark = self.claim(holder).await?;
+            if holder != 0 && holder != mark {
+                let longest = self.endpoint.core().limits.verb_timeout;
+                self.endpoint.sleep(longest).await;
+            }
+            self.write_from_now_on(mark).await
+        };
+        self.endpoint.operation(UPKEEP, taking).await
+    }
+
+    /// Stops being the writer, so that another client may be.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn resign(&self) -> Result<()> {
+        self.report().await?;
+        let Some(mark) = self.writer.take() else {
+            return Ok(());
+        };
+        let word = self.table.plus(WRITER_AT);
+        let resigning = self.endpoint.compare_swap(word, mark, 0);
+        self.endpoint.operation(UPKEEP, resigning).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! What a slot holds, whatever the scheme: words, heads, and which of them suits which records.
+
+mod head;
+mod words;
+
+pub(crate) use head::Head;
+pub(crate) use words::WordFormat;
+
+use crate::heap;
+use crate::{FieldSize, IndexError, Result};
+use serde::{Deserialize, Serialize};
+
+/// Records longer than this are stored out of band unless told otherwise (paper 000, section 5.7).
+const LONGEST_INLINE: usize = 32;
+
+/// What a slot holds. The pages of the schemes draw each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum SlotKind {
+    /// Key and value in one word of 63 bits.
+    Word,
+    /// A word of key and a word of value.
+    Pair,
+    /// Key and value of fixed sizes, in the slot.
+    Inline,
+    /// A reference to a record out of band.
+    Heap,
+}
+
+/// How many records a key may have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum KeyRule {
+    /// One: a lookup may stop at the match.
+    #[default]
+    Unique,
+    /// Any number: a lookup reads on to the first empty slot (paper 000).
+    Multi,
+}
+
+/// The sizes of a table's records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RecordShape {
+    pub(crate) key: FieldSize,
+    pub(crate) value: FieldSize,
+}
+
+impl RecordShape {
+    /// What suits the sizes.
+    pub(crate) fn suitable_kind(&self) -> SlotKind {
+        match (self.key, self.value) {
+            (FieldSize::Fixed(key), FieldSize::Fixed(value)) if key <= 8 && value <= 8 => {
+                SlotKind::Pair
+            }
+            (FieldSize::Fixed(key), FieldSize::Fixed(value))
+                if (key as usize).saturating_add(value as usize) <= LONGEST_INLINE =>
+            {
+                SlotKind::Inline
+            }
+            _ => SlotKind::Heap,
+        }
+    }
+
+    /// Refuses sizes that no slot of this kind, or no block of a heap, can hold.
+    pub(crate) fn check(&self, kind: SlotKind) -> Result<()> {
+        let (key, value) = (self.key.most(), self.value.most());
+        let record = heap::record_bytes(key, value);
+        if key == 0 {
+            return Err(bad_option("key size", 0, "at least 1 byte"));
+        }
+        let fixed =
+            matches!(self.key, FieldSize::Fixed(_)) && matches!(self.value, FieldSize::Fixed(_));
+        if kind != SlotKind::Heap && !fixed {
+            return Err(bad_option(
+                "slot",
+                format!("{kind:?}"),
+                "only for keys and values of fixed sizes",
+            ));
+        }
+        let fits = match kind {
+            SlotKind::Word => key + value <= 8,
+            SlotKind::Pair => key <= 8 && value <= 8,
+            SlotKind::Inline | SlotKind::Heap => true,
+        };
+        if !fits {
+            let limit = "Word slots hold 8 bytes in all, Pair slots 8 of each";
+            return Err(bad_option(
+                "slot",
+                format!("{kind:?} with {key} + {value} bytes"),
+                limit,
+            ));
+        }
+        if record > heap::LARGEST_RECORD {
+            let limit = format!("at most {} bytes in all", heap::LARGEST_RECORD - 16);
+            return Err(bad_option("key and value size", key + value, limit));
+        }
+        Ok(())
+    }
+
+    /// Bytes of heap for `capacity` records, unless `asked` says how many.
+    pub(crate) fn heap_bytes(
+        &self,
+        kind: SlotKind,
+        capacity: u64,
+        asked: Option<u64>,
+    ) -> Result<u64> {
+        let records = match kind {
+            SlotKind::Word | SlotKind::Pair => return Ok(0),
+            SlotKind::Inline => capacity.div_ceil(8),
+            SlotKind::Heap => capacity,
+        };
+        let largest = heap::record_bytes(self.key.most(), self.value.most());
+        let class = heap::class_for(largest).expect("checked to be at most the largest record");
+        // Some more than the records need: extents and free blocks of clients lie idle.
+        let ample = u128::from(records) * heap::block_bytes(class) as u128 * 9 / 8 + (1 << 20);
+        let asked = asked
+            .map_or(ample, u128::from)
+            .max(u128::from(heap::GRANULE) * 2);
+        match u64::try_from(asked) {
+            Ok(bytes) if bytes <= heap::LARGEST_HEAP => Ok(bytes.next_multiple_of(64)),
+            _ => Err(bad_option(
+                "heap bytes",
+                asked,
+                format!("at most {}", heap::LARGEST_HEAP),
+            )),
+        }
+    }
+}
+
+/// The most slots of a table (the model's limit).
+const MOST_SLOTS: u64 = 1 << 40;
+
+/// Slots of a table in which `capacity` keys give that load factor.
+pub(crate) fn slots_for(capacity: u64, load_factor: f64) -> Result<u64> {
+    if capacity == 0 {
+        return Err(bad_option("capacity", 0, "at least 1"));
+    }
+    if !(load_factor > 0.0 && load_factor <= 1.0) {
+        return Err(bad_option(
+            "load factor",
+            load_factor,
+            "above 0 and at most 1",
+        ));
+    }
+    let slots = (capacity as f64 / load_factor).ceil();
+    if slots > MOST_SLOTS as f64 {
+        let limit = format!("at most {MOST_SLOTS} slots, not {slots}");
+        return Err(bad_option("capacity", capacity, limit));
+    }
+    Ok((slots as u64).max(capacity))
+}
+
+/// The error for an option that no table can have.
+pub(crate) fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> IndexError {
+    IndexError::BadOption {
+        option,
+        value: value.to_string(),
+        limit: limit.into(),
+    }
+}

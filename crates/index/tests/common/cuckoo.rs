@@ -1,0 +1,97 @@
+//! What the tests of the cuckoo table share: its shapes, and tables on simulated and shared memory.
+
+use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, WORD_SET};
+use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
+use farslot_fabric::{Endpoint, Executor, Limits, Rights};
+use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
+use std::rc::Rc;
+
+/// The slots that a cuckoo table can have.
+pub const SLOTS: [Slot; 5] = [WORD_SET, WORD, INLINE, INLINE_SHORT, HEAP];
+
+pub const ORDERS: [LookupOrder; 3] = [
+    LookupOrder::Sequential,
+    LookupOrder::Parallel,
+    LookupOrder::Gathered,
+];
+
+/// Hash functions, and slots of a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ways {
+    pub ways: u32,
+    pub bucket_slots: u32,
+}
+
+pub const fn ways(ways: u32, bucket_slots: u32) -> Ways {
+    Ways { ways, bucket_slots }
+}
+
+/// Options for a table of `slots` slots, or some more to fill its last bucket.
+pub fn options(slot: Slot, slots: u64, ways: Ways, seed: u64) -> CuckooOptions {
+    CuckooOptions {
+        slot: Some(slot.kind),
+        load_factor: 1.0,
+        ways: ways.ways,
+        bucket_slots: ways.bucket_slots,
+        ..CuckooOptions::new(slots, slot.key, slot.value, seed)
+    }
+}
+
+/// Bytes of a region that holds a table.
+pub fn region_bytes(layout: &CuckooLayout) -> u64 {
+    TABLE.offset + u64::try_from(layout.table_bytes()).unwrap()
+}
+
+/// An embedded node with room for the table.
+pub fn shm_node(layout: &CuckooLayout) -> Node {
+    let region = RegionSpec {
+        len: region_bytes(layout),
+        rights: Rights::ALL,
+    };
+    Node::embedded(&[region]).unwrap()
+}
+
+pub type ShmTable = CuckooTable<ShmEndpoint>;
+
+/// A client thread of its own, and the table that lies on the node.
+pub fn shm_client(
+    node: &Node,
+    layout: &CuckooLayout,
+    order: LookupOrder,
+) -> (Executor<ShmEndpoint>, ShmTable) {
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
+    let table = executor.block_on(opening).unwrap();
+    (executor, table)
+}
+
+/// A table on a new node, and its only client.
+pub fn shm_table(options: &CuckooOptions, order: LookupOrder) -> (Executor<ShmEndpoint>, ShmTable) {
+    let layout = options.layout().unwrap();
+    shm_client(&shm_node(&layout), &layout, order)
+}
+
+/// A world with an empty table.
+pub fn world(seed: u64, layout: &CuckooLayout) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    world.add_node(&[(region_bytes(layout), Rights::ALL)]);
+    world
+}
+
+pub type SimTable = CuckooTable<SimEndpoint>;
+
+/// Opens the table, however often that takes.
+pub async fn open<E: Endpoint>(
+    endpoint: Rc<E>,
+    layout: &CuckooLayout,
+    order: LookupOrder,
+) -> CuckooTable<E> {
+    loop {
+        match CuckooTable::open(Rc::clone(&endpoint), TABLE, layout.clone(), order).await {
+            Ok(table) => return table,
+            Err(error) => assert!(error.may_have_taken_effect(), "open: {error}"),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Linearizability of a cuckoo table's readers beside its one writer, under simulated faults: tables
+//! that are nearly full, so that keys are on the move all the time.
+//!
+//! `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` replays one run; `FARSLOT_SEEDS=<count>` runs so many
+//! seeds of each slot kind.
+
+mod common;
+
+use common::chaos::{Caller, Record, Tally, limits};
+use common::cuckoo::{ORDERS, SLOTS, SimTable, open, options, ways, world};
+use common::{HEAP, INLINE, INLINE_SHORT, Slot, WORD, WORD_SET};
+use farslot_check::{RegisterMap, TableOp, check};
+use farslot_fabric::sim::{
+    ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, Simulation, SlowNode, When,
+    World,
+};
+use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, NodeId, window};
+use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Seeds of each slot kind.
+const SEEDS: u64 = 600;
+/// No client of a run needs longer, in virtual time.
+const LONGEST_RUN: Nanos = 10_000_000_000;
+
+/// The dimensions of a run. Client 0 writes, the others read.
+#[derive(Clone)]
+struct Shape {
+    slot: Slot,
+    keys: u64,
+    clients: u32,
+    /// Of the writer.
+    coroutines: u32,
+    operations: u32,
+    layout: CuckooLayout,
+    order: LookupOrder,
+    /// The longest pause of the writer between two operations.
+    pause: Nanos,
+    limits: Limits,
+    faults: FaultPlan,
+}
+
+impl Shape {
+    fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
+        let of = [ways(2, 1), ways(2, 2), ways(3, 1), ways(3, 2), ways(4, 1)];
+        let slots = rng.random_range(6..=16);
+        let mut options = options(slot, slots, of[rng.random_range(0..5)], rng.random());
+        if slot.has_heap() && rng.random_bool(0.5) {
+            options.heap_bytes = Some(1 << 14);
+        }
+        let clients = rng.random_range(3..=5);
+        Self {
+            slot,
+            // Enough keys to fill it, and now and then too many.
+            keys: rng.random_range(slots - 1..=slots + 2),
+            clients,
+            coroutines: rng.random_range(1..=4),
+            operations: rng.random_range(16..=60),
+            layout: options.layout().unwrap(),
+            order: ORDERS[rng.random_range(0..3)],
+            pause: [0, 0, 3_000][rng.random_range(0..3)],
+            limits: Limits {
+                // A chain of displacements does not always fit.
+                send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
+                ..limits()
+            },
+            faults: faults(seed, clients, rng),
+        }
+    }
+}
+
+fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+    let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
+    let node = NodeId(0);
+    if rng.random_bool(0.2) {
+        let from = rng.random_range(0..100_000);
+        plan.slow_nodes.push(SlowNode {
+            node,
+            factor: rng.random_range(2.0..50.0),
+            from,
+            until: from + rng.random_range(0..100_000),
+        });
+    }
+    for _ in 0..rng.random_range(0..3) {
+        let from = rng.random_range(0..200_000);
+        let client = ClientId(rng.random_range(0..clients) * rng.random_range(0..=1));
+        plan.partitions.push(Partition {
+            side: Side::Client(client),
+            node,
+            from,
+            until: from + rng.random_range(0..=10_000),
+        });
+    }
+    if rng.random_bool(0.3) {
+        plan.client_stops.push(ClientStop {
+            client: ClientId(0),
+            when: When::AfterVerbs(rng.random_range(20..1_000)),
+        });
+    }
+    plan
+}
+
+/// Runs a seed and judges it.
+fn run(slot: Slot, seed: u64) -> (Tally, u64) {
+    let salt = slot.name.bytes();
+    let salt = salt.fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ salt << 32);
+    let shape = Shape::of(slot, seed, &mut rng);
+    let world = world(rng.random(), &shape.layout);
+    world.set_faults(shape.faults.clone());
+    let (record, tally) = (Record::new(), Rc::new(Cell::new(Tally::default())));
+    let mut simulation = Simulation::new(world.clone());
+    let writing = Rc::new(Cell::new(true));
+    let clients: Vec<_> = (0..shape.clients)
+        .map(|number| {
+            let client = simulation.add_client(HostId(0), shape.limits);
+            let (shape, record, tally) = (shape.clone(), record.clone(), Rc::clone(&tally));
+            let (rng, writing) = (ChaCha8Rng::seed_from_u64(rng.random()), Rc::clone(&writing));
+            simulation.spawn(client, async move |endpoint| {
+                // Also where the client is stopped.
+                let ended = Ended((number == 0).then_some(&writing));
+                let table = open(endpoint, &shape.layout, shape.order).await;
+                let caller = |coroutine| Caller {
+                    table: &table,
+                    slot,
+                    record: &record,
+                    tally: &tally,
+                    client: number * 10 + coroutine,
+                };
+                if number == 0 {
+                    write(caller, &shape, rng).await;
+                } else {
+                    read(caller(0), &shape, rng, &writing).await;
+                }
+                drop(ended);
+            });
+            client
+        })
+        .collect();
+    let end = simulation.run_until(LONGEST_RUN);
+    assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
+    let mut counts = tally.get();
+    counts.stopped = u64::from(simulation.endpoint(clients[0]).is_stopped());
+    tally.set(counts);
+    let moves = look_around(&world, &shape, &record, &tally);
+    let mut tally = tally.get();
+    (tally.runs, tally.digest) = (1, world.digest());
+    if let Err(error) = check(&record.take(), &RegisterMap::new()) {
+        panic!("{error}");
+    }
+    (tally, moves)
+}
+
+/// Tells the readers that nobody writes any more.
+struct Ended<'c>(Option<&'c Cell<bool>>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.inspect(|writing| writing.set(false));
+    }
+}
+
+/// Fills the table, then puts and removes at random.
+async fn write<'t>(
+    caller: impl Fn(u32) -> Caller<'t, SimTable>,
+    shape: &Shape,
+    mut rng: ChaCha8Rng,
+) {
+    let per_coroutine = (0..shape.coroutines).map(|coroutine| {
+        let caller = caller(coroutine);
+        let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
+        async move {
+            let (first, step) = (u64::from(coroutine), shape.coroutines as usize);
+            for key in (first..shape.keys).step_by(step) {
+                let value = caller.slot.fitted(u64::from(caller.client * 128) + key + 1);
+                caller.run(key, TableOp::Put(value)).await;
+            }
+            let mut removed = Vec::new();
+            for turn in 0..shape.operations {
+                if shape.pause > 0 {
+                    let pause = rng.random_range(0..=shape.pause);
+                    caller.table.endpoint().sleep(pause).await;
+                }
+                write_one(&caller, shape, turn, &mut removed, &mut rng).await;
+            }
+        }
+    });
+    window(4, per_coroutine, |_, ()| {}).await;
+}
+
+/// Mostly removes a key, and puts one again that was removed before: into a table that is nearly full.
+async fn write_one(
+    caller: &Caller<'_, SimTable>,
+    shape: &Shape,
+    turn: u32,
+    removed: &mut Vec<u64>,
+    rng: &mut ChaCha8Rng,
+) {
+    let key = rng.random_range(0..shape.keys);
+    let value = caller
+        .slot
+        .fitted(u64::from(caller.client * 128 + 32 + turn));
+    match rng.random_range(0..10) {
+        0 => caller.run(key, TableOp::Put(value)).await,
+        1 => caller.run(key, TableOp::FindOrPut(value)).await,
+        2 => caller.run(key, TableOp::Update(value)).await,
+        3 => caller.run(key, TableOp::Get).await,
+        _ if removed.len() > 1 => {
+            let key = removed.swap_remove(rng.random_range(0..removed.len()));
+            caller.run(key, TableOp::Put(value)).await;
+        }
+        _ => {
+            caller.run(key, TableOp::Remove).await;
+            removed.push(key);
+        }
+    }
+}
+
+/// Looks keys up for as long as there is a writer.
+async fn read(
+    caller: Caller<'_, SimTable>,
+    shape: &Shape,
+    mut rng: ChaCha8Rng,
+    writing: &Cell<bool>,
+) {
+    while writing.get() {
+        let pause = rng.random_range(0..=5_000);
+        caller.table.endpoint().sleep(pause).await;
+        if rng.random_bool(0.1) {
+            caller.get_many(shape.keys).await;
+        } else {
+            let key = rng.random_range(0..shape.keys);
+            caller.run(key, TableOp::Get).await;
+        }
+    }
+}
+
+/// When all faults are over, a client that knows nothing looks at every key; returns how many
+/// displacements there were.
+fn look_around(world: &World, shape: &Shape, record: &Record, tally: &Cell<Tally>) -> u64 {
+    world.set_faults(FaultPlan::default());
+    world.advance_to(world.now() + 1_000_000);
+    let endpoint = world.endpoint(limits());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    executor.block_on(async {
+        let table = open(endpoint, &shape.layout, shape.order).await;
+        let caller = Caller {
+            table: &table,
+            slot: shape.slot,
+            record,
+            tally,
+            client: 1_000,
+        };
+        for key in 0..shape.keys {
+            caller.run(key, TableOp::Get).await;
+        }
+        let counts = tally.get();
+        // Else a key may stand twice.
+        if counts.in_doubt == 0 && counts.stopped == 0 {
+            caller.scan(shape.keys).await;
+        }
+        table.displacements().await.unwrap()
+    })
+}
+
+fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let value = std::env::var(name).ok()?;
+    let parsed = value.parse().ok();
+    Some(parsed.unwrap_or_else(|| panic!("{name}={value} is not usable")))
+}
+
+fn judge(slot: Slot, seed: u64) -> (Tally, u64) {
+    std::panic::catch_unwind(|| run(slot, seed)).unwrap_or_else(|panic| {
+        eprintln!(
+            "seed {seed} of slot kind {slot} failed; this replays it:\n\
+             FARSLOT_SEED={seed} FARSLOT_SLOT={slot} cargo test -p farslot-index \
+             --test cuckoo_linearizable_sim -- --nocapture",
+            slot = slot.name
+        );
+        std::panic::resume_unwind(panic)
+    })
+}
+
+fn seeds_of(slot: Slot) {
+    let only: Option<String> = env("FARSLOT_SLOT");
+    if let Some(only) = only {
+        let known = SLOTS.map(|slot| slot.name);
+        assert!(known.contains(&&*only), "FARSLOT_SLOT is one of {known:?}");
+        if only != slot.name {
+            return;
+        }
+    }
+    if let Some(seed) = env("FARSLOT_SEED") {
+        let (tally, moves) = judge(slot, seed);
+        println!("{} {seed}: {moves} moves, {tally:?}", slot.name);
+        return;
+    }
+    let (mut total, mut moves) = (Tally::default(), 0);
+    for seed in 0..env("FARSLOT_SEEDS").unwrap_or(SEEDS) {
+        let (tally, moved) = judge(slot, seed);
+        total += tally;
+        moves += moved;
+    }
+    println!("{}: {moves} moves, {total:?}", slot.name);
+    if total.runs >= SEEDS {
+        let runs = total.runs;
+        assert!(moves > 4 * runs, "{moves} moves, {total:?}");
+        assert!(total.returned > 60 * runs, "{total:?}");
+        assert!(total.seen > 20 * runs, "{total:?}");
+        assert!(total.full > runs / 2, "{total:?}");
+        assert!(total.in_doubt > runs / 10, "{total:?}");
+        assert!(total.stopped > runs / 20, "{total:?}");
+    }
+}
+
+/// Else the command that a failure prints would not replay it.
+#[test]
+fn a_seed_is_one_run() {
+    for slot in SLOTS {
+        for seed in 0..10 {
+            assert_eq!(judge(slot, seed), judge(slot, seed), "{} {seed}", slot.name);
+        }
+    }
+}
+
+#[test]
+fn word_sets() {
+    seeds_of(WORD_SET);
+}
+
+#[test]
+fn words() {
+    seeds_of(WORD);
+}
+
+#[test]
+fn inline_records() {
+    seeds_of(INLINE);
+}
+
+#[test]
+fn short_inline_records() {
+    seeds_of(INLINE_SHORT);
+}
+
+#[test]
+fn records_out_of_band() {
+    seeds_of(HEAP);
+}
