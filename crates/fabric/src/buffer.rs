@@ -106,6 +106,9 @@ impl BufferPool {
             });
         }
         let bytes = SMALLEST << class;
+        if self.0.registered.get() + bytes > self.0.budget {
+            self.release_idle();
+        }
         let registered = self.0.registered.get() + bytes;
         if registered > self.0.budget {
             return Err(FabricError::BuffersExhausted {
@@ -121,6 +124,17 @@ impl BufferPool {
             home: None,
         };
         Ok(self.lend(Box::new(memory), len))
+    }
+
+    /// Gives up the buffers that nobody uses, of all classes: sizes that were in demand once must not
+    /// keep those that are now from being had.
+    fn release_idle(&self) {
+        for free in &self.0.free {
+            for memory in free.take() {
+                let registered = self.0.registered.get() - memory.words.len() * 8;
+                self.0.registered.set(registered);
+            }
+        }
     }
 }
 
@@ -221,6 +235,11 @@ mod tests {
                 budget: 200
             }
         );
+        // What lies idle makes room for another size.
+        drop(again);
+        let other = pool.take(60).unwrap();
+        let again = pool.take(128).unwrap();
+        drop(other);
         assert_eq!(
             pool.take(1 << 13).unwrap_err(),
             FabricError::BufferTooLarge {

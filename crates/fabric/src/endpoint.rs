@@ -32,7 +32,7 @@ impl Default for Limits {
         Self {
             send_queue_depth: 1024,
             largest_buffer: 4 << 20,
-            buffer_budget: 256 << 20,
+            buffer_budget: 1 << 30,
             verb_timeout: 1_000_000_000,
         }
     }

@@ -189,7 +189,11 @@ impl FabricError {
     pub const fn may_have_taken_effect(&self) -> bool {
         matches!(
             self,
-            Self::NodeStopped { .. } | Self::NodeRestarted { .. } | Self::TimedOut { .. }
+            Self::NodeStopped { .. }
+                | Self::NodeRestarted { .. }
+                | Self::TimedOut { .. }
+                // The bytes of a message are written before the message.
+                | Self::ReceiverNotReady { .. }
         )
     }
 }

@@ -144,7 +144,10 @@ impl<E: Endpoint> Executor<E> {
     fn run(&self, task: usize) {
         let (future, waker) = {
             let mut tasks = self.tasks.borrow_mut();
-            let slot = &mut tasks[task];
+            // A late wake of a task that was abandoned finds no slot.
+            let Some(slot) = tasks.get_mut(task) else {
+                return;
+            };
             slot.waker.queued.store(false, Ordering::Release);
             (slot.future.take(), Arc::clone(&slot.waker))
         };
@@ -196,11 +199,12 @@ impl<E: Endpoint> Executor<E> {
     pub fn abandon(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         self.vacant.borrow_mut().clear();
-        self.ready.take();
         drop(tasks);
+        self.ready.take();
     }
 
-    /// Runs `future` to its end, and the spawned tasks alongside it.
+    /// Runs `future` to its end, and the spawned tasks alongside it. May be called from within a
+    /// future that it runs, such as from a callback of a batch.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
@@ -211,6 +215,8 @@ impl<E: Endpoint> Executor<E> {
             let root_ready = self.root.0.swap(false, Ordering::AcqRel);
             if root_ready && let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 self.endpoint.ring_doorbell();
+                // An outer call may have been woken meanwhile: it looks once more.
+                self.root.0.store(true, Ordering::Release);
                 return output;
             }
             if self.turn() || root_ready || self.root.0.load(Ordering::Acquire) {

@@ -97,7 +97,8 @@ pub trait Index {
     /// Replaces the value of a key that is present; false if it is absent.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
-    /// Removes the key, with all its records; false if it was absent.
+    /// Removes the key, with all its records; false if it was absent. If it fails on a multi-key
+    /// table, some of the records may be gone.
     async fn remove(&self, key: &[u8]) -> Result<bool>;
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or nothing
@@ -145,6 +146,33 @@ pub trait Index {
             .into_iter()
             .map(|(key, value)| self.find_or_put(key, value));
         window(BATCH_WIDTH, puts, done).await;
+    }
+
+    /// Replaces the values of many keys that are present.
+    async fn update_many<'k>(
+        &self,
+        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
+        done: impl FnMut(usize, Result<bool>),
+    ) {
+        let updates = records
+            .into_iter()
+            .map(|(key, value)| self.update(key, value));
+        window(BATCH_WIDTH, updates, done).await;
+    }
+
+    /// Looks up all records of many keys; `done` gets the values of each key.
+    async fn get_all_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Vec<Vec<u8>>>),
+    ) {
+        let lookups = keys.into_iter().map(async |key| {
+            let mut values = Vec::new();
+            self.get_all(key, |value| values.push(value.to_vec()))
+                .await?;
+            Ok(values)
+        });
+        window(BATCH_WIDTH, lookups, done).await;
     }
 
     /// Removes many keys.

@@ -27,6 +27,8 @@ pub(crate) trait Session {
         records: &[(&[u8], &[u8])],
         done: &mut dyn FnMut(usize, Result<Found>),
     );
+    fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>));
+    fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>));
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>));
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
@@ -125,6 +127,21 @@ impl<E: Endpoint> Session for LinearSession<E> {
             done(record, outcome.map(found).map_err(Into::into));
         };
         let all = self.index.find_or_put_many(records.iter().copied(), answer);
+        self.executor.block_on(all);
+    }
+
+    fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>)) {
+        let answer =
+            |record, was: farslot_index::Result<bool>| done(record, was.map_err(Into::into));
+        let all = self.index.update_many(records.iter().copied(), answer);
+        self.executor.block_on(all);
+    }
+
+    fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>)) {
+        let answer = |key, values: farslot_index::Result<Vec<Vec<u8>>>| {
+            done(key, values.map_err(Into::into));
+        };
+        let all = self.index.get_all_many(keys.iter().copied(), answer);
         self.executor.block_on(all);
     }
 

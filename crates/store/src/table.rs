@@ -18,7 +18,8 @@ pub enum Found {
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
-/// Operations on one key are linearizable. A table that fails to do something is as it was before,
+/// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
+/// that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
 /// unknown.
 pub struct Table {
@@ -116,6 +117,20 @@ impl Table {
         mut done: impl FnMut(usize, Result<Found>),
     ) {
         self.session.find_or_put_many(records, &mut done);
+    }
+
+    /// Replaces the values of many keys side by side.
+    pub fn update_many(
+        &self,
+        records: &[(&[u8], &[u8])],
+        mut done: impl FnMut(usize, Result<bool>),
+    ) {
+        self.session.update_many(records, &mut done);
+    }
+
+    /// Looks up all records of many keys side by side; `done` gets the values of each key.
+    pub fn get_all_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Vec<Vec<u8>>>)) {
+        self.session.get_all_many(keys, &mut done);
     }
 
     /// Removes many keys side by side.

@@ -195,3 +195,71 @@ fn threads_share_a_table() {
     assert_eq!(table.occupancy().unwrap().entries, 4_001);
     assert_eq!(table.get(b"3/999").unwrap().unwrap(), 999u32.to_le_bytes());
 }
+
+#[test]
+fn callbacks_may_use_the_table() {
+    each_table(|table| {
+        for number in 0..40 {
+            table.put(&key(number), &value(number)).unwrap();
+        }
+        table
+            .for_each(|key, _| assert!(table.remove(key).unwrap()))
+            .unwrap();
+        assert_eq!(table.survey().unwrap().live, 0);
+        for number in 0..40 {
+            table.put(&key(number), &value(number)).unwrap();
+        }
+        let keys: Vec<_> = (0..40).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        table.get_many(&keys, |index, found| {
+            assert!(found.unwrap().is_some());
+            assert!(table.update(keys[index], &value(7)).unwrap());
+        });
+        table.get_all_many(&keys, |_, values| {
+            assert_eq!(values.unwrap(), [value(7).to_vec()]);
+        });
+        let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (*key, &[1, 2, 3][..])).collect();
+        table.update_many(&records, |_, was| assert!(was.unwrap()));
+        assert_eq!(table.get(keys[5]).unwrap().unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn large_values_leave_room_for_smaller_ones() {
+    let store = Store::embedded_with(1 << 30, OpenOptions::default()).unwrap();
+    let options = TableOptions::new(100)
+        .values(FieldSize::UpTo(2 << 20))
+        .heap_bytes(700 << 20);
+    store.create("large", &options).unwrap();
+    let table = store.table("large").unwrap();
+    let keys: Vec<_> = (0..40u32).map(key).collect();
+    for bytes in [2 << 20, 1 << 20, 300_000, 70_000, 1_000, 10] {
+        let value = vec![bytes as u8; bytes];
+        let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
+        for _ in 0..2 {
+            table.put_many(&records, |_, put| drop(put.unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_hot_key_is_never_unreadable() {
+    let store = Store::embedded_with(64 << 20, OpenOptions::default()).unwrap();
+    store.create("hot", &TableOptions::new(1_000)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let store = store.clone();
+            scope.spawn(move || {
+                let table = store.table("hot").unwrap();
+                let value = [thread as u8; 100];
+                let records: Vec<(&[u8], &[u8])> = vec![(&b"hot"[..], &value[..]); 2_000];
+                table.put_many(&records, |_, put| assert!(!put.unwrap() || thread < 4));
+                let keys = vec![&b"hot"[..]; 2_000];
+                table.get_many(&keys, |_, found| {
+                    let found = found.unwrap().unwrap();
+                    assert!(found.iter().all(|byte| *byte == found[0]));
+                });
+            });
+        }
+    });
+}

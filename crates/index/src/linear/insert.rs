@@ -17,13 +17,12 @@ pub(super) struct Draft<'v> {
     pub(super) value: &'v [u8],
     /// What a Word or Pair slot's word becomes.
     pub(super) word: u64,
-    /// The record out of band, once it is written. No slot names it until a compare-and-swap has
-    /// succeeded.
+    /// The record out of band, from when it is written until a slot names it.
     pub(super) block: Option<BlockRef>,
 }
 
 /// How often others may be faster before an operation gives up.
-const MOST_RACES: u32 = 100_000;
+pub(super) const MOST_RACES: u32 = 100_000;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn put_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
@@ -40,25 +39,27 @@ impl<E: Endpoint> LinearTable<E> {
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
-        let mut probe = Probe::new(&key);
+        let outcome = self.put_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
+    }
+
+    async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+        let mut probe = Probe::new(key);
         // Whether the key is there or not, its record goes out of band: written while the slot is
         // looked for.
         let mut spot = if self.layout.kind == SlotKind::Heap {
-            let (written, spot) = both(
-                self.write_out(&key, &mut draft),
-                self.locate(&key, &mut probe),
-            )
-            .await;
+            let (written, spot) =
+                both(self.write_out(key, draft), self.locate(key, &mut probe)).await;
             written?;
             spot?
         } else {
-            self.locate(&key, &mut probe).await?
+            self.locate(key, &mut probe).await?
         };
         loop {
             match spot {
-                Spot::End => return self.refuse(draft).await,
+                Spot::End => return Err(self.full()),
                 Spot::Empty => {
-                    if self.claim(&key, &mut probe, &mut draft).await? {
+                    if self.claim(key, &mut probe, draft).await? {
                         return Ok(true);
                     }
                 }
@@ -66,7 +67,7 @@ impl<E: Endpoint> LinearTable<E> {
                     probe.skip();
                 }
                 Spot::Mine { word, value } => {
-                    if self.replace(&key, &mut probe, word, &mut draft).await? {
+                    if self.replace(key, &mut probe, word, draft).await? {
                         if value.is_none() {
                             self.entries_changed(1).await;
                         }
@@ -74,32 +75,33 @@ impl<E: Endpoint> LinearTable<E> {
                     }
                 }
             }
-            spot = self.locate(&key, &mut probe).await?;
+            spot = self.locate(key, &mut probe).await?;
         }
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
-        let mut probe = Probe::new(&key);
+        let outcome = self.find_or_put_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
+    }
+
+    async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
+        let mut probe = Probe::new(key);
         loop {
-            let done = match self.locate(&key, &mut probe).await? {
-                Spot::End => return self.refuse(draft).await,
-                Spot::Empty => self.claim(&key, &mut probe, &mut draft).await?,
+            let done = match self.locate(key, &mut probe).await? {
+                Spot::End => return Err(self.full()),
+                Spot::Empty => self.claim(key, &mut probe, draft).await?,
                 Spot::Mine {
                     value: Some(value), ..
-                } => {
-                    self.discard(draft).await;
-                    return Ok(FindOrPut::Found(value));
-                }
+                } => return Ok(FindOrPut::Found(value)),
                 Spot::Mine { word, value: None } => {
                     if self.layout.keys == KeyRule::Multi
-                        && let Some(value) = self.find_behind_dead(&key).await?
+                        && let Some(value) = self.find_behind_dead(key).await?
                     {
-                        self.discard(draft).await;
                         return Ok(FindOrPut::Found(value));
                     }
-                    let revived = self.replace(&key, &mut probe, word, &mut draft).await?;
+                    let revived = self.replace(key, &mut probe, word, draft).await?;
                     if revived {
                         self.entries_changed(1).await;
                     }
@@ -149,6 +151,9 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         self.slot_used();
+        if self.layout.kind == SlotKind::Heap {
+            draft.block = None;
+        }
         let published = match self.layout.kind {
             SlotKind::Word | SlotKind::Heap => true,
             SlotKind::Pair => {
@@ -214,6 +219,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let replaced = self.swap(probe, word, seen, new).await?;
         if replaced {
+            draft.block = None;
             self.free_block_of(seen).await;
         }
         Ok(replaced)
@@ -234,10 +240,10 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(true);
         }
         probe.patch(self.layout.slot_bytes() / 8, word, seen);
-        if probe.retries > MOST_RACES {
+        if probe.races > MOST_RACES {
             return Err(IndexError::Contended {
                 slot: self.slot_of(probe),
-                attempts: probe.retries,
+                attempts: probe.races,
             });
         }
         Ok(false)
@@ -265,18 +271,20 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Gives back the block of a draft that no slot names.
-    pub(super) async fn discard(&self, draft: Draft<'_>) {
-        if let (Some(heap), Some(block)) = (&self.heap, draft.block) {
+    /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is in
+    /// doubt, the block is lost until the table is rebuilt.
+    pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
+        let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
+        if let (Some(heap), Some(block), false) = (&self.heap, draft.block, in_doubt) {
             heap.free(block).await;
         }
+        outcome
     }
 
-    async fn refuse<T>(&self, draft: Draft<'_>) -> Result<T> {
-        self.discard(draft).await;
-        Err(IndexError::Full {
+    fn full(&self) -> IndexError {
+        IndexError::Full {
             probed: self.layout.longest_probe,
             slots: self.layout.slots,
-        })
+        }
     }
 }

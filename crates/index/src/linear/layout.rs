@@ -7,7 +7,7 @@
 //! ```
 
 use crate::heap::HeapPlace;
-use crate::slot::{KeyRule, RecordShape, SlotKind, WordFormat, slots_for};
+use crate::slot::{KeyRule, RecordShape, SlotKind, WordFormat, bad_option, slots_for};
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,10 @@ impl LinearOptions {
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
         self.hasher.check(self.key)?;
+        // Heads of removed keys stand for them by their hash alone, which Knuth's is too weak for.
+        if self.hasher == Hasher::Knuth && matches!(kind, SlotKind::Inline | SlotKind::Heap) {
+            return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
+        }
         Ok(LinearLayout {
             kind,
             slots,

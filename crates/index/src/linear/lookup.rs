@@ -5,8 +5,9 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
+use super::insert::MOST_RACES;
 use super::probe::Probe;
-use crate::hash::checksum;
+use crate::hash::{checksum, scale};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{GET, GET_ALL, IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -136,7 +137,7 @@ impl<E: Endpoint> LinearTable<E> {
                 Seen::Head(word) => match self.look_closer(key, word, probe).await? {
                     Verdict::Mine(value) => return Ok(Spot::Mine { word, value }),
                     Verdict::OtherKey => probe.skip(),
-                    Verdict::ReadAgain => self.wait_to_read_again(probe).await?,
+                    Verdict::ReadAgain => self.wait_to_read_again(word, probe).await?,
                 },
             }
         }
@@ -203,11 +204,23 @@ impl<E: Endpoint> LinearTable<E> {
                     Some(record) if record.key() == key.bytes => {
                         Verdict::Mine(Some(record.into_value()))
                     }
-                    Some(_) => Verdict::OtherKey,
+                    Some(record) if self.may_stand_at(record.key(), word, self.slot_of(probe)) => {
+                        Verdict::OtherKey
+                    }
+                    // A later use of the block, whose generation has come round.
+                    Some(_) => Verdict::ReadAgain,
                 })
             }
             Head::Empty | Head::Unknown => Ok(Verdict::OtherKey),
         }
+    }
+
+    /// Whether a slot with this head can be that of a key.
+    pub(super) fn may_stand_at(&self, key: &[u8], head: u64, slot: u64) -> bool {
+        let hash = self.layout.hasher.hash(key);
+        let slots = self.layout.slots;
+        let distance = (slot + slots - scale(hash, slots)) % slots;
+        Head::decode(head).may_be(hash) && distance < self.layout.longest_probe
     }
 
     fn look_inline(&self, key: &Key<'_>, sum: u32, probe: &Probe<'_, E>) -> Result<Verdict> {
@@ -226,16 +239,20 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// Has the slot read again: at once the first time, then after ever longer pauses.
-    pub(super) async fn wait_to_read_again(&self, probe: &mut Probe<'_, E>) -> Result<()> {
-        probe.forget();
-        if probe.retries > MOST_READS {
+    pub(super) async fn wait_to_read_again(
+        &self,
+        head: u64,
+        probe: &mut Probe<'_, E>,
+    ) -> Result<()> {
+        probe.forget(head);
+        if probe.rereads > MOST_READS || probe.races > MOST_RACES {
             return Err(IndexError::Unreadable {
                 slot: self.slot_of(probe),
-                attempts: probe.retries,
+                attempts: probe.rereads.max(probe.races),
             });
         }
-        if probe.retries > 1 {
-            let pause = 1_000 << probe.retries.min(10);
+        if probe.rereads > 1 {
+            let pause = 1_000 << probe.rereads.min(10);
             self.endpoint.sleep(pause).await;
         }
         Ok(())

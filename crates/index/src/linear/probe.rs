@@ -17,8 +17,11 @@ pub(super) struct Probe<'t, E: Endpoint> {
     ahead: Option<Box<Ahead<'t, E>>>,
     /// READs so far.
     pub(super) reads: u32,
-    /// How often a slot had to be looked at again.
-    pub(super) retries: u32,
+    /// How often another writer was faster.
+    pub(super) races: u32,
+    /// How often the slot was read again because the record of this head was not whole.
+    pub(super) rereads: u32,
+    unreadable: u64,
 }
 
 struct Chunk {
@@ -72,7 +75,9 @@ impl<'t, E: Endpoint> Probe<'t, E> {
             chunk: None,
             ahead: None,
             reads: 0,
-            retries: 0,
+            races: 0,
+            rereads: 0,
+            unreadable: 0,
         }
     }
 
@@ -127,16 +132,23 @@ impl<'t, E: Endpoint> Probe<'t, E> {
 
     /// Puts what an atomic has found into the local copy, to be looked at again.
     pub(super) fn patch(&mut self, slot_words: usize, word: usize, seen: u64) {
-        self.retries += 1;
+        self.races += 1;
         if let Some(chunk) = &mut self.chunk {
             let at = (self.distance - chunk.first) as usize * slot_words + word;
             chunk.bytes.words_mut()[at] = seen;
         }
     }
 
-    /// Forgets the local copy, so that the slot is read again.
-    pub(super) fn forget(&mut self) {
-        self.retries += 1;
+    /// Forgets the local copy, so that the slot is read again: the record that its head names was
+    /// not whole. If the head is another one than last time, others are writing, and that is no fault.
+    pub(super) fn forget(&mut self, head: u64) {
+        if head == self.unreadable {
+            self.rereads += 1;
+        } else {
+            self.races += 1;
+            self.rereads = 1;
+            self.unreadable = head;
+        }
         self.chunk = None;
         self.ahead = None;
     }

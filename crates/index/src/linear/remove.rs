@@ -15,26 +15,30 @@ impl<E: Endpoint> LinearTable<E> {
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        let mut probe = Probe::new(&key);
         let mut removed = 0;
-        while let Spot::Mine { word, value } = self.locate(&key, &mut probe).await? {
-            if value.is_none() {
-                if self.layout.keys == KeyRule::Unique {
-                    break;
-                }
-                probe.skip();
-            } else if self.bury(&key, &mut probe, word).await? {
-                removed += 1;
-                if self.layout.keys == KeyRule::Unique {
-                    break;
-                }
-                probe.skip();
-            }
-        }
+        let outcome = self.bury_all(&key, &mut removed).await;
+        // Of a key with several records some may be gone although the last could not be removed.
         if removed > 0 {
             self.entries_changed(-removed).await;
         }
-        Ok(removed > 0)
+        outcome.map(|()| removed > 0)
+    }
+
+    async fn bury_all(&self, key: &Key<'_>, removed: &mut i64) -> Result<()> {
+        let mut probe = Probe::new(key);
+        while let Spot::Mine { word, value } = self.locate(key, &mut probe).await? {
+            if value.is_some() {
+                if !self.bury(key, &mut probe, word).await? {
+                    continue;
+                }
+                *removed += 1;
+            }
+            if self.layout.keys == KeyRule::Unique {
+                break;
+            }
+            probe.skip();
+        }
+        Ok(())
     }
 
     /// Makes the key's slot dead; false if another was faster.

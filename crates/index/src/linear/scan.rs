@@ -115,7 +115,13 @@ impl<E: Endpoint> LinearTable<E> {
                         .transpose()?
                         .map(Met::Here)
                 }
-                Head::Out { block, .. } => self.heap().read(block).await?.map(Met::Out),
+                Head::Out { block, .. } => {
+                    let head = slot.words()[0];
+                    let record = self.heap().read(block).await?;
+                    record
+                        .filter(|record| self.may_stand_at(record.key(), head, number))
+                        .map(Met::Out)
+                }
                 _ => Some(Met::Nothing),
             };
             if let Some(met) = met {

@@ -1,6 +1,7 @@
 //! Replacing the value of a key that is present.
 
-use super::client::LinearTable;
+use super::client::{Key, LinearTable};
+use super::insert::Draft;
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::slot::KeyRule;
@@ -21,18 +22,22 @@ impl<E: Endpoint> LinearTable<E> {
         }
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
-        let mut probe = Probe::new(&key);
+        let outcome = self.update_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
+    }
+
+    async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+        let mut probe = Probe::new(key);
         loop {
-            let spot = self.locate(&key, &mut probe).await?;
+            let spot = self.locate(key, &mut probe).await?;
             let Spot::Mine {
                 word,
                 value: Some(_),
             } = spot
             else {
-                self.discard(draft).await;
                 return Ok(false);
             };
-            if self.replace(&key, &mut probe, word, &mut draft).await? {
+            if self.replace(key, &mut probe, word, draft).await? {
                 return Ok(true);
             }
         }
