@@ -50,13 +50,14 @@ impl<E: Endpoint> LinearTable<E> {
     /// Opens the table that lies at `table`, and learns its load factor.
     ///
     /// # Errors
-    /// What the fabric says.
+    /// [`IndexError::BadOption`] for a layout that no options give, or what the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
         layout: LinearLayout,
         sizes: ReadSizes,
     ) -> Result<Self> {
+        layout.check()?;
         let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
             .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
         let opened = Self {

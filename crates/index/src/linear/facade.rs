@@ -43,7 +43,11 @@ impl<E: Endpoint> Index for LinearTable<E> {
     }
 
     async fn flush(&self) -> Result<()> {
-        self.report().await
+        let reported = self.report().await;
+        if let Some(heap) = &self.heap {
+            heap.flush().await?;
+        }
+        reported
     }
 
     async fn get_many<'k>(

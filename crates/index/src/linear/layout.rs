@@ -118,6 +118,22 @@ pub struct LinearLayout {
 }
 
 impl LinearLayout {
+    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        let shape = RecordShape {
+            key: self.key,
+            value: self.value,
+        };
+        shape.check(self.kind)?;
+        self.hasher.check(self.key)?;
+        slots_for(self.slots, 1.0)?;
+        if !(1..=self.slots).contains(&self.longest_probe) {
+            let limit = format!("1 to {} slots", self.slots);
+            return Err(bad_option("longest probe", self.longest_probe, limit));
+        }
+        Ok(())
+    }
+
     /// Bytes of one slot, a multiple of 8.
     #[inline]
     #[must_use]
@@ -220,6 +236,53 @@ mod tests {
                 Err(IndexError::BadOption { option, .. }) => assert_eq!(option, named),
                 other => panic!("{named}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn knuths_hash_is_for_slots_that_keep_their_keys() {
+        let knuth = |kind| LinearOptions {
+            hasher: Hasher::Knuth,
+            slot: Some(kind),
+            ..LinearOptions::new(9, FieldSize::Fixed(4), FieldSize::Fixed(3), 1)
+        };
+        for kind in [SlotKind::Word, SlotKind::Pair] {
+            assert!(knuth(kind).layout().is_ok());
+        }
+        for kind in [SlotKind::Inline, SlotKind::Heap] {
+            assert!(matches!(
+                knuth(kind).layout(),
+                Err(IndexError::BadOption { option: "hash", .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn a_layout_that_no_options_give_is_refused() {
+        let good = LinearOptions::new(9, FieldSize::Fixed(8), FieldSize::Fixed(8), 1)
+            .layout()
+            .unwrap();
+        assert!(good.check().is_ok());
+        let bad = [
+            LinearLayout {
+                key: FieldSize::Fixed(9),
+                ..good.clone()
+            },
+            LinearLayout {
+                slots: 0,
+                ..good.clone()
+            },
+            LinearLayout {
+                longest_probe: 0,
+                ..good.clone()
+            },
+            LinearLayout {
+                longest_probe: good.slots + 1,
+                ..good
+            },
+        ];
+        for layout in bad {
+            assert!(layout.check().is_err(), "{layout:?}");
         }
     }
 
