@@ -8,6 +8,7 @@ mod context;
 mod draw;
 mod failure;
 mod formats;
+mod memory_node;
 mod output;
 mod shape;
 

@@ -37,10 +37,6 @@ impl ReadyQueue {
         std::mem::take(&mut *self.lock())
     }
 
-    fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,12 +177,6 @@ impl<E: Endpoint> Executor<E> {
     /// Fires the timers that are due; returns how many.
     pub fn fire_due_timers(&self) -> usize {
         self.fire_timers()
-    }
-
-    /// Whether some task could run now.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     /// The earliest deadline that a task sleeps for.

@@ -46,5 +46,5 @@ pub use farslot_index::{Cursor, FieldSize, Hasher, Occupancy};
 pub use farslot_model as model;
 pub use options::{HashKind, TableOptions};
 pub use server::Server;
-pub use store::{OpenOptions, Store};
+pub use store::{OpenOptions, Store, read_cost};
 pub use table::{Found, Table};

@@ -5,14 +5,15 @@ use crate::{Address, Result, Store, StoreError};
 use farslot_fabric::shm;
 
 /// Memory that is served to other processes for as long as this is held. The process takes no part
-/// in any operation on it; when it ends, `kill -9` included, the memory is gone.
+/// in any operation on it; when it ends, `kill -9` included, every operation of its clients fails, and
+/// the memory is gone with the last of them that lets go of it.
 pub struct Server {
     store: Store,
 }
 
 impl Server {
     /// Serves `bytes` of this process's memory at an address: `shm://NAME`. What is not used takes no
-    /// memory.
+    /// memory, except where the machine has set enough 2 MiB pages aside: these are taken at once.
     ///
     /// # Errors
     /// [`StoreError::NotServable`] for other schemes; [`NameTaken`](farslot_fabric::FabricError::NameTaken),

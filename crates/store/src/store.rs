@@ -265,7 +265,8 @@ impl Store {
 }
 
 /// What a READ costs behind a simulated NIC, for the model.
-fn read_cost(profile: &NicProfile) -> NicModel {
+#[must_use]
+pub fn read_cost(profile: &NicProfile) -> NicModel {
     NicModel {
         read_latency_ns: profile.read_latency_ns,
         latency_ns_per_byte: profile.latency_per_byte_ns,

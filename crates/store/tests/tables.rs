@@ -237,7 +237,9 @@ fn large_values_leave_room_for_smaller_ones() {
         let value = vec![bytes as u8; bytes];
         let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
         for _ in 0..2 {
-            table.put_many(&records, |_, put| drop(put.unwrap()));
+            table.put_many(&records, |_, put| {
+                put.unwrap();
+            });
         }
     }
 }

@@ -16,9 +16,8 @@ use clients::{Clients, LookingUp, Rates, bare_reads};
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
-use farslot::model::{
-    HitPolicy, NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload,
-};
+use farslot::model::{HitPolicy, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload};
+use farslot::read_cost;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -141,7 +140,7 @@ impl Bench<'_> {
     /// The model's choice of read size, for lookups that all hit.
     fn throughput(&self) -> ReadPolicy {
         ReadPolicy::Modelled {
-            nic: costs(&self.options.profile),
+            nic: read_cost(&self.options.profile),
             objective: Objective::Throughput,
             hit_ratio: 1.0,
             capped: false,
@@ -195,7 +194,7 @@ impl Bench<'_> {
         })?;
         self.reads.insert(bytes, rate.reads);
         let row = BenchRow::new(format!("bare READs of {bytes} B"), rate.reads, "READs/s");
-        let expected = 1e9 / costs(&self.options.profile).occupancy_ns(bytes);
+        let expected = 1e9 / read_cost(&self.options.profile).occupancy_ns(bytes);
         self.rows.push(BenchRow {
             model: Some(expected),
             ..row
@@ -206,7 +205,7 @@ impl Bench<'_> {
     /// What the exact model gives for hits: the rate at which the table's NIC is busy all the time.
     fn modelled(&self, table: &Filling, read_size: usize) -> Result<f64> {
         let layout = table.layout();
-        let nic = costs(&self.options.profile);
+        let nic = read_cost(&self.options.profile);
         let policy = match layout.keys {
             KeyRule::Multi => HitPolicy::AllMatches,
             KeyRule::Unique => HitPolicy::StopAtMatch,
@@ -231,19 +230,6 @@ impl Bench<'_> {
         let world = table.world(seed, self.options.profile.clone())?;
         let clients = Clients::start(world, seed, client);
         clients.rates(self.options.window)
-    }
-}
-
-/// What a READ costs behind the NIC, for the model.
-fn costs(profile: &NicProfile) -> NicModel {
-    NicModel {
-        read_latency_ns: profile.read_latency_ns,
-        latency_ns_per_byte: profile.latency_per_byte_ns,
-        read_occupancy_ns: profile.responder_ns.per_message,
-        occupancy_ns_per_byte: profile.responder_ns.per_byte,
-        peak_reads_per_second: 1e9 / profile.requester_ns.per_message,
-        header_bytes: f64::from(profile.header_bytes),
-        bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
     }
 }
 

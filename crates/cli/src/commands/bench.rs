@@ -2,13 +2,12 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::memory_node::MemoryNode;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::{BenchError, BenchReport, BenchRow, Progress, lookup_shm, lookup_sim};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The options of `farslot bench`.
@@ -92,62 +91,10 @@ fn over_shared_memory(args: &LookupArgs) -> Result<BenchReport> {
         seed: args.seed,
         ..defaults
     };
-    let server = ServerProcess::start(options.memory()?)?;
+    let node = MemoryNode::start("bench", options.memory()?)?;
     Ok(on_spinner(|progress| {
-        lookup_shm::run(&server.address, &options, progress)
+        lookup_shm::run(node.address(), &options, progress)
     })?)
-}
-
-/// A `farslot serve` of its own. It ends when this is dropped, and also when this process dies: its
-/// standard input closes then.
-struct ServerProcess {
-    child: Child,
-    address: String,
-}
-
-impl ServerProcess {
-    fn start(bytes: u64) -> Result<Self> {
-        let address = format!("shm://bench-{}", std::process::id());
-        let program = std::env::current_exe().map_err(Failure::io("this program's file"))?;
-        let child = Command::new(program)
-            .args([
-                "serve",
-                &address,
-                "--while-stdin",
-                "--memory",
-                &bytes.to_string(),
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(Failure::io("farslot serve"))?;
-        let mut server = Self { child, address };
-        server.wait_until_ready()?;
-        Ok(server)
-    }
-
-    /// Reads the line that says that the memory is there.
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let mut ready = String::new();
-        if let Some(said) = &mut self.child.stdout {
-            let read = BufReader::new(said).read_line(&mut ready);
-            read.map_err(Failure::io("the output of farslot serve"))?;
-        }
-        if ready.is_empty() {
-            return Err(Failure::Failed(
-                "the process that was to lend the memory did not start".into(),
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // Neither can be helped here: a process that is gone already has ended all the same.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl From<BenchError> for Failure {

@@ -2,7 +2,6 @@
 
 mod fill;
 mod lookups;
-mod node;
 mod report;
 mod walk;
 
@@ -11,11 +10,11 @@ use super::serve::stop_switch;
 use super::table_args::count;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::memory_node::MemoryNode;
 use crate::output;
 use crate::shape::Shape;
 use farslot::{FieldSize, Store, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
-use node::MemoryNode;
 use report::Report;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -54,7 +53,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let walked = walk::walk(&args.path, threads)?;
     let options = options(&walked);
     let bytes = u64::try_from(options.layout()?.table_bytes()).unwrap_or(u64::MAX);
-    let node = MemoryNode::start(bytes.saturating_add(STORE_BYTES))?;
+    let node = MemoryNode::start("demo", bytes.saturating_add(STORE_BYTES))?;
     let report = measure(&args, &walked, &options, &node, threads)
         .map_err(|failure| node.explain(failure))?;
     if context.json {

@@ -12,13 +12,13 @@ pub struct MemoryNode {
 }
 
 impl MemoryNode {
-    /// Starts one and waits until it serves.
+    /// Starts one for `purpose` and waits until it serves.
     ///
     /// # Errors
     /// If it cannot be started, or ends before it serves.
-    pub fn start(bytes: u64) -> Result<Self> {
+    pub fn start(purpose: &str, bytes: u64) -> Result<Self> {
         let failed = || Failure::io("the memory node");
-        let address = format!("shm://demo-{}", std::process::id());
+        let address = format!("shm://{purpose}-{}", std::process::id());
         let program = std::env::current_exe().map_err(failed())?;
         let process = Command::new(program)
             .args([
