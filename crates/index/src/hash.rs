@@ -5,8 +5,8 @@ use crate::{FieldSize, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A table's hash function. Its seed is drawn when the table is made and kept in the catalog, so
-/// that nobody can prepare keys that collide.
+/// A table's hash function. Its seed is drawn when the table is made and kept in the catalog: keys
+/// that collide in one table do not in another, and who cannot read the catalog cannot prepare any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Hasher {
     /// XXH3, 64 bits, seeded.
