@@ -8,8 +8,10 @@ mod common;
 use common::chaos::{limits, open, world};
 use common::{HEAP, INLINE, Reads, Slot, TORN, shm_client, shm_node, shm_table};
 use farslot_fabric::EndpointExt;
+use farslot_fabric::shm::Node;
 use farslot_fabric::sim::{Chance, FaultPlan, HostId, RunEnd, Simulation};
-use farslot_index::linear::{LinearOptions, SlotKind};
+use farslot_index::heap::{block_bytes, class_for};
+use farslot_index::linear::{LinearLayout, LinearOptions, SlotKind};
 use farslot_index::{FieldSize, Index, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -89,6 +91,133 @@ fn blocks_that_one_client_frees_serve_another() {
             }
         });
     }
+}
+
+/// The blocks that are left in the heap of a table, as one new client finds them.
+fn blocks_left(node: &Node, layout: &LinearLayout) -> u64 {
+    let (executor, table) = shm_client(node, layout, Reads::fixed(8));
+    executor.block_on(async {
+        let mut left = 0;
+        while table.put(&key(50_000 + left), &RECORD).await.is_ok() {
+            left += 1;
+        }
+        left
+    })
+}
+
+/// A table of the default heap has room for its capacity, however many clients fill it.
+#[test]
+fn a_client_for_each_put_fills_a_table() {
+    for flushing in [true, false] {
+        let options = LinearOptions {
+            load_factor: 0.9,
+            ..HEAP.options(1_000, 3)
+        };
+        let layout = options.layout().unwrap();
+        let node = shm_node(&layout);
+        for number in 0..1_000 {
+            let (executor, table) = shm_client(&node, &layout, Reads::fixed(8));
+            let put = executor.block_on(table.put(&key(number), &[7; 300]));
+            assert!(put.is_ok(), "flushing: {flushing}, put {number}: {put:?}");
+            if flushing {
+                executor.block_on(table.flush()).unwrap();
+            }
+        }
+    }
+}
+
+/// Clients that replace one record, one after the other, need a block or two.
+#[test]
+fn clients_that_flush_leave_no_free_block_behind() {
+    let mut options = HEAP.options(64, 3);
+    options.heap_bytes = Some(16 + 3 * 128);
+    let layout = options.layout().unwrap();
+    let node = shm_node(&layout);
+    for turn in 0..5_000u32 {
+        let (executor, table) = shm_client(&node, &layout, Reads::fixed(8));
+        executor.block_on(async {
+            let mut value = RECORD;
+            value[..4].copy_from_slice(&turn.to_le_bytes());
+            table.put(&key(1), &value).await.unwrap();
+            table.flush().await.unwrap();
+            let got = table.get(&key(1)).await.unwrap();
+            assert_eq!(got.as_deref(), Some(&value[..]));
+        });
+    }
+    assert_eq!(blocks_left(&node, &layout), 2);
+}
+
+#[test]
+fn a_flush_hands_back_the_rest_of_the_extent() {
+    const BLOCKS: u64 = 256;
+    let mut options = HEAP.options(1 << 10, 3);
+    options.heap_bytes = Some(16 + BLOCKS * 128);
+    let layout = options.layout().unwrap();
+    for others_follow in [false, true] {
+        let node = shm_node(&layout);
+        let (executor, table) = shm_client(&node, &layout, Reads::fixed(8));
+        let (other_executor, other) = shm_client(&node, &layout, Reads::fixed(8));
+        executor.block_on(async {
+            // Extents of 2 and 8 blocks, the last of which is used in part.
+            for number in 0..8 {
+                table.put(&key(number), &RECORD).await.unwrap();
+            }
+        });
+        let used = || executor.block_on(table.occupancy()).unwrap().heap_used;
+        assert_eq!(used(), 10 * 128);
+        let mut held = 8;
+        if others_follow {
+            other_executor
+                .block_on(other.put(&key(10), &RECORD))
+                .unwrap();
+            // The other client keeps the second block of its extent.
+            held += 2;
+        }
+        executor.block_on(table.flush()).unwrap();
+        let expected = if others_follow { 12 * 128 } else { 8 * 128 };
+        assert_eq!(used(), expected);
+        // The client goes on, and no block is handed out twice.
+        executor.block_on(async {
+            table.put(&key(11), &RECORD).await.unwrap();
+            table.flush().await.unwrap();
+        });
+        held += 1;
+        assert_eq!(blocks_left(&node, &layout), BLOCKS - held);
+        executor.block_on(async {
+            for number in (0..8).chain([11]) {
+                let got = table.get(&key(number)).await.unwrap();
+                assert_eq!(got.as_deref(), Some(&RECORD[..]));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_refused_record_takes_nothing() {
+    const LARGE: usize = 600 << 10;
+    let mut options = LinearOptions {
+        value: FieldSize::UpTo(1 << 20),
+        ..HEAP.options(1 << 14, 3)
+    };
+    options.heap_bytes = Some(1 << 20);
+    let layout = options.layout().unwrap();
+    let node = shm_node(&layout);
+    let (executor, table) = shm_client(&node, &layout, Reads::fixed(8));
+    executor.block_on(async {
+        table.put(&key(1), &vec![1; LARGE]).await.unwrap();
+        for _ in 0..3 {
+            let refused = table.put(&key(2), &vec![2; LARGE]).await;
+            assert!(matches!(refused, Err(IndexError::HeapFull { .. })));
+        }
+        let (mut small, left) = (
+            0,
+            (1 << 20) - 16 - block_bytes(class_for(LARGE + 25).unwrap()),
+        );
+        while table.put(&key(10 + small), &RECORD).await.is_ok() {
+            small += 1;
+        }
+        assert_eq!(small, left as u64 / 128);
+    });
 }
 
 /// Threads that together want more than there is fight for the free lists. Each finds its own

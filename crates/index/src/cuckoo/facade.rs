@@ -42,7 +42,11 @@ impl<E: Endpoint> Index for CuckooTable<E> {
     }
 
     async fn flush(&self) -> Result<()> {
-        self.report().await
+        let reported = self.report().await;
+        if let Some(heap) = &self.heap {
+            heap.flush().await?;
+        }
+        reported
     }
 
     fn now(&self) -> Nanos {

@@ -1,14 +1,16 @@
 //! Getting and giving back blocks, from any client, without a lock.
 //!
-//! A client takes an extent of the heap by one `fetch_add` and carves it up alone. What it frees it
-//! keeps, and gives on to all when it has too much: to a stack of free blocks for each class, whose
-//! head carries a tag that changes at every turn. A client that dies takes its extent's rest and its
-//! free blocks with it, and nothing else.
+//! A client takes an extent of the heap by one compare-and-swap of the mark and carves it up alone.
+//! Its first extent is the block it needs, or a few small ones; each later one is four times
+//! the one before, up to a usual size.
+//! What it frees it keeps, and gives on to all when it has too much: to a stack of free blocks for
+//! each class, whose head carries a tag that changes at every turn. A client that flushes keeps
+//! nothing. One that dies takes its extent's rest, which is at most some times what it has carved, and its free blocks with it, and nothing else.
 
 use super::layout::{
     BlockRef, CLASSES, GRANULE, HeapPlace, Record, block_bytes, class_for, seal, too_large,
 };
-use crate::Result;
+use crate::{Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,6 +22,9 @@ use std::task::{Poll, Waker};
 const KEPT: usize = 256;
 /// Freed blocks that wait before the first is used again, so that a generation lasts longer.
 const RESTING: usize = 16;
+/// Bytes of a client's first extent, if its first block needs no more: few, for many a client puts
+/// one record and is gone.
+const FIRST_EXTENT: u64 = 256;
 /// Bits of a stack head below its tag.
 const HEAD_BITS: u32 = 34;
 
@@ -29,6 +34,12 @@ pub struct Heap<E> {
     place: HeapPlace,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
     extent: Cell<(u64, u64)>,
+    /// How many bytes the next extent is to have.
+    next_extent: Cell<u64>,
+    /// The class of the block carved last: what the rest of an extent is likely to be wanted as.
+    carved: Cell<usize>,
+    /// The mark up to which the heap is handed out, as this client saw it last.
+    mark: Cell<u64>,
     /// Taken by the coroutine that gets the next extent, so that the others do not get one each.
     extending: Turn,
     freed: RefCell<Vec<VecDeque<BlockRef>>>,
@@ -42,6 +53,9 @@ impl<E: Endpoint> Heap<E> {
             endpoint,
             place,
             extent: Cell::new((0, 0)),
+            next_extent: Cell::new(FIRST_EXTENT),
+            carved: Cell::new(0),
+            mark: Cell::new(0),
             extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
         }
@@ -96,6 +110,47 @@ impl<E: Endpoint> Heap<E> {
         let _ = self.give_to_all(&surplus).await;
     }
 
+    /// Gives back all that this client holds and does not use: the rest of its extent, and the blocks
+    /// that it has freed. It may go on, or be dropped.
+    ///
+    /// # Errors
+    /// What the fabric says; what was being given back may then be lost until the table is rebuilt.
+    pub async fn flush(&self) -> Result<()> {
+        let (next, end) = self.extent.get();
+        if next == end && self.freed.borrow().iter().all(VecDeque::is_empty) {
+            return Ok(());
+        }
+        self.endpoint.operation(UPKEEP, self.give_back()).await
+    }
+
+    async fn give_back(&self) -> Result<()> {
+        let taken = self.extending.take().await;
+        // The others carve nothing from now on, and wait for their turn.
+        let (next, end) = self.extent.replace((0, 0));
+        if next < end {
+            let (mark, before) = (end - GRANULE, next - GRANULE);
+            let seen = self
+                .endpoint
+                .compare_swap(self.place.header, mark, before)
+                .await?;
+            if seen == mark {
+                self.mark.set(before);
+            } else {
+                self.mark.set(seen);
+                self.extent.set((next, end));
+                self.shelve_rest();
+            }
+        }
+        drop(taken);
+        for class in 0..CLASSES {
+            let blocks: Vec<_> = self.freed.borrow_mut()[class].drain(..).collect();
+            for blocks in blocks.chunks(KEPT / 2) {
+                self.give_to_all(blocks).await?;
+            }
+        }
+        Ok(())
+    }
+
     fn at(&self, granule: u64) -> RemoteAddr {
         self.place.start.plus(granule * GRANULE)
     }
@@ -134,6 +189,7 @@ impl<E: Endpoint> Heap<E> {
             return None;
         }
         self.extent.set((after, end));
+        self.carved.set(class);
         Some(BlockRef {
             granule: next / GRANULE,
             generation: 0,
@@ -153,42 +209,76 @@ impl<E: Endpoint> Heap<E> {
         }
         let bytes = block_bytes(class) as u64;
         let usual = (self.place.bytes / 1024).clamp(4096, 1 << 20) / GRANULE * GRANULE;
-        let Some(extent) = self.take_bytes(usual.max(bytes), bytes).await? else {
+        let wanted = self.next_extent.get().min(usual).max(bytes);
+        let Some((start, end)) = self.take_bytes(wanted, bytes).await? else {
             return Ok(None);
         };
         if bytes < usual {
-            self.shelve_rest();
-            self.extent.set(extent);
+            self.next_extent.set(wanted * 4);
+            let (next, old_end) = self.extent.get();
+            if old_end == start {
+                self.extent.set((next, end));
+            } else {
+                self.shelve_rest();
+                self.extent.set((start, end));
+            }
             return Ok(self.carve(class));
         }
         // A block as large as an extent is one: the extent in use stays as it is.
         Ok(Some(BlockRef {
-            granule: extent.0 / GRANULE,
+            granule: start / GRANULE,
             generation: 0,
             class,
         }))
     }
 
-    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`.
+    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`. What is
+    /// refused leaves the mark where it is.
     async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(u64, u64)>> {
-        let mark = self.endpoint.fetch_add(self.place.header, wanted).await?;
-        let taken = mark.saturating_add(GRANULE);
-        let end = taken.saturating_add(wanted).min(self.place.bytes);
-        Ok((taken.saturating_add(least) <= end).then_some((taken, end)))
+        let last = self.place.bytes / GRANULE * GRANULE;
+        let fit = |mark: u64| {
+            let start = mark.saturating_add(GRANULE);
+            let end = start.saturating_add(wanted).min(last);
+            (start.saturating_add(least) <= end).then_some((start, end))
+        };
+        let mut mark = self.mark.get();
+        if fit(mark).is_none() {
+            // Others may have handed something back.
+            mark = self.endpoint.read(self.place.header, 8).await?.words()[0];
+        }
+        loop {
+            let Some((start, end)) = fit(mark) else {
+                self.mark.set(mark);
+                return Ok(None);
+            };
+            let new = end - GRANULE;
+            let seen = self
+                .endpoint
+                .compare_swap(self.place.header, mark, new)
+                .await?;
+            if seen == mark {
+                self.mark.set(new);
+                return Ok(Some((start, end)));
+            }
+            mark = seen;
+        }
     }
 
-    /// Keeps the rest of an extent as blocks of the classes that fit.
+    /// Keeps the rest of an extent as free blocks: of the class carved last, and of those that fit
+    /// into what then is left.
     fn shelve_rest(&self) {
-        for class in (0..CLASSES).rev() {
+        let usual = self.carved.get();
+        for class in std::iter::once(usual).chain((0..CLASSES).rev()) {
             while let Some(block) = self.carve(class) {
                 self.freed.borrow_mut()[class].push_back(block);
             }
         }
+        self.carved.set(usual);
     }
 
     /// Puts blocks of one class on the common stack, as a chain, by one compare-and-swap.
     async fn give_to_all(&self, blocks: &[BlockRef]) -> Result<()> {
-        let [first, .., last] = blocks else {
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
             return Ok(());
         };
         let links = blocks
@@ -261,7 +351,13 @@ impl Turn {
     async fn take(&self) -> Taken<'_> {
         poll_fn(|cx| {
             if self.taken.replace(true) {
-                self.waiting.borrow_mut().push(cx.waker().clone());
+                let mut waiting = self.waiting.borrow_mut();
+                if !waiting
+                    .last()
+                    .is_some_and(|last| last.will_wake(cx.waker()))
+                {
+                    waiting.push(cx.waker().clone());
+                }
                 return Poll::Pending;
             }
             Poll::Ready(Taken(self))
