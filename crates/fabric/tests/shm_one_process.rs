@@ -3,7 +3,9 @@
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::*;
+use std::future::Future;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 
 fn node(len: u64, rights: Rights) -> Node {
     Node::embedded(&[RegionSpec { len, rights }]).unwrap()
@@ -199,6 +201,91 @@ fn a_mailbox_that_nobody_empties_refuses_in_time() {
     };
     assert_eq!(refused, (1024, full));
     assert_eq!(node.take_message().map(|message| message.imm), Some(0));
+}
+
+fn take_all(node: &Node) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(|| node.take_message().map(|message| message.imm))
+}
+
+#[test]
+fn messages_to_a_full_mailbox_arrive_in_order_their_futures_dropped_or_not() {
+    let node = node(4096, Rights::ALL);
+    let limits = Limits {
+        send_queue_depth: 4,
+        verb_timeout: 1 << 60,
+        ..Limits::default()
+    };
+    let executor = executor(&node, limits);
+    let endpoint = Rc::clone(executor.endpoint());
+    let send = |imm| {
+        let endpoint = Rc::clone(&endpoint);
+        async move {
+            let data = endpoint.core().buffers.copy_of(b"call").unwrap();
+            endpoint.write_imm(at(0), data, imm).await
+        }
+    };
+    executor.block_on(async {
+        for imm in 0..1024 {
+            send(imm).await.unwrap();
+        }
+    });
+    let post_and_drop = |imm| {
+        let mut posted = Box::pin(send(imm));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(posted.as_mut().poll(&mut cx).is_pending());
+    };
+    post_and_drop(1024);
+    executor.turn();
+    let waiting: Vec<_> = (1025..1035).map(|imm| executor.spawn(send(imm))).collect();
+    executor.turn();
+    executor.turn();
+    let counters = endpoint.core().counters.snapshot();
+    assert!(counters.queue_full > 0, "parked messages keep their places");
+
+    // A place for one: the first that was posted gets it, although nobody waits for that.
+    assert_eq!(node.take_message().map(|message| message.imm), Some(0));
+    executor.turn();
+    executor.turn();
+    assert!(waiting.iter().all(|sent| sent.try_take().is_none()));
+    assert_eq!(
+        take_all(&node).collect::<Vec<_>>(),
+        Vec::from_iter(1..=1024)
+    );
+
+    executor.block_on(async {
+        for sent in waiting {
+            sent.await.unwrap();
+        }
+    });
+    assert_eq!(
+        take_all(&node).collect::<Vec<_>>(),
+        Vec::from_iter(1025..1035)
+    );
+
+    // With room they are delivered when they are posted.
+    post_and_drop(7);
+    assert_eq!(take_all(&node).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn a_gather_into_too_small_a_buffer_is_refused() {
+    let node = node(4096, Rights::ALL);
+    let endpoint = ShmEndpoint::new(vec![node], Limits::default());
+    let pieces = [0, 64].map(|offset| Piece {
+        from: at(offset),
+        len: 5,
+    });
+    let gather = Verb::ReadMany {
+        pieces: pieces.into_iter().collect(),
+        into: endpoint.core().buffers.take(8).unwrap(),
+    };
+    assert!(matches!(
+        endpoint.post(gather),
+        Err(PostError::Rejected(FabricError::BufferTooLarge {
+            requested: 16,
+            limit: 8
+        }))
+    ));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A client's way to a node that another process owns.
 
-use super::header::Header;
+use super::header::{Header, MAGIC};
 use super::link;
 use super::mapping::{Mapping, check_sealed};
 use super::node::Node;
+use super::os;
 use super::words::SharedWords;
-use crate::{Result, Rights};
+use crate::{FabricError, Result, Rights};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,9 +24,17 @@ pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     let gone = Arc::new(AtomicBool::new(false));
     let (file, watcher) = link::connect(name, writable, Arc::clone(&gone))?;
     check_sealed(file.as_fd(), name)?;
-    let page_bytes = rustix::fs::fstat(&file).map_or(4096, |status| status.st_blksize as u64);
-    let memory = Mapping::of_file(file.as_fd(), writable, page_bytes)?;
     let what = format!("shared memory {name:?}");
+    let status = rustix::fs::fstat(&file).map_err(os("fstat"))?;
+    if status.st_size == 0 {
+        return Err(FabricError::NotFarslot {
+            what,
+            found: 0,
+            expected: MAGIC,
+        });
+    }
+    let page_bytes = status.st_blksize as u64;
+    let memory = Mapping::of_file(file.as_fd(), writable, page_bytes)?;
     let words = SharedWords::new(memory.words());
     let mut header = Header::read(words, memory.words().len() as u64 * 8, &what)?;
     for region in &mut header.info.regions {

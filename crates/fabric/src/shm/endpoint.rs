@@ -1,17 +1,21 @@
 //! A thread's door to shared memory: the verbs are its own loads, stores and atomics.
 //!
-//! Writes and atomics happen when they are posted. A read only prefetches, then or with the doorbell;
+//! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is full:
+//! then they are parked here, and left in order as it gets room, whatever became of their futures. A read only prefetches, then or with the doorbell;
 //! its bytes are copied when its task looks at the completion, a turn of the executor later, when the
 //! lines have come.
 
 use super::mailbox;
 use super::node::Node;
-use crate::verb::{check_access, check_aligned};
+use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,
     NodeInfo, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
 };
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -31,6 +35,10 @@ pub struct ShmEndpoint {
     /// What was posted to be read and is not prefetched yet: node, first byte, bytes.
     wanted: [Cell<(u16, u64, usize)>; BURST],
     wanted_count: Cell<usize>,
+    /// Messages that the mailboxes had no room for yet, in the order of their posting.
+    parked: RefCell<VecDeque<Parked>>,
+    /// How many; they keep their places in the send queue.
+    parked_count: Cell<usize>,
 }
 
 /// Reads whose prefetches are issued together. A processor walks the page table for several addresses
@@ -54,14 +62,25 @@ enum Rest {
         into: Option<Buffer>,
     },
     Gather(Box<(Pieces, Option<Buffer>)>),
-    /// Leave the message with the owner, which may have no room yet.
-    Deliver {
-        node: u16,
-        message: Message,
-        deadline: Nanos,
-    },
+    /// Wait until the parked message is delivered or given up.
+    Deliver(Rc<Delivery>),
     Word(u64),
     Nothing,
+}
+
+/// A message that its receiver had no room for.
+struct Parked {
+    node: u16,
+    message: Message,
+    deadline: Nanos,
+    delivery: Rc<Delivery>,
+}
+
+/// What became of a parked message; shared with the posted verb, if that still exists.
+#[derive(Default)]
+struct Delivery {
+    outcome: RefCell<Option<Result<()>>>,
+    waiting: RefCell<Option<Waker>>,
 }
 
 impl ShmEndpoint {
@@ -77,6 +96,8 @@ impl ShmEndpoint {
             waiting: RefCell::default(),
             wanted: Default::default(),
             wanted_count: Cell::new(0),
+            parked: RefCell::default(),
+            parked_count: Cell::new(0),
         }
     }
 
@@ -120,6 +141,13 @@ impl ShmEndpoint {
                     let (_, byte) = self.locate(piece.from, piece.len as u64, needed)?;
                     self.prefetch_soon(piece.from.node.0, byte, piece.len);
                 }
+                let requested = gathered_len(&pieces);
+                if requested > into.len() {
+                    return Err(FabricError::BufferTooLarge {
+                        requested,
+                        limit: into.len(),
+                    });
+                }
                 Rest::Gather(Box::new((pieces, Some(into))))
             }
             Verb::Write { to, data } => {
@@ -149,16 +177,65 @@ impl ShmEndpoint {
                 }
                 let (node, byte) = self.locate(to, data.len() as u64, needed)?;
                 node.words().copy_in(byte, data.len(), data.words());
-                Rest::Deliver {
-                    node: to.node.0,
-                    message: Message {
-                        imm,
-                        len: data.len() as u32,
-                    },
-                    deadline: self.now().saturating_add(self.core.limits.verb_timeout),
-                }
+                let message = Message {
+                    imm,
+                    len: data.len() as u32,
+                };
+                self.deliver_or_park(to.node.0, message)
             }
         })
+    }
+
+    /// Leaves a message with its receiver, now or, behind those that wait already, later.
+    fn deliver_or_park(&self, node: u16, message: Message) -> Rest {
+        let mut parked = self.parked.borrow_mut();
+        if !parked.iter().any(|before| before.node == node)
+            && mailbox::put(self.nodes[usize::from(node)].words(), message)
+        {
+            return Rest::Nothing;
+        }
+        let delivery = Rc::new(Delivery::default());
+        parked.push_back(Parked {
+            node,
+            message,
+            deadline: self.now().saturating_add(self.core.limits.verb_timeout),
+            delivery: Rc::clone(&delivery),
+        });
+        self.parked_count.set(parked.len());
+        Rest::Deliver(delivery)
+    }
+
+    /// Delivers what can be delivered by now, in order for each node, and gives up what has waited
+    /// too long; returns how many messages were either.
+    #[cold]
+    fn deliver_parked(&self) -> usize {
+        let mut parked = self.parked.borrow_mut();
+        let before = parked.len();
+        let now = self.now();
+        let mut full: SmallVec<[u16; 4]> = SmallVec::new();
+        parked.retain(|waiting| {
+            let node = &self.nodes[usize::from(waiting.node)];
+            let id = NodeId(waiting.node);
+            let outcome = if node.is_gone() {
+                Err(FabricError::NodeStopped { node: id })
+            } else if !full.contains(&id.0) && mailbox::put(node.words(), waiting.message) {
+                Ok(())
+            } else if now > waiting.deadline {
+                Err(FabricError::ReceiverNotReady {
+                    node: id,
+                    capacity: mailbox::CAPACITY as usize,
+                })
+            } else {
+                if !full.contains(&id.0) {
+                    full.push(id.0);
+                }
+                return true;
+            };
+            waiting.delivery.settle(outcome);
+            false
+        });
+        self.parked_count.set(parked.len());
+        before - parked.len()
     }
 
     /// Prefetches a span of a node's memory in the next burst.
@@ -208,7 +285,7 @@ impl ShmEndpoint {
     #[inline]
     fn next_number(&self) -> Option<u64> {
         let number = self.posted.get() + 1;
-        let under_way = number - self.completed.get();
+        let under_way = number - self.completed.get() + self.parked_count.get() as u64;
         (under_way <= self.core.limits.send_queue_depth as u64).then_some(number)
     }
 
@@ -229,6 +306,15 @@ impl ShmEndpoint {
         // Verbs that one task posts in one turn need one wake.
         if !waiting.last().is_some_and(|last| last.will_wake(waker)) {
             waiting.push(waker.clone());
+        }
+    }
+}
+
+impl Delivery {
+    fn settle(&self, outcome: Result<()>) {
+        self.outcome.replace(Some(outcome));
+        if let Some(waker) = self.waiting.take() {
+            waker.wake();
         }
     }
 }
@@ -308,26 +394,12 @@ impl Endpoint for ShmEndpoint {
                 self.gather(pieces, &mut into)
                     .map(|()| Completion::Filled(into))
             }
-            Rest::Deliver {
-                node,
-                message,
-                deadline,
-            } => {
-                let node_id = NodeId(*node);
-                let node = &self.nodes[usize::from(*node)];
-                if node.is_gone() {
-                    Err(FabricError::NodeStopped { node: node_id })
-                } else if mailbox::put(node.words(), *message) {
-                    Ok(Completion::Placed)
-                } else if self.now() > *deadline {
-                    Err(FabricError::ReceiverNotReady {
-                        node: node_id,
-                        capacity: mailbox::CAPACITY as usize,
-                    })
-                } else {
-                    self.wake_later(cx.waker());
+            Rest::Deliver(delivery) => {
+                let Some(outcome) = delivery.outcome.take() else {
+                    delivery.waiting.replace(Some(cx.waker().clone()));
                     return Poll::Pending;
-                }
+                };
+                outcome.map(|()| Completion::Placed)
             }
             Rest::Word(word) => Ok(Completion::Word(*word)),
             Rest::Nothing => Ok(Completion::Placed),
@@ -347,13 +419,17 @@ impl Endpoint for ShmEndpoint {
     fn poll_completions(&self) -> usize {
         let completed = self.sent.get() - self.completed.get();
         self.completed.set(self.sent.get());
+        let settled = match self.parked_count.get() {
+            0 => 0,
+            _ => self.deliver_parked(),
+        };
         let mut waiting = self.waiting.borrow_mut();
-        if completed > 0 || !waiting.is_empty() {
+        if completed > 0 || settled > 0 || !waiting.is_empty() {
             waiting.drain(..).for_each(Waker::wake);
             drop(waiting);
             self.core.queue_has_room();
         }
-        completed as usize
+        completed as usize + settled
     }
 
     fn now(&self) -> Nanos {

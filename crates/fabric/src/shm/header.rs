@@ -3,7 +3,7 @@
 use super::words::SharedWords;
 use super::{LARGE_PAGE, mailbox};
 use crate::{FabricError, NodeInfo, RegionInfo, Result, Rights};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// The first word of every Farslot node's memory: `FARSLOT\0`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARSLOT\0");
@@ -96,7 +96,9 @@ impl Header {
                 expected: MAGIC,
             });
         }
-        let magic = memory.word(0).load(Ordering::Acquire);
+        // A fence rather than an acquiring load: on read-only memory only relaxed loads are allowed.
+        let magic = get(0);
+        fence(Ordering::Acquire);
         if magic != MAGIC {
             return Err(FabricError::NotFarslot {
                 what: what.into(),

@@ -4,11 +4,16 @@
 //! of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]; the owner answers
 //! [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and silent: its
 //! end is the news of the other side's death. The owner's thread sleeps except for that.
+//!
+//! Every connection takes one of the owner's files, and anybody on the machine can connect: those of
+//! other users are closed at once, those that do not speak within [`SPEAK_WITHIN`] then, and a client
+//! that says more than its one byte is let go.
 
 use super::mapping::read_only;
 use super::os;
 use crate::{FabricError, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -21,6 +26,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 const READ_WRITE: u8 = b'w';
 const READ_ONLY: u8 = b'r';
@@ -28,10 +34,11 @@ const WELCOME: u8 = b'F';
 const REFUSED: u8 = b'U';
 
 /// How long a client waits for the owner's thread to answer.
-const ANSWER_WITHIN: Timespec = Timespec {
-    tv_sec: 5,
-    tv_nsec: 0,
-};
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client may be connected before it has asked for anything.
+const SPEAK_WITHIN: Duration = Duration::from_secs(1);
+/// How long the owner takes no clients after it ran out of files.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The kernel's limit on a socket's name is 108 bytes; the prefix and a zero byte take their part.
 const LONGEST_NAME: usize = 80;
 
@@ -103,67 +110,128 @@ pub(super) fn serve(name: &str, file: OwnedFd) -> Result<Watcher> {
         }
     })?;
     listener.set_nonblocking(true).map_err(io("fcntl"))?;
+    let files = Files {
+        read_only: read_only(file.as_fd())?,
+        writable: file,
+    };
     Watcher::start("farslot-serve", move |stopped| {
-        watch_clients(&listener, &file, &stopped);
+        watch_clients(&listener, &files, &stopped);
     })
 }
 
-fn watch_clients(listener: &UnixListener, file: &OwnedFd, stopped: &UnixStream) {
-    let mut clients: Vec<UnixStream> = Vec::new();
+/// The served file, as it is handed out.
+struct Files {
+    writable: OwnedFd,
+    read_only: OwnedFd,
+}
+
+struct Client {
+    stream: UnixStream,
+    /// When it is let go unless it has asked by then; nothing once it has its answer.
+    ask_by: Option<Instant>,
+}
+
+fn watch_clients(listener: &UnixListener, files: &Files, stopped: &UnixStream) {
+    let mut clients: Vec<Client> = Vec::new();
+    let mut accept_from: Option<Instant> = None;
     loop {
-        let mut waited: Vec<PollFd<'_>> = vec![
-            PollFd::new(stopped, PollFlags::IN),
-            PollFd::new(listener, PollFlags::IN),
-        ];
+        let now = Instant::now();
+        accept_from = accept_from.filter(|from| *from > now);
+        clients.retain(|client| client.ask_by.is_none_or(|by| by > now));
+
+        let mut waited = vec![PollFd::new(stopped, PollFlags::IN)];
         waited.extend(
             clients
                 .iter()
-                .map(|client| PollFd::new(client, PollFlags::IN)),
+                .map(|client| PollFd::new(&client.stream, PollFlags::IN)),
         );
-        if poll(&mut waited, None).is_err() {
-            continue;
+        if accept_from.is_none() {
+            waited.push(PollFd::new(listener, PollFlags::IN));
+        }
+        let deadlines = clients.iter().filter_map(|client| client.ask_by);
+        let timeout = deadlines.chain(accept_from).min().map(|by| span(by - now));
+        match poll(&mut waited, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
         }
         let happened: Vec<bool> = waited.iter().map(|one| !one.revents().is_empty()).collect();
         drop(waited);
         if happened[0] {
             return;
         }
-        let mut turn = happened[2..].iter();
+        let connected = accept_from.is_none() && happened[happened.len() - 1];
+        let mut turn = happened[1..].iter();
         // A client speaks once; whatever comes after that, its end included, ends the connection.
-        clients.retain(|client| !turn.next().is_some_and(|spoke| *spoke) || answer(client, file));
-        if happened[1]
-            && let Ok((client, _)) = listener.accept()
-        {
-            // Never blocks on a client; one that cannot be set up so is let go.
-            if client.set_nonblocking(true).is_ok() {
-                clients.push(client);
+        clients.retain_mut(|client| {
+            let spoke = turn.next().is_some_and(|spoke| *spoke);
+            !spoke || client.ask_by.take().is_some() && answer(&client.stream, files)
+        });
+        if connected {
+            match listener.accept() {
+                Ok((stream, _)) => clients.extend(admit(stream)),
+                Err(error) => {
+                    use std::io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+                    let passing = [ConnectionAborted, Interrupted, WouldBlock];
+                    // Out of files or memory. The connection stays in the queue, and the listener
+                    // readable: it is not looked at for a while.
+                    if !passing.contains(&error.kind()) {
+                        accept_from = Some(Instant::now() + PAUSE);
+                    }
+                }
             }
         }
     }
 }
 
+fn span(left: Duration) -> Timespec {
+    Timespec {
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: left.subsec_nanos().into(),
+    }
+}
+
+/// A client that may be waited for: one of this user, or root.
+fn admit(stream: UnixStream) -> Option<Client> {
+    let user = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    if peer.uid != user && !peer.uid.is_root() {
+        let _ = rustix::net::send(
+            &stream,
+            &[REFUSED],
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
+        return None;
+    }
+    // Nothing ever blocks on a client; one that cannot be set up so is let go.
+    stream.set_nonblocking(true).ok()?;
+    Some(Client {
+        stream,
+        ask_by: Some(Instant::now() + SPEAK_WITHIN),
+    })
+}
+
 /// Answers a client's request; false if the connection is over.
-fn answer(mut client: &UnixStream, file: &OwnedFd) -> bool {
+fn answer(mut client: &UnixStream, files: &Files) -> bool {
     let mut request = [0];
     if !matches!(client.read(&mut request), Ok(1)) {
         return false;
     }
-    let user = rustix::process::geteuid();
-    let allowed = rustix::net::sockopt::socket_peercred(client)
-        .is_ok_and(|peer| peer.uid == user || peer.uid.is_root());
-    let attached = match request[0] {
-        READ_WRITE if allowed => file.try_clone().ok(),
-        READ_ONLY if allowed => read_only(file.as_fd()).ok(),
-        _ => None,
+    let file = match request[0] {
+        READ_WRITE => files.writable.as_fd(),
+        READ_ONLY => files.read_only.as_fd(),
+        _ => {
+            let _ = client.write(&[REFUSED]);
+            return false;
+        }
     };
-    let Some(attached) = attached else {
-        let _ = client.write(&[REFUSED]);
-        return false;
-    };
-    let files = [attached.as_fd()];
+    let attached = [file];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files))
+    control.push(SendAncillaryMessage::ScmRights(&attached))
         && sendmsg(
             client,
             &[IoSlice::new(&[WELCOME])],
@@ -180,7 +248,14 @@ pub(super) fn connect(
     gone: Arc<AtomicBool>,
 ) -> Result<(OwnedFd, Watcher)> {
     let no_such = || FabricError::NoSuchRegion { name: name.into() };
-    let mut stream = UnixStream::connect_addr(&address_of(name)?).map_err(|error| {
+    let address = address_of(name)?;
+    let connected = loop {
+        match UnixStream::connect_addr(&address) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            other => break other,
+        }
+    };
+    let mut stream = connected.map_err(|error| {
         if error.kind() == std::io::ErrorKind::ConnectionRefused {
             no_such()
         } else {
@@ -221,7 +296,14 @@ fn check_owner(stream: &UnixStream, name: &str) -> Result<()> {
 
 fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
     let mut waited = [PollFd::new(stream, PollFlags::IN)];
-    let ready = poll(&mut waited, Some(&ANSWER_WITHIN)).map_err(os("poll"))?;
+    let until = Instant::now() + ANSWER_WITHIN;
+    let ready = loop {
+        let left = span(until.saturating_duration_since(Instant::now()));
+        match poll(&mut waited, Some(&left)) {
+            Err(Errno::INTR) => {}
+            other => break other.map_err(os("poll"))?,
+        }
+    };
     if ready == 0 {
         return Err(FabricError::Os {
             call: "attaching",
@@ -231,12 +313,14 @@ fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
     let mut answer = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(
-        stream,
-        &mut [IoSliceMut::new(&mut answer)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(
+            stream,
+            &mut [IoSliceMut::new(&mut answer)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })
     .map_err(os("recvmsg"))?;
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),

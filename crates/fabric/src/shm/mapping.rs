@@ -14,6 +14,8 @@ pub(super) struct Mapping {
     bytes: usize,
     /// Size of the pages asked for and got; 4096 where the kernel decides.
     pub(super) page_bytes: u64,
+    /// Whether its words may be stored to.
+    pub(super) writable: bool,
 }
 
 // SAFETY: the mapping is owned, stays at its address until the drop, and is only reached through
@@ -23,11 +25,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// All words of the mapping. Those of a read-only mapping may only be loaded.
+    /// All words of the mapping. Those of one that is not [`writable`](Self::writable) may only be
+    /// loaded, and relaxed: a store or a read-modify-write would fault.
     pub(super) fn words(&self) -> &[AtomicU64] {
         // SAFETY: `start` is a live mapping of `bytes` bytes, aligned to a page; it was sealed against
         // shrinking or is anonymous, so every page stays backed; zeroed words are valid atomics; and
-        // all processes that share it access it as atomics only.
+        // all processes that share it access it as atomics only. Words of a mapping that is not
+        // writable are only loaded: `attach` maps read-only where it was asked for neither WRITE nor
+        // ATOMIC and then masks both out of the rights of every region, which all verbs that store
+        // are checked against; and `Node::take_message` looks at `writable` before it touches the
+        // mailbox.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes / 8) }
     }
 
@@ -44,7 +51,7 @@ impl Mapping {
             )
         }
         .map_err(os("mmap"))?;
-        Self::adopt(start, length, page_size())
+        Self::adopt(start, length, page_size(), true)
     }
 
     /// Maps a file whole.
@@ -73,10 +80,15 @@ impl Mapping {
             )
         }
         .map_err(os("mmap"))?;
-        Self::adopt(start, length, page_bytes)
+        Self::adopt(start, length, page_bytes, writable)
     }
 
-    fn adopt(start: *mut std::ffi::c_void, bytes: usize, page_bytes: u64) -> Result<Self> {
+    fn adopt(
+        start: *mut std::ffi::c_void,
+        bytes: usize,
+        page_bytes: u64,
+        writable: bool,
+    ) -> Result<Self> {
         if page_bytes < LARGE_PAGE {
             // SAFETY: advice on a mapping of ours changes no content. A refusal costs only speed.
             let _ = unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxHugepage) };
@@ -89,6 +101,7 @@ impl Mapping {
             start,
             bytes,
             page_bytes,
+            writable,
         })
     }
 }
@@ -130,13 +143,14 @@ fn reserve(file: BorrowedFd<'_>, bytes: u64) -> bool {
 
 /// Refuses a file that could shrink under its readers.
 pub(super) fn check_sealed(file: BorrowedFd<'_>, name: &str) -> Result<()> {
-    let seals = rustix::fs::fcntl_get_seals(file).map_err(os("fcntl(F_GET_SEALS)"))?;
-    if seals.contains(SealFlags::SHRINK) {
-        return Ok(());
-    }
+    let reason = match rustix::fs::fcntl_get_seals(file) {
+        Ok(seals) if seals.contains(SealFlags::SHRINK) => return Ok(()),
+        Ok(_) => "it is not sealed against shrinking".into(),
+        Err(error) => format!("it is no memory that can be sealed: {error}"),
+    };
     Err(FabricError::DamagedHeader {
         what: format!("shared memory {name:?}"),
-        reason: "it is not sealed against shrinking".into(),
+        reason,
     })
 }
 
@@ -151,7 +165,7 @@ fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Refuses what the machine could never back.
+/// Refuses more than the machine can back now: what is available, not what it has in all.
 fn check_memory(bytes: u64) -> Result<usize> {
     let limit = available_memory();
     match usize::try_from(bytes) {

@@ -5,8 +5,9 @@
 //! stores and atomics of the client's own CPU; the owner takes no part in them. Posting a read
 //! prefetches, completing it copies, so that interleaved coroutines hide the latency of memory.
 //!
-//! Nothing outlives its owner: the memory and the name are the kernel's, and both are gone when the
-//! owner is, `kill -9` included. Clients see the socket close and fail every verb from then on.
+//! Nothing stays behind: the memory and the name are the kernel's. The name is gone when the owner is,
+//! `kill -9` included; the memory when the last client that still maps it lets go. Clients see the
+//! socket close and fail every verb from then on.
 //!
 //! ```text
 //! byte 0        8         16            24      32        40           48

@@ -6,6 +6,7 @@ use super::mailbox;
 use super::mapping::{Mapping, sealed_memfd};
 use super::words::SharedWords;
 use crate::{Inbox, Message, NodeInfo, RegionInfo, Result, Rights};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +47,8 @@ impl Node {
     }
 
     /// A node that processes of the same user can [`attach`](super::attach()) to by name, for as long
-    /// as it is held.
+    /// as it is held. Each client takes an open file of this process, whose limit on them is raised
+    /// as far as it goes.
     ///
     /// # Errors
     /// [`NameTaken`](crate::FabricError::NameTaken), [`BadName`](crate::FabricError::BadName),
@@ -57,6 +59,7 @@ impl Node {
         let memory = Mapping::of_file(file.as_fd(), true, page_bytes)?;
         header.info.page_bytes = page_bytes;
         header.write(SharedWords::new(memory.words()));
+        raise_file_limit();
         let watcher = link::serve(name, file)?;
         Ok(Self::new(memory, header, Arc::default(), Some(watcher)))
     }
@@ -108,8 +111,22 @@ impl Node {
 
 impl Inbox for Node {
     fn take_message(&self) -> Option<Message> {
-        mailbox::take(self.words())
+        // A client that may only read has no messages to take, and could not take one.
+        let writable = self.0.memory.writable;
+        writable.then(|| mailbox::take(self.words())).flatten()
     }
+}
+
+/// Lets this process open as many files as it may; a refusal leaves it at what it has.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 fn lay_out(regions: &[RegionSpec]) -> Result<Header> {

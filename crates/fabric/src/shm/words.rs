@@ -73,23 +73,45 @@ impl<'m> SharedWords<'m> {
         fence(Ordering::Release);
         let first = (offset / 8) as usize;
         let shift = (offset % 8) * 8;
-        let whole = if shift == 0 { len / 8 } else { 0 };
+        if shift != 0 {
+            return self.copy_in_shifted(first, shift as usize, len, from);
+        }
+        let whole = len / 8;
         for (to, word) in self.0[first..first + whole].iter().zip(from) {
             to.store(*word, Ordering::Relaxed);
         }
-        for byte in whole * 8..len {
-            let value = (from[byte / 8] >> (byte % 8 * 8)) as u8;
-            self.merge_byte(offset + byte as u64, value);
+        if !len.is_multiple_of(8) {
+            self.merge(first + whole, (1 << (len % 8 * 8)) - 1, from[whole]);
         }
     }
 
-    /// Replaces one byte by a compare-and-swap of its word.
-    fn merge_byte(self, offset: u64, value: u8) {
-        let word = &self.0[(offset / 8) as usize];
-        let shift = offset % 8 * 8;
+    /// Copies bytes to the `shift`th bit of word `first` on; only the two ends are merged.
+    fn copy_in_shifted(self, first: usize, shift: usize, len: usize, from: &[u64]) {
+        if len == 0 {
+            return;
+        }
+        // Bits from the start of the first word to the end of the span.
+        let end = shift + len * 8;
+        let mut carried = 0;
+        for index in 0..end.div_ceil(64) {
+            let next = from[..len.div_ceil(8)].get(index).copied().unwrap_or(0);
+            let value = carried | next << shift;
+            carried = next >> (64 - shift);
+            let behind = 64usize.saturating_sub(end - index * 64);
+            let before = if index == 0 { shift } else { 0 };
+            match u64::MAX << before & u64::MAX >> behind {
+                u64::MAX => self.0[first + index].store(value, Ordering::Relaxed),
+                part => self.merge(first + index, part, value),
+            }
+        }
+    }
+
+    /// Replaces the bits of `mask` by a compare-and-swap of their word.
+    fn merge(self, index: usize, mask: u64, value: u64) {
+        let word = &self.0[index];
         let mut seen = word.load(Ordering::Relaxed);
         loop {
-            let merged = seen & !(0xff << shift) | u64::from(value) << shift;
+            let merged = seen & !mask | value & mask;
             match word.compare_exchange_weak(seen, merged, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -130,6 +152,31 @@ mod tests {
             .iter()
             .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
             .collect()
+    }
+
+    #[test]
+    fn an_unaligned_copy_writes_whole_words_whole() {
+        use std::sync::atomic::AtomicBool;
+        let memory: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        let shared = SharedWords::new(&memory);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0..100_000u64 {
+                    shared.copy_in(3, 24, &[(turn % 2).wrapping_neg(); 3]);
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                for word in &memory[1..3] {
+                    let seen = word.load(Ordering::Relaxed);
+                    assert!(seen == 0 || seen == u64::MAX, "{seen:#x}");
+                }
+            }
+        });
+        // The bytes before and behind the span are not touched.
+        assert_eq!(memory[0].load(Ordering::Relaxed), u64::MAX << 24);
+        assert_eq!(memory[3].load(Ordering::Relaxed), (1 << 24) - 1);
     }
 
     proptest! {
