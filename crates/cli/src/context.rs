@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use farslot::fabric::FabricError;
-use farslot::{Address, Store, StoreError, Table};
+use farslot::{Address, OpenOptions, ReadPolicy, Store, StoreError, Table};
 use std::time::{Duration, Instant};
 
 /// The options that stand before or after every command.
@@ -21,6 +21,9 @@ pub struct Context {
     #[arg(long, global = true)]
     pub json: bool,
 }
+
+/// Slots that a lookup of a one-shot command reads at a time.
+const READ_SIZE: u32 = 8;
 
 /// A node that was started in the background a moment ago may need this long to be there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,10 +54,14 @@ impl Context {
     /// # Errors
     /// What the store says; a usage failure if none was named.
     pub fn store(&self) -> Result<Store> {
+        self.store_with(OpenOptions::default())
+    }
+
+    fn store_with(&self, options: OpenOptions) -> Result<Store> {
         let address = self.shared_address()?;
         let since = Instant::now();
         loop {
-            match Store::open(&address.to_string()) {
+            match Store::open_with(&address.to_string(), options) {
                 Err(StoreError::Fabric(FabricError::NoSuchRegion { .. }))
                     if since.elapsed() < PATIENCE =>
                 {
@@ -65,11 +72,16 @@ impl Context {
         }
     }
 
-    /// Opens a table of the store that the user named.
+    /// Opens a table of the store that the user named, for a few lookups: with a read size that
+    /// does well enough, for the model's best takes longer to find than it saves.
     ///
     /// # Errors
     /// As [`Context::store`], or that there is no such table.
     pub fn table(&self, name: &str) -> Result<Table> {
-        Ok(self.store()?.table(name)?)
+        let options = OpenOptions {
+            read_policy: Some(ReadPolicy::Fixed(READ_SIZE)),
+            ..OpenOptions::default()
+        };
+        Ok(self.store_with(options)?.table(name)?)
     }
 }
