@@ -5,7 +5,7 @@ use super::locks::BucketLocks;
 use super::lookup::LookupOrder;
 use crate::heap::Heap;
 use crate::slot::{SlotKind, WordFormat};
-use crate::{IndexError, Occupancy, Result, UPKEEP};
+use crate::{Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -105,15 +105,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
-        if bytes.is_empty() {
-            return Err(IndexError::EmptyKey);
-        }
-        if !self.layout.key.admits(bytes.len()) {
-            return Err(IndexError::KeyLength {
-                len: bytes.len(),
-                allowed: self.layout.key,
-            });
-        }
+        self.layout.shape().check_key(bytes)?;
         let hash = self.layout.hasher.hash(bytes);
         let word = match self.layout.kind {
             SlotKind::Word => self.words.dead_word(bytes)?,
@@ -128,13 +120,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
-        if self.layout.value.admits(value.len()) {
-            return Ok(());
-        }
-        Err(IndexError::ValueLength {
-            len: value.len(),
-            allowed: self.layout.value,
-        })
+        self.layout.shape().check_value(value)
     }
 
     pub(super) fn heap(&self) -> &Heap<E> {

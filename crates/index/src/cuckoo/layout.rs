@@ -187,11 +187,15 @@ impl CuckooLayout {
     }
 
     pub(super) fn words(&self) -> WordFormat {
-        let value_bits = match self.kind {
-            SlotKind::Word => self.value.most() as u32 * 8,
-            _ => 0,
-        };
-        WordFormat::new(self.key.most() as u32 * 8, value_bits, self.mask_seed)
+        self.shape().words(self.kind, self.mask_seed)
+    }
+
+    /// The sizes of the records.
+    pub(super) fn shape(&self) -> RecordShape {
+        RecordShape {
+            key: self.key,
+            value: self.value,
+        }
     }
 
     /// The buckets of a hash, without repetition, in the order in which they are tried.

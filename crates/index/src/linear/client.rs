@@ -137,14 +137,8 @@ impl<E: Endpoint> LinearTable<E> {
 
     #[cold]
     fn why_no_key(&self, bytes: &[u8]) -> IndexError {
-        if bytes.is_empty() {
-            return IndexError::EmptyKey;
-        }
-        if !self.layout.key.admits(bytes.len()) {
-            return IndexError::KeyLength {
-                len: bytes.len(),
-                allowed: self.layout.key,
-            };
+        if let Err(error) = self.layout.shape().check_key(bytes) {
+            return error;
         }
         match self.words.dead_word(bytes) {
             Err(error) if self.layout.kind == SlotKind::Word => error,
@@ -156,13 +150,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
-        if self.layout.value.admits(value.len()) {
-            return Ok(());
-        }
-        Err(IndexError::ValueLength {
-            len: value.len(),
-            allowed: self.layout.value,
-        })
+        self.layout.shape().check_value(value)
     }
 
     /// Notes a slot that this client has claimed.

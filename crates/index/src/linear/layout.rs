@@ -120,11 +120,7 @@ pub struct LinearLayout {
 impl LinearLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
     pub(super) fn check(&self) -> Result<()> {
-        let shape = RecordShape {
-            key: self.key,
-            value: self.value,
-        };
-        shape.check(self.kind)?;
+        self.shape().check(self.kind)?;
         self.hasher.check(self.key)?;
         slots_for(self.slots, 1.0)?;
         if !(1..=self.slots).contains(&self.longest_probe) {
@@ -168,11 +164,15 @@ impl LinearLayout {
     }
 
     pub(super) fn words(&self) -> WordFormat {
-        let value_bits = match self.kind {
-            SlotKind::Word => self.value.most() as u32 * 8,
-            _ => 0,
-        };
-        WordFormat::new(self.key.most() as u32 * 8, value_bits, self.mask_seed)
+        self.shape().words(self.kind, self.mask_seed)
+    }
+
+    /// The sizes of the records.
+    pub(super) fn shape(&self) -> RecordShape {
+        RecordShape {
+            key: self.key,
+            value: self.value,
+        }
     }
 }
 

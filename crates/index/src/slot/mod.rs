@@ -44,6 +44,40 @@ pub(crate) struct RecordShape {
 }
 
 impl RecordShape {
+    /// Refuses a key that the table does not hold.
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
+        if key.is_empty() {
+            return Err(IndexError::EmptyKey);
+        }
+        if self.key.admits(key.len()) {
+            return Ok(());
+        }
+        Err(IndexError::KeyLength {
+            len: key.len(),
+            allowed: self.key,
+        })
+    }
+
+    /// Refuses a value that the table does not hold.
+    pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
+        if self.value.admits(value.len()) {
+            return Ok(());
+        }
+        Err(IndexError::ValueLength {
+            len: value.len(),
+            allowed: self.value,
+        })
+    }
+
+    /// How these records become the words of slots of this kind.
+    pub(crate) fn words(&self, kind: SlotKind, mask_seed: u64) -> WordFormat {
+        let value_bits = match kind {
+            SlotKind::Word => self.value.most() as u32 * 8,
+            _ => 0,
+        };
+        WordFormat::new(self.key.most() as u32 * 8, value_bits, mask_seed)
+    }
+
     /// What suits the sizes.
     pub(crate) fn suitable_kind(&self) -> SlotKind {
         match (self.key, self.value) {
