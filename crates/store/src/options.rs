@@ -23,6 +23,7 @@ pub struct TableOptions {
     pub(crate) value: FieldSize,
     pub(crate) load_factor: f64,
     pub(crate) slot: Option<SlotKind>,
+    pub(crate) inline_bytes: Option<u32>,
     pub(crate) keys: KeyRule,
     pub(crate) heap_bytes: Option<u64>,
     pub(crate) hash: HashKind,
@@ -38,6 +39,7 @@ impl TableOptions {
             value: FieldSize::UpTo(1024),
             load_factor: 0.75,
             slot: None,
+            inline_bytes: None,
             keys: KeyRule::Unique,
             heap_bytes: None,
             hash: HashKind::Xxh3,
@@ -70,6 +72,16 @@ impl TableOptions {
     pub fn slots(self, slot: SlotKind) -> Self {
         Self {
             slot: Some(slot),
+            ..self
+        }
+    }
+
+    /// Bytes of key and value that a [`SlotKind::Hybrid`] slot has room for: a multiple of 8 up to
+    /// 1024; 32 unless told otherwise.
+    #[must_use]
+    pub fn inline_bytes(self, bytes: u32) -> Self {
+        Self {
+            inline_bytes: Some(bytes),
             ..self
         }
     }
@@ -107,6 +119,7 @@ impl TableOptions {
         let options = LinearOptions {
             load_factor: self.load_factor,
             slot: self.slot,
+            inline_bytes: self.inline_bytes,
             keys: self.keys,
             heap_bytes: self.heap_bytes,
             hasher: match self.hash {

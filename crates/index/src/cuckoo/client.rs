@@ -1,6 +1,6 @@
 //! What a client keeps of a cuckoo table.
 
-use super::layout::{Candidates, CuckooLayout, MOVES_AT, SEALED_AT, USED_AT};
+use super::layout::{Candidates, CuckooLayout, MOVES_AT, SEALED_AT, USED_AT, check_kind};
 use super::locks::BucketLocks;
 use super::lookup::LookupOrder;
 use crate::heap::Heap;
@@ -44,14 +44,18 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Opens the table that lies at `table`.
     ///
     /// # Errors
-    /// What the fabric says.
+    /// [`BadOption`](crate::IndexError::BadOption) for a kind of slot that the scheme does not have, or what the fabric
+    /// says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
         layout: CuckooLayout,
         order: LookupOrder,
     ) -> Result<Self> {
-        let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
+        check_kind(layout.kind)?;
+        let heap = layout
+            .kind
+            .has_heads()
             .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
         let opened = Self {
             words: layout.words(),

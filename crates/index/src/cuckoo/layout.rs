@@ -85,13 +85,7 @@ impl CuckooOptions {
             kind => kind,
         });
         shape.check(kind)?;
-        if kind == SlotKind::Pair {
-            return Err(bad_option(
-                "slot",
-                "Pair",
-                "Word, Inline or Heap: an insertion moves slots whole",
-            ));
-        }
+        check_kind(kind)?;
         if !(2..=MOST_WAYS as u32).contains(&self.ways) {
             return Err(bad_option("ways", self.ways, "2 to 4"));
         }
@@ -112,6 +106,18 @@ impl CuckooOptions {
             mask_seed: self.mask_seed,
             heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
         })
+    }
+}
+
+/// Refuses slots that this scheme does not have.
+pub(super) fn check_kind(kind: SlotKind) -> Result<()> {
+    match kind {
+        SlotKind::Word | SlotKind::Inline | SlotKind::Heap => Ok(()),
+        SlotKind::Pair | SlotKind::Hybrid => Err(bad_option(
+            "slot",
+            format!("{kind:?}"),
+            "Word, Inline or Heap: an insertion moves slots whole",
+        )),
     }
 }
 

@@ -58,7 +58,7 @@ impl<E: Endpoint> LinearTable<E> {
         sizes: ReadSizes,
     ) -> Result<Self> {
         layout.check()?;
-        let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
+        let heap = (layout.kind.has_heads())
             .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
         let opened = Self {
             words: layout.words(),
@@ -131,7 +131,7 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => self.words.dead_word(bytes).ok(),
             SlotKind::Pair => self.words.pair_key(bytes),
-            SlotKind::Inline | SlotKind::Heap => Some(0),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => Some(0),
         }
     }
 

@@ -28,11 +28,11 @@ pub(super) enum Seen {
     Empty,
     /// A Word or Pair slot of the key: the word that holds its value.
     Word(u64),
-    /// An Inline or Heap slot that may be the key's.
+    /// An Inline, Heap or Hybrid slot that may be the key's.
     Head(u64),
 }
 
-/// What a closer look at an Inline or Heap slot has shown.
+/// What a closer look at such a slot has shown.
 enum Verdict {
     Mine(Option<Value>),
     OtherKey,
@@ -157,7 +157,9 @@ impl<E: Endpoint> LinearTable<E> {
             _ if head == 0 => Seen::Empty,
             SlotKind::Pair if head == key.word => Seen::Word(second),
             SlotKind::Word if self.words.same_key(head, key.word) => Seen::Word(head),
-            SlotKind::Inline | SlotKind::Heap if Head::decode(head).may_be(key.hash) => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid
+                if Head::decode(head).may_be(key.hash) =>
+            {
                 Seen::Head(head)
             }
             _ => Seen::Nothing,
@@ -196,7 +198,16 @@ impl<E: Endpoint> LinearTable<E> {
     async fn look_closer(&self, key: &Key<'_>, word: u64, probe: &Probe<'_, E>) -> Result<Verdict> {
         match Head::decode(word) {
             Head::Claimed { .. } | Head::Dead { .. } => Ok(Verdict::Mine(None)),
-            Head::Inline { sum, .. } => self.look_inline(key, sum, probe),
+            Head::Inline { sum, .. } => {
+                let lengths = (self.layout.key.most(), self.layout.value.most());
+                self.look_inline(key, lengths, sum, probe)
+            }
+            Head::Sized {
+                key_len,
+                value_len,
+                sum,
+                ..
+            } => self.look_inline(key, (key_len, value_len), sum, probe),
             Head::Out { block, .. } => {
                 let heap = self.heap.as_ref().expect("tables with heads have a heap");
                 Ok(match heap.read(block).await? {
@@ -223,13 +234,22 @@ impl<E: Endpoint> LinearTable<E> {
         Head::decode(head).may_be(hash) && distance < self.layout.longest_probe
     }
 
-    fn look_inline(&self, key: &Key<'_>, sum: u32, probe: &Probe<'_, E>) -> Result<Verdict> {
-        let key_len = self.layout.key.most();
-        let record = probe.body(self.layout.slot_bytes() / 8);
-        let record = &record[..key_len + self.layout.value.most()];
-        if checksum(record, self.layout.mask_seed) != sum {
+    /// Compares the key in the slot, whose key and value have these lengths.
+    fn look_inline(
+        &self,
+        key: &Key<'_>,
+        (key_len, value_len): (usize, usize),
+        sum: u32,
+        probe: &Probe<'_, E>,
+    ) -> Result<Verdict> {
+        let body = probe.body(self.layout.slot_bytes() / 8);
+        // A head that says more than the slot can hold is none that this table's clients write.
+        let Some(record) = body
+            .get(..key_len + value_len)
+            .filter(|record| checksum(record, self.layout.mask_seed) == sum)
+        else {
             return Ok(Verdict::ReadAgain);
-        }
+        };
         if record[..key_len] != *key.bytes {
             return Ok(Verdict::OtherKey);
         }

@@ -3,7 +3,7 @@
 mod head;
 mod words;
 
-pub(crate) use head::Head;
+pub(crate) use head::{Head, MOST_SIZED};
 pub(crate) use words::WordFormat;
 
 use crate::heap;
@@ -24,6 +24,16 @@ pub enum SlotKind {
     Inline,
     /// A reference to a record out of band.
     Heap,
+    /// Key and value of any sizes: in the slot where they fit, else out of band.
+    Hybrid,
+}
+
+impl SlotKind {
+    /// Whether the slots begin with a [`Head`], and records may lie out of band.
+    #[inline]
+    pub(crate) const fn has_heads(self) -> bool {
+        matches!(self, Self::Inline | Self::Heap | Self::Hybrid)
+    }
 }
 
 /// How many records a key may have.
@@ -102,7 +112,7 @@ impl RecordShape {
         }
         let fixed =
             matches!(self.key, FieldSize::Fixed(_)) && matches!(self.value, FieldSize::Fixed(_));
-        if kind != SlotKind::Heap && !fixed {
+        if !matches!(kind, SlotKind::Heap | SlotKind::Hybrid) && !fixed {
             return Err(bad_option(
                 "slot",
                 format!("{kind:?}"),
@@ -112,7 +122,7 @@ impl RecordShape {
         let fits = match kind {
             SlotKind::Word => key + value <= 8,
             SlotKind::Pair => key <= 8 && value <= 8,
-            SlotKind::Inline | SlotKind::Heap => true,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => true,
         };
         if !fits {
             let limit = "Word slots hold 8 bytes in all, Pair slots 8 of each";
@@ -139,7 +149,8 @@ impl RecordShape {
         let records = match kind {
             SlotKind::Word | SlotKind::Pair => return Ok(0),
             SlotKind::Inline => capacity.div_ceil(8),
-            SlotKind::Heap => capacity,
+            // What share of the records fits into hybrid slots, only their owner knows.
+            SlotKind::Heap | SlotKind::Hybrid => capacity,
         };
         let largest = heap::record_bytes(self.key.most(), self.value.most());
         let class = heap::class_for(largest).expect("checked to be at most the largest record");
@@ -156,6 +167,23 @@ impl RecordShape {
                 format!("at most {}", heap::LARGEST_HEAP),
             )),
         }
+    }
+}
+
+/// Bytes of key and value that a slot has room for behind its head: of Hybrid slots what is `asked`,
+/// or else what suits small records; 0 of the other kinds, whose slots the sizes decide.
+pub(crate) fn inline_bytes(kind: SlotKind, asked: Option<u32>) -> Result<u32> {
+    match (kind, asked) {
+        (SlotKind::Hybrid, asked) => {
+            let bytes = asked.unwrap_or(LONGEST_INLINE as u32);
+            if !bytes.is_multiple_of(8) || !(8..=MOST_SIZED as u32).contains(&bytes) {
+                let limit = format!("a multiple of 8 from 8 to {MOST_SIZED}");
+                return Err(bad_option("inline bytes", bytes, limit));
+            }
+            Ok(bytes)
+        }
+        (_, None | Some(0)) => Ok(0),
+        (_, Some(bytes)) => Err(bad_option("inline bytes", bytes, "only for Hybrid slots")),
     }
 }
 
