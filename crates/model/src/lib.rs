@@ -11,6 +11,7 @@
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
+//! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
 //!
 //! These are pure functions: no I/O, no clock, no state. Numbers out of range are typed errors.
 //!
@@ -42,6 +43,7 @@
 
 mod drops;
 mod error;
+mod hybrid;
 mod mean;
 mod nic;
 mod probe;
@@ -53,6 +55,7 @@ mod table;
 mod workload;
 
 pub use error::ModelError;
+pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, RecordSize};
 pub use nic::NicModel;
 pub use probe::{MAX_TABULATED, ProbeDistribution};
 pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};

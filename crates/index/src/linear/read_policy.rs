@@ -41,7 +41,7 @@ impl ReadPolicy {
 }
 
 /// READs that are longer than this are split: more would monopolise buffers and links.
-const LONGEST_READ: usize = 16 << 10;
+pub(super) const LONGEST_READ: usize = 16 << 10;
 
 /// The read sizes of a table for all load factors. Made once, shared by all clients of a process.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl ReadSizes {
                     .and_then(|model| {
                         ReadSizeTable::new(&model, layout.slots, Workload::new(hit_ratio, stop)?)
                     })
-                    .map_err(refused)?;
+                    .map_err(|error| refused("read policy", error))?;
                 Sizes::ByLoad(Arc::new(table))
             }
         };
@@ -127,9 +127,10 @@ fn model(
     })
 }
 
-fn refused(error: ModelError) -> IndexError {
+/// The error for numbers that the model refuses.
+pub(super) fn refused(option: &'static str, error: ModelError) -> IndexError {
     IndexError::BadOption {
-        option: "read policy",
+        option,
         value: "as given".into(),
         limit: error.to_string(),
     }
