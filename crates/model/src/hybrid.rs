@@ -19,6 +19,9 @@ use crate::{
     Workload,
 };
 
+/// The highest load factor at which a candidate of [`HybridPrices::within_memory`] stands.
+pub const MOST_LOAD: f64 = 0.95;
+
 /// Records of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordSize {
@@ -47,6 +50,8 @@ pub struct HybridShape {
 pub struct InlineCandidate {
     /// Bytes of key and value that a slot has room for; 0 where all records are out of band.
     pub inline_bytes: usize,
+    /// The load factor, 0 to 1.
+    pub load: f64,
     /// The best READs of slots, and their cost.
     pub slots: ReadCost,
     /// The share of the records that are out of band, 0 to 1.
@@ -72,14 +77,13 @@ pub struct HybridPrices {
 }
 
 impl HybridPrices {
-    /// Prices every size of slots that can be the cheapest: no room at all, and room for just each size
-    /// of record, up to the shape's limit. Between two of these a slot only grows.
-    ///
-    /// `table` is the table that the sizes are chosen for, `workload` the lookups.
+    /// Prices every size of slots that can be the cheapest in a table of this size and load: no room at
+    /// all, and room for just each size of record, up to the shape's limit. Between two of these a slot
+    /// only grows.
     ///
     /// # Errors
     /// [`ModelError::NoRecords`] or [`ModelError::Weight`] for a mix without records;
-    /// [`ModelError::NoSlotBytes`] for heads of 0 bytes; [`ModelError::ReadTooSmall`] if the largest
+    /// [`ModelError::NoSlotBytes`] for heads of 0 bytes; [`ModelError::ReadTooSmall`] if the longest
     /// READ does not hold the largest slot; [`ModelError::NoKeys`] and [`ModelError::Nic`] as the
     /// models that are built on.
     pub fn new(
@@ -90,47 +94,63 @@ impl HybridPrices {
         table: TableLoad,
         workload: Workload,
     ) -> Result<Self, ModelError> {
-        let mix = Mix::new(sizes)?;
-        if shape.head_bytes == 0 {
-            return Err(ModelError::NoSlotBytes);
-        }
-        let distances = ProbeDistribution::lookup(table, workload)?;
-        let mut rooms: Vec<usize> = sizes
-            .iter()
-            .filter_map(|size| size.bytes.checked_next_multiple_of(shape.head_bytes))
-            .filter(|room| *room <= shape.max_inline_bytes)
-            .chain([0])
-            .collect();
-        rooms.sort_unstable();
-        rooms.dedup();
-        let one = |bytes| match objective {
-            Objective::Latency => nic.latency_ns(bytes),
-            Objective::Throughput => nic.occupancy_ns(bytes),
-        };
-        let price = |inline_bytes| {
-            let slot_bytes = shape.head_bytes + inline_bytes;
-            let slots = ReadSizeModel::new(slot_bytes, objective, nic)?
-                .with_max_read_bytes(shape.max_read_bytes)?
-                .choose(&distances);
-            let out = |of: &dyn Fn(usize) -> f64| mix.sum_above(inline_bytes, of);
-            let found = out(&|bytes| one((shape.block_bytes)(bytes)));
-            let blocks = out(&|bytes| (shape.block_bytes)(bytes) as f64);
-            Ok(InlineCandidate {
-                inline_bytes,
-                slots,
-                out_share: out(&|_| 1.0),
-                cost_ns: slots.cost_ns + workload.hit_ratio() * found,
-                memory_bytes: slot_bytes as f64 / table.load() + blocks,
-            })
-        };
+        let pricing = Pricing::new(sizes, shape, nic, objective, workload)?;
         if table.occupied() == 0 {
             return Err(ModelError::NoKeys);
         }
-        let candidates = rooms.into_iter().map(price).collect::<Result<_, _>>()?;
+        let distances = ProbeDistribution::lookup(table, workload)?;
+        let rooms = pricing.rooms().into_iter();
+        let candidates = rooms.map(|room| pricing.price(room, table, &distances));
+        Ok(Self {
+            candidates: candidates.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The same for `records` records in `memory_bytes` bytes of memory each: as many slots of each size
+    /// as that affords beside the blocks of the records that do not fit. Small slots have a low load then,
+    /// and large ones fewer blocks. Sizes that would take a load above [`MOST_LOAD`] are no candidates.
+    ///
+    /// # Errors
+    /// As [`HybridPrices::new`]; [`ModelError::TooLittleMemory`] if there is no candidate, and
+    /// [`ModelError::TooManySlots`] where the memory affords more than the model knows.
+    pub fn within_memory(
+        sizes: &[RecordSize],
+        shape: &HybridShape,
+        nic: NicModel,
+        objective: Objective,
+        records: u64,
+        memory_bytes: f64,
+        workload: Workload,
+    ) -> Result<Self, ModelError> {
+        let pricing = Pricing::new(sizes, shape, nic, objective, workload)?;
+        if records == 0 {
+            return Err(ModelError::NoKeys);
+        }
+        let mut candidates = Vec::new();
+        let mut least_bytes = f64::INFINITY;
+        for room in pricing.rooms() {
+            let slot_bytes = (shape.head_bytes + room) as f64;
+            let blocks = pricing.block_bytes(room);
+            least_bytes = least_bytes.min(blocks + slot_bytes / MOST_LOAD);
+            let slots = (memory_bytes - blocks) / slot_bytes * records as f64;
+            // A NaN is no candidate either.
+            if slots * MOST_LOAD >= records as f64 {
+                // A float to integer cast saturates.
+                let table = TableLoad::new(slots as u64, records)?;
+                let distances = ProbeDistribution::lookup(table, workload)?;
+                candidates.push(pricing.price(room, table, &distances)?);
+            }
+        }
+        if candidates.is_empty() {
+            return Err(ModelError::TooLittleMemory {
+                memory_bytes,
+                least_bytes,
+            });
+        }
         Ok(Self { candidates })
     }
 
-    /// All candidates, by their room, from 0 on; never empty.
+    /// All candidates, by their room, from the least on; never empty.
     #[must_use]
     pub fn candidates(&self) -> &[InlineCandidate] {
         &self.candidates
@@ -142,16 +162,6 @@ impl HybridPrices {
         let candidates = self.candidates.iter().copied();
         candidates.fold(self.candidates[0], cheaper)
     }
-
-    /// The cheapest lookups in at most so many bytes of memory per record, if any candidate takes no
-    /// more than that.
-    #[must_use]
-    pub fn cheapest_within(&self, memory_bytes: f64) -> Option<InlineCandidate> {
-        let candidates = self.candidates.iter().copied();
-        candidates
-            .filter(|candidate| candidate.memory_bytes <= memory_bytes)
-            .reduce(cheaper)
-    }
 }
 
 fn cheaper(best: InlineCandidate, other: InlineCandidate) -> InlineCandidate {
@@ -162,14 +172,25 @@ fn cheaper(best: InlineCandidate, other: InlineCandidate) -> InlineCandidate {
     }
 }
 
-/// Sizes with weights that were checked.
-struct Mix<'s> {
+/// What all candidates have in common.
+struct Pricing<'s> {
     sizes: &'s [RecordSize],
+    /// The sum of the weights, above 0.
     total: f64,
+    shape: &'s HybridShape,
+    nic: NicModel,
+    objective: Objective,
+    hit_ratio: f64,
 }
 
-impl<'s> Mix<'s> {
-    fn new(sizes: &'s [RecordSize]) -> Result<Self, ModelError> {
+impl<'s> Pricing<'s> {
+    fn new(
+        sizes: &'s [RecordSize],
+        shape: &'s HybridShape,
+        nic: NicModel,
+        objective: Objective,
+        workload: Workload,
+    ) -> Result<Self, ModelError> {
         let bad = |weight: &f64| !weight.is_finite() || *weight < 0.0;
         if let Some(weight) = sizes.iter().map(|size| size.weight).find(bad) {
             return Err(ModelError::Weight(weight));
@@ -181,15 +202,72 @@ impl<'s> Mix<'s> {
         if total.is_infinite() {
             return Err(ModelError::Weight(total));
         }
-        Ok(Self { sizes, total })
+        if shape.head_bytes == 0 {
+            return Err(ModelError::NoSlotBytes);
+        }
+        Ok(Self {
+            sizes,
+            total,
+            shape,
+            nic,
+            objective,
+            hit_ratio: workload.hit_ratio(),
+        })
     }
 
-    /// The mean over all records of `of` their bytes, where records of up to `bound` bytes count 0.
-    fn sum_above(&self, bound: usize, of: &dyn Fn(usize) -> f64) -> f64 {
-        let above = self.sizes.iter().filter(|size| size.bytes > bound);
-        above
-            .map(|size| size.weight / self.total * of(size.bytes))
-            .sum()
+    /// Room for nothing, and for just each of the sizes.
+    fn rooms(&self) -> Vec<usize> {
+        let step = self.shape.head_bytes;
+        let sizes = self.sizes.iter();
+        let mut rooms: Vec<usize> = sizes
+            .filter_map(|size| size.bytes.checked_next_multiple_of(step))
+            .filter(|room| *room <= self.shape.max_inline_bytes)
+            .chain([0])
+            .collect();
+        rooms.sort_unstable();
+        rooms.dedup();
+        rooms
+    }
+
+    fn price(
+        &self,
+        inline_bytes: usize,
+        table: TableLoad,
+        distances: &ProbeDistribution,
+    ) -> Result<InlineCandidate, ModelError> {
+        let slot_bytes = self.shape.head_bytes + inline_bytes;
+        let slots = ReadSizeModel::new(slot_bytes, self.objective, self.nic)?
+            .with_max_read_bytes(self.shape.max_read_bytes)?
+            .choose(distances);
+        let one = |bytes| match self.objective {
+            Objective::Latency => self.nic.latency_ns(bytes),
+            Objective::Throughput => self.nic.occupancy_ns(bytes),
+        };
+        let found = self.mean_of_larger(inline_bytes, |block| one(block));
+        Ok(InlineCandidate {
+            inline_bytes,
+            load: table.load(),
+            slots,
+            out_share: self.mean_of_larger(inline_bytes, |_| 1.0),
+            cost_ns: slots.cost_ns + self.hit_ratio * found,
+            memory_bytes: slot_bytes as f64 / table.load() + self.block_bytes(inline_bytes),
+        })
+    }
+
+    /// Bytes of blocks per record.
+    fn block_bytes(&self, inline_bytes: usize) -> f64 {
+        self.mean_of_larger(inline_bytes, |block| block as f64)
+    }
+
+    /// The mean over all records of `of` the bytes of their blocks, where records of up to `bound` bytes
+    /// have none and count 0.
+    fn mean_of_larger(&self, bound: usize, of: impl Fn(usize) -> f64) -> f64 {
+        let larger = self.sizes.iter().filter(|size| size.bytes > bound);
+        let shares = larger.map(|size| {
+            let share = size.weight / self.total;
+            share * of((self.shape.block_bytes)(size.bytes))
+        });
+        shares.sum()
     }
 }
 
@@ -263,19 +341,31 @@ mod tests {
         }
 
         #[test]
-        fn a_tighter_memory_never_gives_a_cheaper_lookup(sizes in mix(), load in 0.1..0.9f64) {
-            let prices = prices(&sizes, Objective::Throughput, load);
-            let mut last = prices.cheapest();
-            let mut memories: Vec<f64> =
-                prices.candidates().iter().map(|one| one.memory_bytes).collect();
-            memories.sort_by(|one, other| other.total_cmp(one));
-            for memory in &memories {
-                let best = prices.cheapest_within(*memory).unwrap();
-                prop_assert!(best.memory_bytes <= *memory && best.cost_ns >= last.cost_ns);
-                last = best;
+        fn more_memory_never_makes_lookups_dearer(sizes in mix(), memory in 10.0..4000.0f64) {
+            let workload = Workload::new(0.9, HitPolicy::StopAtMatch).unwrap();
+            let within = |memory| {
+                let objective = Objective::Throughput;
+                HybridPrices::within_memory(&sizes, &SHAPE, NIC, objective, 1 << 14, memory, workload)
+            };
+            match within(memory) {
+                Ok(prices) => {
+                    let best = prices.cheapest();
+                    prop_assert!(within(memory * 1.1).unwrap().cheapest().cost_ns <= best.cost_ns * (1.0 + 1e-9));
+                    for candidate in prices.candidates() {
+                        // All of it is used, but for a part of a slot.
+                        let unused = memory - candidate.memory_bytes;
+                        prop_assert!(unused > -1e-6 && unused < 2048.0 / 16384.0, "{candidate:?}");
+                        prop_assert!(candidate.load <= MOST_LOAD + 1e-9);
+                        let own = price_of(&sizes, Objective::Throughput, candidate.load, candidate.inline_bytes);
+                        prop_assert!((candidate.cost_ns / own - 1.0).abs() < 0.02, "{candidate:?} {own}");
+                    }
+                }
+                Err(ModelError::TooLittleMemory { least_bytes, .. }) => {
+                    prop_assert!(least_bytes > memory);
+                    prop_assert!(within(least_bytes + 0.01).is_ok());
+                }
+                Err(other) => prop_assert!(false, "{other}"),
             }
-            let least = memories.last().unwrap();
-            prop_assert_eq!(prices.cheapest_within(least - 1.0), None);
         }
     }
 

@@ -55,7 +55,7 @@ mod table;
 mod workload;
 
 pub use error::ModelError;
-pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, RecordSize};
+pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, MOST_LOAD, RecordSize};
 pub use nic::NicModel;
 pub use probe::{MAX_TABULATED, ProbeDistribution};
 pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};

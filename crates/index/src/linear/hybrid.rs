@@ -7,7 +7,8 @@ use crate::Result;
 use crate::heap;
 use crate::slot::{KeyRule, MOST_SIZED, SlotKind, bad_option, slots_for};
 use farslot_model::{
-    HitPolicy, HybridPrices, HybridShape, NicModel, Objective, RecordSize, TableLoad, Workload,
+    HitPolicy, HybridPrices, HybridShape, InlineCandidate, ModelError, NicModel, Objective,
+    RecordSize, TableLoad, Workload,
 };
 
 /// What a table is to hold, and what its lookups are to spare.
@@ -31,26 +32,23 @@ impl LinearOptions {
     /// # Errors
     /// As [`LinearOptions::hybrid_prices`].
     pub fn hybrid_for(self, mix: &RecordMix<'_>) -> Result<Self> {
-        let room = self.hybrid_prices(mix)?.cheapest().inline_bytes;
-        Ok(self.with_room_for(room, mix.sizes))
+        let best = self.hybrid_prices(mix)?.cheapest();
+        Ok(self.with_slots(best, mix.sizes))
     }
 
-    /// The same, of the slots that take at most so many bytes of memory per record, heap included.
+    /// The same with the load factor that is the cheapest as well, in at most so many bytes of memory
+    /// per record: slots, and blocks of the records out of band.
     ///
     /// # Errors
-    /// As [`LinearOptions::hybrid_prices`], and [`BadOption`](crate::IndexError::BadOption) if no slots
-    /// take so little.
+    /// As [`LinearOptions::hybrid_prices_within`].
     pub fn hybrid_within(self, mix: &RecordMix<'_>, memory_bytes: f64) -> Result<Self> {
-        let prices = self.hybrid_prices(mix)?;
-        let Some(best) = prices.cheapest_within(memory_bytes) else {
-            let candidates = prices.candidates().iter();
-            let least = candidates
-                .map(|candidate| candidate.memory_bytes)
-                .fold(f64::INFINITY, f64::min);
-            let limit = format!("at least {least:.1} for these records");
-            return Err(bad_option("bytes per record", memory_bytes, limit));
+        let best = self.hybrid_prices_within(mix, memory_bytes)?.cheapest();
+        let load_factor = best.load;
+        let options = Self {
+            load_factor,
+            ..self
         };
-        Ok(self.with_room_for(best.inline_bytes, mix.sizes))
+        Ok(options.with_slots(best, mix.sizes))
     }
 
     /// What lookups cost, and what memory a record takes, for every size of slots that can be the
@@ -60,37 +58,72 @@ impl LinearOptions {
     /// [`BadOption`](crate::IndexError::BadOption) for a capacity or load factor that no table can have,
     /// records that this one cannot hold, or numbers that the model refuses.
     pub fn hybrid_prices(&self, mix: &RecordMix<'_>) -> Result<HybridPrices> {
-        let most = self.key.most().saturating_add(self.value.most());
-        let most = most.min(heap::LARGEST_RECORD - heap::record_bytes(0, 0));
-        if let Some(size) = mix.sizes.iter().find(|size| size.bytes > most) {
-            let limit = format!("at most {most} bytes of key and value");
-            return Err(bad_option("record size", size.bytes, limit));
-        }
-        let stop = match self.keys {
-            KeyRule::Unique => HitPolicy::StopAtMatch,
-            KeyRule::Multi => HitPolicy::AllMatches,
-        };
-        let shape = HybridShape {
-            head_bytes: 8,
-            max_inline_bytes: MOST_SIZED,
-            max_read_bytes: LONGEST_READ,
-            block_bytes,
-        };
+        self.check_mix(mix)?;
         let slots = slots_for(self.capacity, self.load_factor)?;
         TableLoad::new(slots, self.capacity)
             .and_then(|table| {
-                let workload = Workload::new(mix.hit_ratio, stop)?;
+                let workload = self.workload(mix)?;
                 let (nic, objective) = (mix.nic, mix.objective);
-                HybridPrices::new(mix.sizes, &shape, nic, objective, table, workload)
+                HybridPrices::new(mix.sizes, &SHAPE, nic, objective, table, workload)
             })
             .map_err(|error| refused("record mix", error))
     }
 
-    fn with_room_for(self, inline_bytes: usize, sizes: &[RecordSize]) -> Self {
+    /// The same for so many bytes of memory per record, which decide the load factor of each size of
+    /// slots; that of these options does not matter.
+    ///
+    /// # Errors
+    /// As [`LinearOptions::hybrid_prices`], and if no slots take so little.
+    pub fn hybrid_prices_within(
+        &self,
+        mix: &RecordMix<'_>,
+        memory_bytes: f64,
+    ) -> Result<HybridPrices> {
+        self.check_mix(mix)?;
+        slots_for(self.capacity, 1.0)?;
+        self.workload(mix)
+            .and_then(|workload| {
+                let (nic, objective, records) = (mix.nic, mix.objective, self.capacity);
+                HybridPrices::within_memory(
+                    mix.sizes,
+                    &SHAPE,
+                    nic,
+                    objective,
+                    records,
+                    memory_bytes,
+                    workload,
+                )
+            })
+            .map_err(|error| refused("record mix", error))
+    }
+
+    /// Refuses records that are larger than this table's.
+    fn check_mix(&self, mix: &RecordMix<'_>) -> Result<()> {
+        let most = self.key.most().saturating_add(self.value.most());
+        let most = most.min(heap::LARGEST_RECORD - heap::record_bytes(0, 0));
+        match mix.sizes.iter().find(|size| size.bytes > most) {
+            None => Ok(()),
+            Some(size) => {
+                let limit = format!("at most {most} bytes of key and value");
+                Err(bad_option("record size", size.bytes, limit))
+            }
+        }
+    }
+
+    fn workload(&self, mix: &RecordMix<'_>) -> std::result::Result<Workload, ModelError> {
+        let stop = match self.keys {
+            KeyRule::Unique => HitPolicy::StopAtMatch,
+            KeyRule::Multi => HitPolicy::AllMatches,
+        };
+        Workload::new(mix.hit_ratio, stop)
+    }
+
+    fn with_slots(self, chosen: InlineCandidate, sizes: &[RecordSize]) -> Self {
+        let room = chosen.inline_bytes;
         let heap_bytes = self
             .heap_bytes
-            .unwrap_or_else(|| ample_heap(self.capacity, inline_bytes, sizes));
-        let (slot, inline_bytes) = match inline_bytes {
+            .unwrap_or_else(|| ample_heap(self.capacity, room, sizes));
+        let (slot, inline_bytes) = match room {
             0 => (SlotKind::Heap, None),
             bytes => (SlotKind::Hybrid, Some(bytes as u32)),
         };
@@ -102,6 +135,14 @@ impl LinearOptions {
         }
     }
 }
+
+/// What these tables' slots and blocks are.
+const SHAPE: HybridShape = HybridShape {
+    head_bytes: 8,
+    max_inline_bytes: MOST_SIZED,
+    max_read_bytes: LONGEST_READ,
+    block_bytes,
+};
 
 /// Bytes of heap for the records that do not fit, for an eighth of the others, which are replaced some
 /// day, and for what lies idle with clients: as of tables whose sizes are not known better.
@@ -176,16 +217,28 @@ mod tests {
         let throughput = mix(&sizes, Objective::Throughput);
         let latency = mix(&sizes, Objective::Latency);
         let fast = room(options().hybrid_for(&latency).unwrap());
-        let tight = room(options().hybrid_within(&latency, 400.0).unwrap());
+        let tight = options().hybrid_within(&latency, 400.0).unwrap();
         assert!(room(options().hybrid_for(&throughput).unwrap()) < fast);
-        assert!(0 < tight && tight < fast);
+        assert!(0 < room(tight.clone()) && room(tight.clone()) < fast);
+        // What is not taken by the blocks of the larger records, slots take.
+        let layout = tight.layout().unwrap();
+        let larger = sizes
+            .iter()
+            .filter(|size| size.bytes > layout.inline_bytes as usize);
+        let blocks: usize = larger.map(|size| block_bytes(size.bytes)).sum();
+        let slots = (layout.slots * layout.slot_bytes() as u64) as f64 / layout_records();
+        assert!((slots + blocks as f64 / 8.0 - 400.0).abs() < 0.1);
         assert!(matches!(
             options().hybrid_within(&latency, 100.0),
             Err(IndexError::BadOption {
-                option: "bytes per record",
+                option: "record mix",
                 ..
             })
         ));
+    }
+
+    fn layout_records() -> f64 {
+        options().capacity as f64
     }
 
     #[test]
