@@ -243,7 +243,7 @@ impl<'s> Pricing<'s> {
             Objective::Latency => self.nic.latency_ns(bytes),
             Objective::Throughput => self.nic.occupancy_ns(bytes),
         };
-        let found = self.mean_of_larger(inline_bytes, |block| one(block));
+        let found = self.mean_of_larger(inline_bytes, one);
         Ok(InlineCandidate {
             inline_bytes,
             load: table.load(),

@@ -11,7 +11,7 @@ fn stores() -> [Store; 2] {
     ]
 }
 
-fn kinds() -> [TableOptions; 4] {
+fn kinds() -> [TableOptions; 5] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
@@ -22,6 +22,7 @@ fn kinds() -> [TableOptions; 4] {
         fixed(4, 3),
         fixed(4, 3).slots(SlotKind::Inline),
         fixed(4, 3).slots(SlotKind::Heap),
+        fixed(4, 3).slots(SlotKind::Hybrid).inline_bytes(8),
     ]
 }
 
