@@ -42,13 +42,16 @@
 mod build;
 mod client;
 mod facade;
+mod heap_bucket;
 mod insert;
 mod layout;
 mod locks;
 mod lookup;
+mod moves;
 mod path;
 mod remove;
 mod scan;
+mod signatures;
 mod writer;
 
 pub use client::CuckooTable;
