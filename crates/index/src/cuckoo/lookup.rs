@@ -64,10 +64,11 @@ impl<E: Endpoint> CuckooTable<E> {
         // At once: the longer between two looks at the count, the likelier that it changes.
         for _ in 0..MOST_READS {
             let before = self.moves_seen.of(&key.candidates);
+            let sealed = self.sealed.get();
             if let Some(found) = self.search(&key).await? {
                 return Ok(Some(found.value));
             }
-            if self.sealed.get() || self.no_moves_since(before, &key.candidates).await? {
+            if sealed || self.no_moves_since(before, &key.candidates).await? {
                 return Ok(None);
             }
         }
