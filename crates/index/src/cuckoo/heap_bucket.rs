@@ -4,8 +4,8 @@
 //! into a free position, or a whole heap bucket that no word names yet, and one compare-and-swap of the
 //! bucket's word publishes it.
 
+use super::batch::{Batch, Step};
 use super::client::{CuckooTable, Key, Place};
-use super::insert::{Batch, Step};
 use super::lookup::{Bucket, Extent, Found, MOST_READS};
 use super::path::Hole;
 use super::signatures::{SignatureWord, signature_of};

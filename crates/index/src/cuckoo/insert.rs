@@ -4,9 +4,8 @@
 //! stays so until it has written. Every change is a compare-and-swap of the word that publishes a slot
 //! (its first, or the one that its bucket's slots share) from what was read; one that fails shows that there is another writer.
 
+use super::batch::{Batch, Content, Step};
 use super::client::{CuckooTable, Key, Place};
-use super::heap_bucket::Entrant;
-use super::layout::{MOVES_AT, stripe_of};
 use super::locks::Held;
 use super::lookup::{Bucket, Found};
 use super::path::{Hole, Move, Search};
@@ -14,11 +13,7 @@ use super::signatures::SignatureWord;
 use crate::heap::{BlockRef, encode};
 use crate::slot::{Head, SlotKind};
 use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result, UPDATE};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use farslot_fabric::{Endpoint, EndpointExt};
 
 /// What a write does with a key that is there, or is not.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,51 +29,6 @@ enum Written {
     Replaced,
     Found(crate::Value),
     Absent,
-}
-
-/// A verb of a chain that takes effect in order.
-pub(super) enum Step {
-    Write {
-        to: RemoteAddr,
-        data: Buffer,
-    },
-    Swap {
-        place: Place,
-        expected: u64,
-        new: u64,
-    },
-    /// Counts a displacement from this bucket.
-    CountMove {
-        from: u64,
-    },
-}
-
-/// What one insertion or replacement changes.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) steps: Vec<Step>,
-    /// Heap buckets that words will name.
-    pub(super) taken: Vec<BlockRef>,
-    /// Heap buckets that no word will name any more.
-    pub(super) left: Vec<BlockRef>,
-}
-
-/// What a slot is to hold.
-pub(super) enum Content {
-    /// Its words, of which the first publishes the others.
-    Words(Vec<u64>),
-    /// A record of a bucket whose slots share their word.
-    Record(Entrant),
-}
-
-impl Step {
-    pub(super) const fn swap(place: Place, expected: u64, new: u64) -> Self {
-        Self::Swap {
-            place,
-            expected,
-            new,
-        }
-    }
 }
 
 impl<E: Endpoint> CuckooTable<E> {
@@ -295,83 +245,10 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
-    /// Runs a batch that was made, and gives back the heap buckets that no word names then. Those of a
-    /// batch that has failed may still be written, or named.
-    async fn run_batch(&self, batch: Batch, made: Result<()>) -> Result<()> {
-        let Batch { steps, taken, left } = batch;
-        let unused = if made.is_ok() {
-            self.run(steps).await?;
-            left
-        } else {
-            taken
-        };
-        for block in unused {
-            self.heap().free(block).await;
-        }
-        made
-    }
-
-    /// Posts the steps in order: in one batch, if the send queue has room. None is posted behind one
-    /// that has failed, or a key could be overwritten whose copy never came.
-    async fn run(&self, chain: Vec<Step>) -> Result<()> {
-        let (failed, mut outcome) = (Cell::new(false), Ok(()));
-        let (width, failed) = (chain.len(), &failed);
-        let steps = chain.into_iter().map(async |step| {
-            let mut step = pin!(self.step(step));
-            poll_fn(|cx| {
-                if failed.get() {
-                    return Poll::Ready(Ok(()));
-                }
-                let done = step.as_mut().poll(cx);
-                failed.set(matches!(done, Poll::Ready(Err(_))));
-                done
-            })
-            .await
-        });
-        window(width, steps, |_, done| {
-            if done.is_err() {
-                outcome = done;
-            }
-        })
-        .await;
-        outcome
-    }
-
-    async fn step(&self, step: Step) -> Result<()> {
-        match step {
-            Step::Write { to, data } => Ok(self.endpoint.write(to, data).await?),
-            Step::Swap {
-                place,
-                expected,
-                new,
-            } => self.swap(place, expected, new).await,
-            Step::CountMove { from } => {
-                let stripe = MOVES_AT + stripe_of(from) as u64 * 8;
-                let count = self.endpoint.fetch_add(self.table.plus(stripe), 1);
-                count.await?;
-                Ok(())
-            }
-        }
-    }
-
     /// The word that publishes a slot of buckets that were read.
     pub(super) fn word_in(&self, buckets: &[Bucket], place: Place) -> u64 {
         let bucket = buckets.iter().find(|bucket| bucket.number == place.bucket);
         bucket.map_or(0, |bucket| self.word_of(bucket, place.slot))
-    }
-
-    /// Changes the word that publishes a slot, which nobody else does.
-    pub(super) async fn swap(&self, place: Place, expected: u64, new: u64) -> Result<()> {
-        let seen = self
-            .endpoint
-            .compare_swap(self.slot_at(place), expected, new);
-        if seen.await? == expected {
-            return Ok(());
-        }
-        self.writer.set(None);
-        Err(IndexError::WriterLost {
-            slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
-        })
     }
 
     async fn write_out(&self, key: &Key<'_>, value: &[u8]) -> Result<BlockRef> {

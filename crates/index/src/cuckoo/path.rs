@@ -1,7 +1,7 @@
 //! The shortest way to a free slot, breadth first, a level of buckets in one round trip.
 
+use super::batch::Content;
 use super::client::{CuckooTable, Place};
-use super::insert::Content;
 use super::locks::Held;
 use super::lookup::Bucket;
 use crate::Result;
