@@ -41,6 +41,7 @@ impl Shape {
                     farslot::SlotKind::Inline => "inline",
                     farslot::SlotKind::Heap => "heap",
                     farslot::SlotKind::Hybrid => "hybrid",
+                    farslot::SlotKind::Signatures => "signatures",
                 },
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,

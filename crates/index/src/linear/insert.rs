@@ -122,7 +122,7 @@ impl<E: Endpoint> LinearTable<E> {
         let word = match self.layout.kind {
             SlotKind::Word => self.words.live_word(key.word, value)?,
             SlotKind::Pair => self.words.pair_value(value)?,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => 0,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => 0,
         };
         Ok(Draft {
             value,
@@ -143,10 +143,14 @@ impl<E: Endpoint> LinearTable<E> {
         let claim = match self.layout.kind {
             SlotKind::Word => draft.word,
             SlotKind::Pair => key.word,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid if draft.out => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
+                if draft.out =>
+            {
                 Head::out(key.hash, self.write_out(key, draft).await?)
             }
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => Head::claimed(key.hash),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                Head::claimed(key.hash)
+            }
         };
         #[cfg(not(feature = "broken-insert"))]
         let claimed = self.swap(probe, 0, 0, claim).await?;
@@ -166,7 +170,7 @@ impl<E: Endpoint> LinearTable<E> {
                 probe.patch(2, 0, claim);
                 self.swap(probe, 1, 0, draft.word).await?
             }
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
                 self.publish_inline(key, probe, claim, draft).await?
             }
         };
@@ -225,7 +229,7 @@ impl<E: Endpoint> LinearTable<E> {
         let (word, new) = match self.layout.kind {
             SlotKind::Word => (0, draft.word),
             SlotKind::Pair => (1, draft.word),
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
                 (0, Head::out(key.hash, self.write_out(key, draft).await?))
             }
         };

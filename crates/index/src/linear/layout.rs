@@ -81,6 +81,7 @@ impl LinearOptions {
         };
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
+        check_kind(kind)?;
         self.hasher.check(self.key)?;
         // Heads of removed keys stand for them by their hash alone, which Knuth's is too weak for.
         if self.hasher == Hasher::Knuth && kind.has_heads() {
@@ -99,6 +100,15 @@ impl LinearOptions {
             heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
         })
     }
+}
+
+/// Refuses slots that only other schemes have.
+fn check_kind(kind: SlotKind) -> Result<()> {
+    if kind == SlotKind::Signatures {
+        let limit = "only cuckoo tables have buckets of signatures";
+        return Err(bad_option("slot", "Signatures", limit));
+    }
+    Ok(())
 }
 
 /// All that a client must know of a table: kept in the catalog.
@@ -132,6 +142,7 @@ impl LinearLayout {
     pub(super) fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
         inline_bytes(self.kind, Some(self.inline_bytes))?;
+        check_kind(self.kind)?;
         self.hasher.check(self.key)?;
         slots_for(self.slots, 1.0)?;
         if !(1..=self.slots).contains(&self.longest_probe) {
@@ -146,7 +157,7 @@ impl LinearLayout {
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
         match self.kind {
-            SlotKind::Word | SlotKind::Heap => 8,
+            SlotKind::Word | SlotKind::Heap | SlotKind::Signatures => 8,
             SlotKind::Pair => 16,
             SlotKind::Inline => 8 + (self.key.most() + self.value.most()).next_multiple_of(8),
             SlotKind::Hybrid => 8 + self.inline_bytes as usize,
@@ -159,7 +170,7 @@ impl LinearLayout {
     pub(super) const fn goes_out(&self, record_bytes: usize) -> bool {
         match self.kind {
             SlotKind::Word | SlotKind::Pair | SlotKind::Inline => false,
-            SlotKind::Heap => true,
+            SlotKind::Heap | SlotKind::Signatures => true,
             SlotKind::Hybrid => record_bytes > self.inline_bytes as usize,
         }
     }

@@ -102,7 +102,9 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => WordFormat::is_live(slot[0]),
             SlotKind::Pair => slot[1] != 0,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid => Head::decode(slot[0]).is_live(),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                Head::decode(slot[0]).is_live()
+            }
         }
     }
 }

@@ -93,7 +93,7 @@ impl Slot {
     pub fn has_heap(self) -> bool {
         matches!(
             self.kind,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
         )
     }
 
