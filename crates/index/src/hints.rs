@@ -24,10 +24,16 @@ pub struct ClusterHints {
     most: usize,
     /// The empty slots behind the clusters, ascending; searched on every lookup, so on their own.
     ends: Vec<u64>,
+    /// How many ends lie in front of each of equal parts of the table, and of its end: where to search.
+    ends_before: Box<[u32]>,
+    /// A part has 2^`part_bits` slots.
+    part_bits: u32,
     /// The length of each cluster, in slots, at least 1.
     lens: Vec<u64>,
     /// Length and end of each cluster: the first one goes when there are too many.
     by_length: BTreeSet<(u64, u64)>,
+    /// The first of these.
+    smallest: Option<(u64, u64)>,
     notes: Vec<Note>,
 }
 
@@ -40,17 +46,25 @@ struct Note {
 
 /// Notes that wait to be merged; more are dropped. Twice what one batch of lookups may leave.
 const MOST_NOTES: usize = 2 * crate::BATCH_WIDTH;
+/// Parts of the table in which ends are counted: two for each cluster, but no more than this.
+const MOST_PARTS: usize = 1 << 14;
 
 impl ClusterHints {
     /// Hints for a table of `slots` slots: at most `most` clusters of it.
     #[must_use]
     pub fn new(slots: u64, most: usize) -> Self {
+        let parts = most.saturating_mul(2).clamp(1, MOST_PARTS) as u64;
+        let part_slots = slots.div_ceil(parts).max(1).next_power_of_two();
+        let parts = slots.div_ceil(part_slots);
         Self {
             slots,
-            most,
+            most: most.min(u32::MAX as usize),
             ends: Vec::new(),
+            ends_before: vec![0; parts as usize + 1].into(),
+            part_bits: part_slots.ilog2(),
             lens: Vec::new(),
             by_length: BTreeSet::new(),
+            smallest: None,
             notes: Vec::with_capacity(MOST_NOTES),
         }
     }
@@ -59,13 +73,16 @@ impl ClusterHints {
     /// from 0; where `empty` is below `start` the run goes round the table's end, and where it is
     /// `start` there is no run, and only that slot was seen to be empty.
     ///
-    /// Nothing changes before [`ClusterHints::merge`]. A note is dropped if too many wait, or if the
-    /// table has no such slot.
+    /// Nothing changes before [`ClusterHints::merge`]. A note is dropped if it says nothing new, if too
+    /// many wait, or if the table has no such slot.
     #[inline]
     pub fn note(&mut self, start: u64, empty: u64) {
         if self.notes.len() < MOST_NOTES && start < self.slots && empty < self.slots {
             let len = self.distance(start, empty);
-            self.notes.push(Note { start, len });
+            let note = Note { start, len };
+            if self.teaches(note) {
+                self.notes.push(note);
+            }
         }
     }
 
@@ -77,8 +94,8 @@ impl ClusterHints {
     }
 
     /// Learns from what was noted, in the order in which it was seen. To be called while READs are under
-    /// way and there is nothing else to do. Takes time in O(log m) for each note that teaches nothing
-    /// new, else in O(m), a move of at most 16 bytes a cluster.
+    /// way and there is nothing else to do. Each note takes time in O(m), a move of at most 24 bytes a
+    /// cluster; but few lookups leave one, once the largest clusters are known.
     pub fn merge(&mut self) {
         let notes = std::mem::take(&mut self.notes);
         notes.iter().for_each(|&note| self.learn(note));
@@ -94,7 +111,7 @@ impl ClusterHints {
         if self.ends.is_empty() || slot >= self.slots {
             return None;
         }
-        let next = self.ends.partition_point(|&end| end <= slot);
+        let next = self.ends_below(slot + 1);
         let next = if next < self.ends.len() { next } else { 0 };
         let (end, len) = (self.ends[next], self.lens[next]);
         // The only cluster's own end sees it a whole turn ahead.
@@ -153,6 +170,9 @@ impl ClusterHints {
     }
 
     fn learn(&mut self, note: Note) {
+        if !self.teaches(note) {
+            return;
+        }
         let Note { start, len } = note;
         let mut longer_by = 0;
         // Those that the run touches, in the order of their ends from its start on.
@@ -161,9 +181,6 @@ impl ClusterHints {
             let to_end = self.distance(start, known_end);
             if to_end > len + known_len {
                 break;
-            }
-            if to_end == len && known_len >= len {
-                return;
             }
             self.forget(place);
             longer_by = longer_by.max(known_len.saturating_sub(to_end));
@@ -178,9 +195,51 @@ impl ClusterHints {
         self.keep(self.behind(start, note.len), len);
     }
 
+    /// Whether a note changes what is known.
+    #[inline]
+    fn teaches(&self, Note { start, len }: Note) -> bool {
+        let touched = self.first_end_from(start).and_then(|place| {
+            let to_end = self.distance(start, self.ends[place]);
+            let known_len = self.lens[place];
+            (to_end <= len + known_len).then_some((to_end, known_len))
+        });
+        match touched {
+            Some((to_end, known_len)) => to_end != len || known_len < len,
+            None => len > 0 && self.would_keep(self.behind(start, len), len),
+        }
+    }
+
+    /// Whether a cluster that touches no other is among the largest.
+    #[inline]
+    fn would_keep(&self, end: u64, len: u64) -> bool {
+        self.ends.len() < self.most || self.smallest.is_some_and(|smallest| smallest < (len, end))
+    }
+
+    /// How many ends lie in front of a slot, or of the table's end.
+    #[inline]
+    fn ends_below(&self, slot: u64) -> usize {
+        let part = (slot >> self.part_bits) as usize;
+        let Some(&[from, to]) = self
+            .ends_before
+            .get(part..part + 2)
+            .and_then(|ends| ends.first_chunk())
+        else {
+            return self.ends.len();
+        };
+        let (from, to) = (from as usize, to as usize);
+        from + self.ends[from..to].partition_point(|&end| end < slot)
+    }
+
+    /// The counts of the ends in front of the parts behind a slot.
+    fn ends_before_parts_behind(&mut self, slot: u64) -> impl Iterator<Item = &mut u32> {
+        let part = (slot >> self.part_bits) as usize;
+        self.ends_before.iter_mut().skip(part + 1)
+    }
+
     /// The place of the first cluster that ends at `slot` or later, round the table's end.
+    #[inline]
     fn first_end_from(&self, slot: u64) -> Option<usize> {
-        let place = self.ends.partition_point(|&end| end < slot);
+        let place = self.ends_below(slot);
         if place < self.ends.len() {
             Some(place)
         } else {
@@ -190,27 +249,27 @@ impl ClusterHints {
 
     /// Adds a cluster that touches no other; the smallest goes if there are too many.
     fn keep(&mut self, end: u64, len: u64) {
-        if len == 0 {
+        if len == 0 || !self.would_keep(end, len) {
             return;
         }
-        if self.ends.len() >= self.most {
-            match self.by_length.first() {
-                Some(&smallest) if smallest < (len, end) => {
-                    let place = self.ends.partition_point(|&end| end < smallest.1);
-                    self.forget(place);
-                }
-                _ => return,
-            }
+        if let (true, Some((_, other))) = (self.ends.len() >= self.most, self.smallest) {
+            self.forget(self.ends_below(other));
         }
-        let place = self.ends.partition_point(|&other| other < end);
+        let place = self.ends_below(end);
         self.ends.insert(place, end);
         self.lens.insert(place, len);
+        self.ends_before_parts_behind(end)
+            .for_each(|count| *count += 1);
         self.by_length.insert((len, end));
+        self.smallest = self.by_length.first().copied();
     }
 
     fn forget(&mut self, place: usize) {
         let (end, len) = (self.ends.remove(place), self.lens.remove(place));
+        self.ends_before_parts_behind(end)
+            .for_each(|count| *count -= 1);
         self.by_length.remove(&(len, end));
+        self.smallest = self.by_length.first().copied();
     }
 }
 

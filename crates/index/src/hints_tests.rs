@@ -102,6 +102,11 @@ fn what_cannot_be_is_not_noted() {
         hints.note(1, 2);
     }
     assert_eq!(hints.notes.len(), MOST_NOTES);
+    hints.merge();
+    for (start, empty) in [(1, 2), (4, 4)] {
+        hints.note(start, empty);
+        assert!(!hints.has_notes(), "{start} to {empty} says nothing new");
+    }
 }
 
 /// The same by a table of what is believed of every slot.
@@ -191,6 +196,11 @@ proptest! {
             let believed: Vec<_> = believed.iter().map(|&(at, len)| (at as u64, len as u64)).collect();
             prop_assert_eq!(known, believed);
             prop_assert_eq!(hints.len(), hints.by_length.len());
+            for (part, &count) in (0..).zip(&hints.ends_before) {
+                let first = part << hints.part_bits;
+                let below = hints.ends.iter().filter(|&&end| end < first).count();
+                prop_assert_eq!(count as usize, below);
+            }
             for slot in 0..slots {
                 prop_assert_eq!(hints.at(slot as u64), beliefs.at(slot), "at {}", slot);
             }

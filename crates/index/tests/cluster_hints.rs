@@ -305,15 +305,9 @@ fn a_known_cluster_is_read_at_once() {
     println!("without hints {oblivious:?}, first {first:?}, then {second:?}");
     // The first lookups may have met the clusters that others of them lie in.
     assert!(first.reads <= oblivious.reads && client.table.known_clusters() > 1);
-    // The last note is merged while the next READ is awaited: one lookup comes too early for it.
+    assert_eq!(second.reads, lookups, "one READ each");
     assert!(
-        (lookups..lookups + 20).contains(&second.reads),
-        "{second:?}"
-    );
-    let third = client.get_all(LARGE, RECORDS as usize);
-    assert_eq!(third.reads, lookups, "one READ each");
-    assert!(
-        third.bytes < oblivious.bytes,
+        second.bytes < oblivious.bytes,
         "and nothing behind the empty slot"
     );
 }
@@ -527,7 +521,7 @@ fn records_that_stay_are_found_under_faults() {
             let most = rng.random_range(1..6);
             let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
             let (layout, lives, tally) = (layout.clone(), Rc::clone(&lives), Rc::clone(&tally));
-            let number = simulation.add_client(HostId(client), limits());
+            let number = simulation.add_client(HostId(0), limits());
             simulation.spawn(number, async move |endpoint| {
                 let table = open(endpoint, &layout, reads).await.with_hints(most);
                 if client == 0 {
