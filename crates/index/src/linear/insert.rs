@@ -5,6 +5,7 @@
 //! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
@@ -46,7 +47,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, self.until_all());
         // Where the record goes out of band whether the key is there or not, it is written while the slot
         // is looked for.
         let mut spot = if draft.out {
@@ -89,7 +90,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, Until::Match);
         loop {
             let done = match self.locate(key, &mut probe).await? {
                 Spot::End => return Err(self.full()),
@@ -160,6 +161,7 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         self.slot_used();
+        self.probe_met_in_use(probe);
         if draft.out {
             draft.block = None;
         }
