@@ -37,6 +37,7 @@ pub(crate) trait Session {
     fn writer(&self) -> Result<Option<u64>>;
     fn start_writing(&self) -> Result<()>;
     fn take_over(&self) -> Result<()>;
+    fn resign(&self) -> Result<()>;
     fn close(&self) -> Result<()>;
     /// As `close`, but gives up before long.
     fn abandon(&self);
@@ -212,6 +213,10 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn take_over(&self) -> Result<()> {
         self.executor.block_on(self.index.take_over())
+    }
+
+    fn resign(&self) -> Result<()> {
+        self.executor.block_on(self.index.resign())
     }
 
     fn close(&self) -> Result<()> {

@@ -224,6 +224,14 @@ impl Table {
         self.session.take_over()
     }
 
+    /// Is the table's writer no longer, until the next write.
+    ///
+    /// # Errors
+    /// What the fabric says; another client may then have to [take over](Table::take_over).
+    pub fn resign(&self) -> Result<()> {
+        self.session.resign()
+    }
+
     /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can
     /// be done at once, and does not say whether it was.
     ///

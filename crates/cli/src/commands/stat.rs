@@ -73,6 +73,7 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
     listing.load_style(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "table",
+        "scheme",
         "records",
         "load factor",
         "slots",
@@ -85,6 +86,7 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
         let shape = Shape::of(table.scheme());
         listing.add_row([
             table.name().to_string(),
+            shape.scheme.to_string(),
             output::grouped(counts.entries),
             format!("{:.3}", counts.load_factor()),
             format!("{} {}", output::grouped(counts.slots), shape.slot_kind),
@@ -94,7 +96,7 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
             output::sized(shape.table_bytes),
         ]);
     }
-    for column in [1, 2, 3, 6, 7] {
+    for column in [2, 3, 4, 7, 8] {
         if let Some(column) = listing.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -114,45 +116,68 @@ fn with_counts(table: &Table, counts: &Occupancy) -> Value {
 fn show_table(table: &Table, as_json: bool) -> Result<()> {
     let survey = table.survey()?;
     let counts = table.occupancy()?;
+    let writer = table.writer()?;
     if as_json {
-        return output::json(&surveyed(table, &survey, &counts));
+        return output::json(&surveyed(table, &survey, &counts, writer));
     }
     let mut text = format!(
         "{}: {}\n\n",
         table.name(),
         Shape::of(table.scheme()).summary()
     );
-    text += &numbers(table, &survey, &counts);
+    text += &numbers(table, &survey, &counts, writer);
     text += "\noccupancy, from the first slot to the last\n";
-    text += &draw::occupancy(&survey);
-    if survey.cluster_count() > 0 {
-        text += &format!(
-            "\n{:>15}  {:>11}  (the longest has {})\n",
-            "cluster length",
-            "clusters",
-            output::counted(survey.longest_cluster, "slot")
-        );
-        text += &draw::clusters(&survey);
-    }
+    text += &draw::occupancy(survey.parts());
+    text += &how_keys_lie(&survey);
     output::line(text.trim_end())
 }
 
-fn numbers(table: &Table, survey: &Survey, counts: &Occupancy) -> String {
+fn how_keys_lie(survey: &Survey) -> String {
+    let heading = |class: &str, counted: &str, more: String| {
+        format!("\n{class:>15}  {counted:>11}  ({more})\n")
+    };
+    match survey {
+        Survey::Linear(survey) if survey.cluster_count() > 0 => {
+            let longest = output::counted(survey.longest_cluster, "slot");
+            heading(
+                "cluster length",
+                "clusters",
+                format!("the longest has {longest}"),
+            ) + &draw::classes(&survey.clusters, draw::lengths)
+        }
+        Survey::Cuckoo(survey) => {
+            let full = output::grouped(survey.full_buckets());
+            heading("slots in use", "buckets", format!("{full} are full"))
+                + &draw::classes(&survey.buckets, |used| used.to_string())
+        }
+        _ => String::new(),
+    }
+}
+
+fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> String {
     let mut rows = vec![
-        ("records", output::grouped(survey.live)),
-        (
+        ("records", output::grouped(survey.live())),
+        ("load factor", format!("{:.3}", survey.load_factor())),
+    ];
+    match survey {
+        Survey::Linear(survey) => rows.push((
             "removed",
             format!("{} slots of removed keys", output::grouped(survey.dead)),
-        ),
-        ("load factor", format!("{:.3}", survey.load_factor())),
-        (
-            "read size",
-            format!(
-                "{} a lookup's READ",
-                output::counted(table.read_size(), "slot")
-            ),
-        ),
-    ];
+        )),
+        Survey::Cuckoo(survey) => {
+            let moved = output::counted(survey.displacements, "record");
+            rows.push(("displaced", format!("{moved} by the puts of others")));
+        }
+        _ => {}
+    }
+    rows.push(("read size", read_size(table)));
+    if table.scheme().one_writer() {
+        let nobody = || "none: the next to write may".into();
+        rows.push((
+            "writer",
+            writer.map_or_else(nobody, |mark| format!("client {mark}")),
+        ));
+    }
     if counts.heap_bytes > 0 {
         let share = counts.heap_used as f64 / counts.heap_bytes as f64 * 100.0;
         rows.push((
@@ -169,15 +194,33 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy) -> String {
         .collect()
 }
 
-fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy) -> Value {
+fn read_size(table: &Table) -> String {
+    let slots = output::counted(table.read_size(), "slot");
+    match Shape::of(table.scheme()).cuckoo {
+        Some(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
+        None => format!("{slots} a lookup's READ"),
+    }
+}
+
+fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> Value {
     let mut object = with_counts(table, counts);
-    object["records"] = survey.live.into();
-    object["dead_slots"] = survey.dead.into();
-    object["used_slots"] = (survey.live + survey.dead).into();
+    object["records"] = survey.live().into();
+    object["dead_slots"] = survey.dead().into();
+    object["used_slots"] = (survey.live() + survey.dead()).into();
     object["load_factor"] = survey.load_factor().into();
     object["read_slots"] = table.read_size().into();
-    object["occupancy"] = json!(survey.parts);
-    object["clusters_by_log2_length"] = json!(survey.clusters);
-    object["longest_cluster"] = survey.longest_cluster.into();
+    object["occupancy"] = json!(survey.parts());
+    match survey {
+        Survey::Linear(survey) => {
+            object["clusters_by_log2_length"] = json!(survey.clusters);
+            object["longest_cluster"] = survey.longest_cluster.into();
+        }
+        Survey::Cuckoo(survey) => {
+            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["displacements"] = survey.displacements.into();
+            object["writer"] = writer.into();
+        }
+        _ => {}
+    }
     object
 }

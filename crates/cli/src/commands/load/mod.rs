@@ -5,13 +5,13 @@ pub mod measure;
 mod workers;
 
 use super::table_args::{TableArgs, count};
-use crate::context::Context;
+use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Reader};
 use crate::output;
 use crate::shape::Shape;
 use bad_lines::BadLines;
-use farslot::Store;
+use farslot::{Store, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -48,6 +48,10 @@ pub struct Args {
         reason = "not given, given without and with a number"
     )]
     create: Option<Option<u64>>,
+    /// Threads that put, each 32 records at a time [default: one a processor, at most 4; a cuckoo
+    /// table has one]
+    #[arg(long, value_name = "N", value_parser = count)]
+    threads: Option<u64>,
     /// Stop at the first bad line
     #[arg(long)]
     strict: bool,
@@ -77,9 +81,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     // Fails at once if there is no such table.
     let table = store.table(&args.table)?;
+    let threads = threads(args.threads, &table)?;
     let since = Instant::now();
     let bad = BadLines::new(args.strict, args.show_bad);
-    let mut loader = Loader::new(&store, &table, &bad);
+    let mut loader = Loader::new(&store, &table, threads, &bad);
     let loaded = source.read_with("loading", |reader, bar| {
         bad.show_above(bar);
         loader.load(reader)
@@ -87,12 +92,34 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
 }
 
+/// More threads than this only wait for the one that reads, unless they are asked for.
+const MOST_THREADS: usize = 4;
+
+/// How many threads put. Fails at once if the table admits one writer and has one.
+fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
+    if !table.scheme().one_writer() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        return Ok(asked.map_or(processors.min(MOST_THREADS), |asked| {
+            asked.min(256) as usize
+        }));
+    }
+    if let Some(asked) = asked.filter(|asked| *asked > 1) {
+        output::note(format_args!(
+            "one thread puts, not {asked}: a {} table admits one writer",
+            Shape::of(table.scheme()).scheme
+        ));
+    }
+    start_writing(table)?;
+    table.resign()?;
+    Ok(1)
+}
+
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
     let options = match capacity {
-        Some(capacity) => args.shape.options(capacity),
+        Some(capacity) => args.shape.options(capacity)?,
         None => source
             .read_with("looking through", |reader, _| measure::measure(reader))?
-            .options(&args.shape),
+            .options(&args.shape)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
