@@ -19,6 +19,7 @@
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_index::KeyRule;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,30 @@ impl Scheme {
             Self::Linear(layout) => layout.table_bytes(),
             Self::Cuckoo(layout) => layout.table_bytes(),
         }
+    }
+
+    /// The scheme's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "linear",
+            Self::Cuckoo(_) => "cuckoo",
+        }
+    }
+
+    /// How many records a key may have.
+    #[must_use]
+    pub const fn keys(&self) -> KeyRule {
+        match self {
+            Self::Linear(layout) => layout.keys,
+            Self::Cuckoo(layout) => layout.keys,
+        }
+    }
+
+    /// Whether a table can be [built](crate::Table::build) whole.
+    #[must_use]
+    pub const fn buildable(&self) -> bool {
+        matches!(self, Self::Cuckoo(_))
     }
 
     /// Whether the table admits one writer at a time.

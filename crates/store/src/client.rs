@@ -1,6 +1,6 @@
 //! The clients of the schemes, as far as they differ.
 
-use crate::{Result, Survey};
+use crate::{Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
 use farslot_index::Index;
 use farslot_index::cuckoo::CuckooTable;
@@ -33,6 +33,14 @@ pub(crate) trait Client: Index {
         Ok(())
     }
 
+    /// Whether the table can never change again.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// Fills the empty table with all its records and seals it.
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()>;
+
     /// Is the writer no longer.
     async fn resign(&self) -> Result<()> {
         Ok(())
@@ -46,6 +54,10 @@ impl<E: Endpoint> Client for LinearTable<E> {
 
     async fn survey(&self) -> Result<Survey> {
         Ok(Survey::Linear(Self::survey(self).await?))
+    }
+
+    async fn build(&self, _: &[(&[u8], &[u8])]) -> Result<()> {
+        Err(StoreError::NotBuildable { scheme: "linear" })
     }
 }
 
@@ -70,6 +82,14 @@ impl<E: Endpoint> Client for CuckooTable<E> {
 
     async fn take_over(&self) -> Result<()> {
         Ok(Self::take_over(self).await?)
+    }
+
+    fn is_sealed(&self) -> bool {
+        Self::is_sealed(self)
+    }
+
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        Ok(Self::build(self, records).await?)
     }
 
     async fn resign(&self) -> Result<()> {

@@ -134,7 +134,8 @@ impl TableOptions {
         }
     }
 
-    /// Lets a key have several records.
+    /// Lets a key have several records. A cuckoo table of them can only be
+    /// [built](crate::Table::build) whole.
     #[must_use]
     pub fn multi_key(self) -> Self {
         Self {
@@ -167,15 +168,6 @@ impl TableOptions {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
         })
-    }
-
-    /// The scheme of a table that is to be written record by record.
-    pub(crate) fn writable_scheme(&self) -> Result<Scheme> {
-        if self.keys == KeyRule::Multi && matches!(self.organisation, Organisation::Cuckoo(_)) {
-            let limit = "one: a cuckoo table of several records a key could never be written";
-            return Err(bad_option("records a key", "several", limit));
-        }
-        self.scheme()
     }
 
     fn linear(&self) -> Result<LinearLayout> {

@@ -38,6 +38,8 @@ pub(crate) trait Session {
     fn start_writing(&self) -> Result<()>;
     fn take_over(&self) -> Result<()>;
     fn resign(&self) -> Result<()>;
+    fn is_sealed(&self) -> bool;
+    fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()>;
     fn close(&self) -> Result<()>;
     /// As `close`, but gives up before long.
     fn abandon(&self);
@@ -217,6 +219,14 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn resign(&self) -> Result<()> {
         self.executor.block_on(self.index.resign())
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.index.is_sealed()
+    }
+
+    fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        self.executor.block_on(self.index.build(records))
     }
 
     fn close(&self) -> Result<()> {

@@ -176,7 +176,7 @@ impl Store {
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
-        let scheme = options.writable_scheme()?;
+        let scheme = options.scheme()?;
         match &self.0.fabric {
             Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
             Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),

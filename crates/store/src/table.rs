@@ -2,9 +2,10 @@
 
 use crate::catalog::{Scheme, TableRecord};
 use crate::session::Session;
-use crate::{Cursor, Occupancy, Result, Survey};
+use crate::{Cursor, KeyRule, Occupancy, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
+use std::collections::HashSet;
 
 /// What [`Table::find_or_put`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +225,34 @@ impl Table {
         self.session.take_over()
     }
 
+    /// Whether the table can never change again, as far as this client knows.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.session.is_sealed()
+    }
+
+    /// Fills an empty table with these records, and seals it: it can never change again. Places are
+    /// found in local memory, so that this is much faster than putting, and the table can be fuller.
+    /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
+    ///
+    /// # Errors
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
+    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the
+    /// fabric says. Unless the fabric fails, the table is as empty then as it was.
+    pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
+        let staying;
+        let staying = match self.record.scheme.keys() {
+            KeyRule::Multi => records,
+            KeyRule::Unique => {
+                staying = last_of_each_key(records);
+                &staying[..]
+            }
+        };
+        self.session.build(staying)?;
+        Ok(staying.len() as u64)
+    }
+
     /// Is the table's writer no longer, until the next write.
     ///
     /// # Errors
@@ -259,6 +288,16 @@ impl Table {
     pub fn now(&self) -> Nanos {
         self.session.now()
     }
+}
+
+/// The records without those whose key comes again.
+fn last_of_each_key<'r>(records: &[(&'r [u8], &'r [u8])]) -> Vec<(&'r [u8], &'r [u8])> {
+    let mut seen = HashSet::with_capacity(records.len());
+    let newest_first = records.iter().rev();
+    newest_first
+        .filter(|(key, _)| seen.insert(*key))
+        .copied()
+        .collect()
 }
 
 impl Drop for Table {

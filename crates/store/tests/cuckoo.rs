@@ -68,7 +68,6 @@ fn options_that_no_cuckoo_table_can_have_are_named() {
         ("bucket slots", shape(3, 0)),
         ("bucket slots", shape(3, 9)),
         ("slot", options(100).slots(SlotKind::Pair)),
-        ("records a key", options(100).multi_key()),
         ("load factor", shape(2, 1).load_factor(0.6)),
         ("load factor", options(100).load_factor(1.1)),
         (
@@ -229,4 +228,99 @@ fn a_full_table_says_so_and_serves_on() {
     // Removing one makes room: no slot stays dead.
     assert!(table.remove(&held[0].to_le_bytes()).unwrap());
     assert!(put(&table, held[0]).unwrap());
+}
+
+/// Keys and values of so many records.
+fn records(numbers: std::ops::Range<u64>) -> Vec<([u8; 8], [u8; 8])> {
+    numbers
+        .map(|number| (number.to_le_bytes(), (number * 3).to_le_bytes()))
+        .collect()
+}
+
+fn borrowed(records: &[([u8; 8], [u8; 8])]) -> Vec<(&[u8], &[u8])> {
+    let both = records.iter();
+    both.map(|(key, value)| (&key[..], &value[..])).collect()
+}
+
+#[test]
+fn a_table_that_is_built_holds_every_record_and_never_changes() {
+    for address in ["embedded", "sim://cx5-edr?seed=2&memory=32MiB"] {
+        for kind in [SlotKind::Inline, SlotKind::Heap] {
+            let store = Store::open(address).unwrap();
+            let fuller = options(5_000).load_factor(0.97).slots(kind);
+            store.create("t", &fuller).unwrap();
+            let table = store.table("t").unwrap();
+            let mut all = records(0..5_000);
+            all.insert(0, (7_u64.to_le_bytes(), [9; 8]));
+            assert_eq!(table.build(&borrowed(&all)), Ok(5_000));
+            assert!(table.is_sealed());
+            table.close().unwrap();
+
+            let table = store.table("t").unwrap();
+            assert!(table.is_sealed());
+            for (key, value) in records(0..5_000) {
+                assert_eq!(table.get(&key).unwrap().unwrap(), value);
+            }
+            assert_eq!(table.get(&5_000_u64.to_le_bytes()).unwrap(), None);
+            assert_eq!(table.survey().unwrap().live(), 5_000);
+            assert_eq!(table.occupancy().unwrap().entries, 5_000);
+            for refused in [
+                put(&table, 1).map(drop),
+                table.remove(&[0; 8]).map(drop),
+                table.start_writing(),
+                table.build(&[]).map(drop),
+            ] {
+                assert!(
+                    matches!(refused, Err(StoreError::Index(IndexError::Sealed { .. }))),
+                    "{refused:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn several_records_a_key_are_built_and_not_put() {
+    let store = store();
+    store.create("t", &options(100).multi_key()).unwrap();
+    let table = store.table("t").unwrap();
+    assert!(matches!(
+        put(&table, 1),
+        Err(StoreError::Index(IndexError::MultiKey { .. }))
+    ));
+    let pairs: [(&[u8], &[u8]); 3] = [(&[1; 8], &[1; 8]), (&[2; 8], &[2; 8]), (&[1; 8], &[3; 8])];
+    assert_eq!(table.build(&pairs), Ok(3));
+    let mut values = table.get_all(&[1; 8]).unwrap();
+    values.sort();
+    assert_eq!(values, [vec![1; 8], vec![3; 8]]);
+}
+
+#[test]
+fn a_build_that_fails_leaves_the_table_empty_and_to_others() {
+    let store = store();
+    store.create("t", &options(100)).unwrap();
+    store.create("l", &TableOptions::new(10)).unwrap();
+    let table = store.table("t").unwrap();
+    let too_many = records(0..200);
+    assert!(matches!(
+        table.build(&borrowed(&too_many)),
+        Err(StoreError::Index(IndexError::Full { .. }))
+    ));
+    assert!(matches!(
+        table.build(&[(&[1; 9], &[1; 8])]),
+        Err(StoreError::Index(IndexError::KeyLength { len: 9, .. }))
+    ));
+    assert_eq!(table.survey().unwrap().live(), 0);
+    drop(table);
+    let table = store.table("t").unwrap();
+    put(&table, 1).unwrap();
+    assert!(matches!(
+        table.build(&borrowed(&records(0..9))),
+        Err(StoreError::Index(IndexError::NotEmpty { slots: 1 }))
+    ));
+    assert!(put(&table, 2).unwrap());
+    assert_eq!(
+        store.table("l").unwrap().build(&[(b"a", b"b")]),
+        Err(StoreError::NotBuildable { scheme: "linear" })
+    );
 }
