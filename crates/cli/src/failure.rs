@@ -161,6 +161,12 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. }) => {
             "dump it and load it into a larger one: farslot load --create=CAPACITY".into()
         }
+        StoreError::Index(IndexError::Sealed { .. } | IndexError::NotEmpty { .. }) => {
+            "dump it and load it into a new one: farslot load --create".into()
+        }
+        StoreError::Index(IndexError::MultiKey { .. }) => {
+            "such a table is built whole: farslot load --seal".into()
+        }
         StoreError::Index(IndexError::WriterLost { .. }) => {
             "somebody took over from this client as if it had been killed: do it again".into()
         }

@@ -34,21 +34,22 @@ impl Shape {
     #[must_use]
     pub fn of(scheme: &Scheme) -> Self {
         let table_bytes = u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX);
+        let multi_key = scheme.keys() == KeyRule::Multi;
         match scheme {
             Scheme::Linear(layout) => Self {
-                scheme: "linear",
+                scheme: scheme.name(),
                 cuckoo: None,
                 slot_kind: kind_name(layout.kind),
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,
                 key: layout.key,
                 value: layout.value,
-                multi_key: layout.keys == KeyRule::Multi,
+                multi_key,
                 heap_bytes: layout.heap_bytes,
                 table_bytes,
             },
             Scheme::Cuckoo(layout) => Self {
-                scheme: "cuckoo",
+                scheme: scheme.name(),
                 cuckoo: Some(CuckooShape {
                     ways: layout.ways,
                     bucket_slots: layout.bucket_slots,
@@ -58,7 +59,7 @@ impl Shape {
                 slots: layout.slots(),
                 key: layout.key,
                 value: layout.value,
-                multi_key: layout.keys == KeyRule::Multi,
+                multi_key,
                 heap_bytes: layout.heap_bytes,
                 table_bytes,
             },

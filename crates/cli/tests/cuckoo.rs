@@ -132,7 +132,6 @@ fn options_that_do_not_go_together_are_named() {
     fails(&["--scheme", "robin-hood"], 2, &["linear, cuckoo"]);
     let cuckoo = |more: &[&'static str]| [&["--scheme", "cuckoo"], more].concat();
     fails(&cuckoo(&["--ways", "5"]), 1, &["ways = 5", "2 to 4"]);
-    fails(&cuckoo(&["--multi-key"]), 1, &["records a key = several"]);
     fails(&cuckoo(&["--slots", "pair"]), 1, &["slot"]);
     fails(
         &cuckoo(&["--ways", "2", "--bucket-slots", "1", "--load-factor", "0.7"]),
@@ -247,4 +246,68 @@ fn more_threads_than_writers_are_declined() {
         2,
         &["l is a linear table", "any number may write"],
     );
+}
+
+#[test]
+fn a_table_that_is_loaded_whole_is_sealed() {
+    let node = Node::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("all.csv");
+    let input = lines(0..3_000) + "key-1,the last of two\n" + ",no key\n";
+    std::fs::write(&file, &input).unwrap();
+    let file = file.to_str().unwrap();
+    let load = ["load", "t", file, "--create", "--seal"];
+    let cuckoo = ["--scheme", "cuckoo", "--load-factor", "0.97"];
+    let loaded = node.run(load.iter().chain(&cuckoo).chain(&["--json"]));
+    let error = error_of(&loaded);
+    assert!(error.contains("read 3 001 records into"), "{error}");
+    assert!(error.contains("a key must have at least 1 byte"), "{error}");
+    let loaded = one_object(&loaded);
+    assert_eq!(
+        (&loaded["records"], &loaded["new"], &loaded["bad_lines"]),
+        (&3_001.into(), &3_000.into(), &1.into())
+    );
+    assert_eq!(loaded["sealed"], true);
+    assert_eq!(node.count("t"), 3_000);
+    assert_eq!(node.ok(["get", "t", "key-1", "--raw"]), b"the last of two");
+    let stat = node.json(["stat", "t"]);
+    assert_eq!(stat["sealed"], true);
+    assert!(stat["load_factor"].as_f64().unwrap() > 0.96, "{stat}");
+    let drawn = String::from_utf8(node.ok(["stat", "t"])).unwrap();
+    assert!(drawn.contains("the table is sealed"), "{drawn}");
+    let parts = ["the table is sealed", "load --create"];
+    assert_fails(&node.run(["put", "t", "a", "b"]), 1, &parts);
+    assert_fails(&node.run(["del", "t", "key-1"]), 1, &parts);
+    assert_fails(&node.feed(["load", "t"], b"a,b\n"), 1, &parts);
+    assert_fails(&node.feed(["load", "t", "--seal"], b"a,b\n"), 1, &parts);
+    assert_eq!(sorted(&node, "t").len(), 3_001);
+}
+
+#[test]
+fn a_stream_of_several_records_a_key_is_loaded_whole() {
+    let node = Node::start();
+    node.ok(CREATE.iter().chain(&["--multi-key"]));
+    assert_fails(
+        &node.run(["put", "t", "a", "1"]),
+        1,
+        &["declared multi-key", "load --seal"],
+    );
+    let loaded = node.feed(["load", "t", "--seal"], b"a,1\nb,2\na,3\n");
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
+    let found = node.json(["get", "t", "a", "--all"]);
+    assert_eq!(found["records"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_loaded_whole_says_why_and_changes_nothing() {
+    let node = Node::start();
+    let linear = node.feed(["load", "l", "--create=10", "--seal"], b"a,1\n");
+    assert_fails(&linear, 2, &["a linear table", "--scheme cuckoo"]);
+    assert_eq!(node.json(["stat"])["tables"].as_array().unwrap().len(), 0);
+    node.ok(CREATE);
+    node.ok(["put", "t", "a", "1"]);
+    let full = node.feed(["load", "t", "--seal"], b"b,1\n");
+    assert_fails(&full, 1, &["only an empty table", "1 slots are in use"]);
+    node.ok(["put", "t", "b", "2"]);
+    assert_eq!(node.count("t"), 2);
 }

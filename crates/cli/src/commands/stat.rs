@@ -172,7 +172,10 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
     }
     rows.push(("read size", read_size(table)));
     if table.scheme().one_writer() {
-        let nobody = || "none: the next to write may".into();
+        let nobody = || match table.is_sealed() {
+            true => "none: the table is sealed".into(),
+            false => "none: the next to write may".into(),
+        };
         rows.push((
             "writer",
             writer.map_or_else(nobody, |mark| format!("client {mark}")),
@@ -219,6 +222,7 @@ fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u
             object["buckets_by_used_slots"] = json!(survey.buckets);
             object["displacements"] = survey.displacements.into();
             object["writer"] = writer.into();
+            object["sealed"] = table.is_sealed().into();
         }
         _ => {}
     }

@@ -43,10 +43,9 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Becomes the writer now, and not at the first write.
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], [`IndexError::MultiKey`] for a table that
-    /// can only be built, or what the fabric says.
+    /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
     pub async fn start_writing(&self) -> Result<()> {
-        self.become_writer("writing").await
+        self.become_writer_of_any("writing").await
     }
 
     /// Puts this client's mark into the writer's word.

@@ -2,6 +2,7 @@
 
 mod bad_lines;
 pub mod measure;
+mod whole;
 mod workers;
 
 use super::table_args::{TableArgs, count};
@@ -52,6 +53,9 @@ pub struct Args {
     /// table has one]
     #[arg(long, value_name = "N", value_parser = count)]
     threads: Option<u64>,
+    /// Read all into memory, build the empty table whole, and seal it: it can never change again
+    #[arg(long, conflicts_with = "threads")]
+    seal: bool,
     /// Stop at the first bad line
     #[arg(long)]
     strict: bool,
@@ -81,15 +85,53 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     // Fails at once if there is no such table.
     let table = store.table(&args.table)?;
-    let threads = threads(args.threads, &table)?;
     let since = Instant::now();
     let bad = BadLines::new(args.strict, args.show_bad);
-    let mut loader = Loader::new(&store, &table, threads, &bad);
-    let loaded = source.read_with("loading", |reader, bar| {
+    let loaded = if args.seal {
+        build(&source, table, &bad)?
+    } else {
+        put(&args, &source, &store, &table, &bad)?
+    };
+    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+}
+
+/// Puts record by record.
+fn put(
+    args: &Args,
+    source: &Source<'_>,
+    store: &Store,
+    table: &Table,
+    bad: &BadLines,
+) -> Result<Loaded> {
+    let threads = threads(args.threads, table)?;
+    let mut loader = Loader::new(store, table, threads, bad);
+    source.read_with("loading", |reader, bar| {
         bad.show_above(bar);
         loader.load(reader)
+    })
+}
+
+/// Builds the table from all records at once.
+fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<Loaded> {
+    whole::check_scheme(table.scheme())?;
+    let most = whole::most_memory();
+    source.check_size(most)?;
+    start_writing(&table)?;
+    let whole = source.read_with("reading", |reader, bar| {
+        bad.show_above(bar);
+        whole::read(reader, &Shape::of(table.scheme()), bad, most)
     })?;
-    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+    output::note(format_args!(
+        "read {} into {} of memory; building",
+        output::counted(whole.records.len() as u64, "record"),
+        output::sized(whole.bytes)
+    ));
+    let built = table.build(&whole.borrowed())?;
+    table.close()?;
+    Ok(Loaded {
+        records: whole.records.len() as u64,
+        new: built,
+    })
 }
 
 /// More threads than this only wait for the one that reads, unless they are asked for.
@@ -115,11 +157,14 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
+    if args.seal {
+        whole::check_scheme(&args.shape.options(1)?.scheme()?)?;
+    }
     let options = match capacity {
         Some(capacity) => args.shape.options(capacity)?,
         None => source
             .read_with("looking through", |reader, _| measure::measure(reader))?
-            .options(&args.shape)?,
+            .options(&args.shape, args.seal)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
@@ -142,6 +187,7 @@ fn report(
             "table": args.table,
             "records": loaded.records,
             "new": loaded.new,
+            "sealed": args.seal,
             "bad_lines": bad.count(),
             "first_bad_lines": bad.shown(),
             "seconds": seconds,
@@ -189,6 +235,21 @@ impl<'a> Source<'a> {
     fn is_file(&self) -> bool {
         self.path
             .is_some_and(|path| !path.exists() || path.is_file())
+    }
+
+    /// Refuses a file that would not fit into `most` bytes of memory.
+    fn check_size(&self, most: u64) -> Result<()> {
+        let bytes = match self.path {
+            Some(path) if self.is_file() => {
+                let failed = Failure::io(path.display().to_string());
+                path.metadata().map_err(failed)?.len()
+            }
+            _ => 0,
+        };
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(whole::short_of_memory(bytes, most))
     }
 
     /// Reads it from the start with a progress bar.

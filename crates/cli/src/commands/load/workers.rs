@@ -216,7 +216,8 @@ const fn is_of_the_record(error: &StoreError) -> bool {
     )
 }
 
-fn strict(bad: BadLine) -> Failure {
+/// The failure of a bad line where one is too many.
+pub fn strict(bad: BadLine) -> Failure {
     Failure::Failed(format!("line {}: {}", bad.line, bad.reason))
 }
 
