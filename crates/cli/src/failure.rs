@@ -164,6 +164,10 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::Sealed { .. } | IndexError::NotEmpty { .. }) => {
             "dump it and load it into a new one: farslot load --create".into()
         }
+        StoreError::Index(IndexError::NotBuilt) => {
+            "its builder may be at work yet; if it was killed, load the table under another name"
+                .into()
+        }
         StoreError::Index(IndexError::MultiKey { .. }) => {
             "such a table is built whole: farslot load --seal".into()
         }

@@ -1,7 +1,7 @@
 //! What a table is, whatever its scheme: for people in a line, for machines as JSON.
 
 use crate::output;
-use farslot::{CuckooShape, FieldSize, KeyRule, Scheme, SlotKind, TableRecord};
+use farslot::{CuckooShape, FieldSize, KeyRule, Scheme, SealedForm, SlotKind, TableRecord};
 use serde_json::{Value, json};
 
 /// What a table is.
@@ -40,6 +40,21 @@ impl Shape {
                 scheme: scheme.name(),
                 cuckoo: None,
                 slot_kind: kind_name(layout.kind),
+                slot_bytes: layout.slot_bytes(),
+                slots: layout.slots,
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
+            Scheme::Sealed(layout) => Self {
+                scheme: scheme.name(),
+                cuckoo: None,
+                slot_kind: match layout.form {
+                    SealedForm::Inline => kind_name(SlotKind::Inline),
+                    SealedForm::OutOfBand => kind_name(SlotKind::Heap),
+                },
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,
                 key: layout.key,

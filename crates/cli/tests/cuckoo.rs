@@ -244,7 +244,7 @@ fn more_threads_than_writers_are_declined() {
     assert_fails(
         &node.run(["take-over", "l"]),
         2,
-        &["l is a linear table", "any number may write"],
+        &["l is a linear table", "no writer to take over from"],
     );
 }
 

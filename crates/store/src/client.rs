@@ -2,9 +2,10 @@
 
 use crate::{Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
-use farslot_index::Index;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
+use farslot_index::sealed::SealedTable;
+use farslot_index::{Index, IndexError};
 
 /// What a scheme's client does beside what every index does. A table that any number of clients may
 /// write needs no writer: the defaults are for it.
@@ -94,5 +95,28 @@ impl<E: Endpoint> Client for CuckooTable<E> {
 
     async fn resign(&self) -> Result<()> {
         Ok(Self::resign(self).await?)
+    }
+}
+
+impl<E: Endpoint> Client for SealedTable<E> {
+    fn read_size(&self) -> u64 {
+        Self::read_size(self)
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        Ok(Survey::Sealed(self.occupancy().await?))
+    }
+
+    async fn start_writing(&self) -> Result<()> {
+        let operation = "writing";
+        Err(IndexError::Sealed { operation }.into())
+    }
+
+    fn is_sealed(&self) -> bool {
+        true
+    }
+
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        Ok(Self::build(self, records).await?)
     }
 }

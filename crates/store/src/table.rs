@@ -1,11 +1,11 @@
 //! A table as one thread uses it.
 
 use crate::catalog::{Scheme, TableRecord};
+use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{Cursor, KeyRule, Occupancy, Result, Survey};
+use crate::{Cursor, Occupancy, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use std::collections::HashSet;
 
 /// What [`Table::find_or_put`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,19 +238,18 @@ impl Table {
     /// # Errors
     /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
     /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
-    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the
-    /// fabric says. Unless the fabric fails, the table is as empty then as it was.
+    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
+    /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
+    /// empty then as it was.
     pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
-        let staying;
-        let staying = match self.record.scheme.keys() {
-            KeyRule::Multi => records,
-            KeyRule::Unique => {
-                staying = last_of_each_key(records);
-                &staying[..]
-            }
-        };
-        self.session.build(staying)?;
+        let staying = staying(self.record.scheme.keys(), records);
+        self.build_distinct(&staying)?;
         Ok(staying.len() as u64)
+    }
+
+    /// As [`Table::build`], with no key twice where keys are unique.
+    pub(crate) fn build_distinct(&self, records: &[Pair<'_>]) -> Result<()> {
+        self.session.build(records)
     }
 
     /// Is the table's writer no longer, until the next write.
@@ -288,16 +287,6 @@ impl Table {
     pub fn now(&self) -> Nanos {
         self.session.now()
     }
-}
-
-/// The records without those whose key comes again.
-fn last_of_each_key<'r>(records: &[(&'r [u8], &'r [u8])]) -> Vec<(&'r [u8], &'r [u8])> {
-    let mut seen = HashSet::with_capacity(records.len());
-    let newest_first = records.iter().rev();
-    newest_first
-        .filter(|(key, _)| seen.insert(*key))
-        .copied()
-        .collect()
 }
 
 impl Drop for Table {

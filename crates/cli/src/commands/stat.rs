@@ -5,7 +5,8 @@ use crate::failure::Result;
 use crate::shape::{Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
-use farslot::{MemoryUse, Occupancy, Store, Survey, Table};
+use farslot::index::IndexError;
+use farslot::{MemoryUse, Occupancy, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.
@@ -30,11 +31,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 fn show_store(store: &Store, as_json: bool) -> Result<()> {
     let memory = store.memory()?;
     let tables = store.tables()?;
-    let tables: Vec<(Table, Occupancy)> = tables
+    let tables: Vec<(Table, Option<Occupancy>)> = tables
         .iter()
         .map(|record| {
             let table = store.table(&record.name)?;
-            let occupancy = table.occupancy()?;
+            let occupancy = match table.occupancy() {
+                Err(StoreError::Index(IndexError::NotBuilt)) => None,
+                occupancy => Some(occupancy?),
+            };
             Ok((table, occupancy))
         })
         .collect::<Result<_>>()?;
@@ -44,7 +48,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
             "memory_bytes": memory.total,
             "memory_taken": memory.taken,
             "memory_free": memory.free(),
-            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts)).collect::<Vec<_>>(),
+            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts.as_ref())).collect::<Vec<_>>(),
         }));
     }
     output::line(format!(
@@ -68,7 +72,7 @@ fn memory_line(memory: &MemoryUse) -> String {
     )
 }
 
-fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
+fn listing(tables: &[(Table, Option<Occupancy>)]) -> comfy_table::Table {
     let mut listing = comfy_table::Table::new();
     listing.load_style(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
@@ -84,15 +88,18 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
     ]);
     for (table, counts) in tables {
         let shape = Shape::of(table.scheme());
+        let counted = |count: fn(&Occupancy) -> String| {
+            counts.as_ref().map_or_else(|| "not built".into(), count)
+        };
         listing.add_row([
             table.name().to_string(),
             shape.scheme.to_string(),
-            output::grouped(counts.entries),
-            format!("{:.3}", counts.load_factor()),
-            format!("{} {}", output::grouped(counts.slots), shape.slot_kind),
+            counted(|counts| output::grouped(counts.entries)),
+            counted(|counts| format!("{:.3}", counts.load_factor())),
+            format!("{} {}", output::grouped(shape.slots), shape.slot_kind),
             shape.key.to_string(),
             shape.value.to_string(),
-            output::sized(counts.heap_used),
+            counted(|counts| output::sized(counts.heap_used)),
             output::sized(shape.table_bytes),
         ]);
     }
@@ -104,8 +111,14 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
     listing
 }
 
-fn with_counts(table: &Table, counts: &Occupancy) -> Value {
+fn with_counts(table: &Table, counts: Option<&Occupancy>) -> Value {
     let mut object = described(table.record());
+    if matches!(table.scheme(), Scheme::Sealed(_)) {
+        object["built"] = counts.is_some().into();
+    }
+    let Some(counts) = counts else {
+        return object;
+    };
     object["records"] = counts.entries.into();
     object["used_slots"] = counts.used_slots.into();
     object["load_factor"] = counts.load_factor().into();
@@ -126,8 +139,10 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
         Shape::of(table.scheme()).summary()
     );
     text += &numbers(table, &survey, &counts, writer);
-    text += "\noccupancy, from the first slot to the last\n";
-    text += &draw::occupancy(survey.parts());
+    if !survey.parts().is_empty() {
+        text += "\noccupancy, from the first slot to the last\n";
+        text += &draw::occupancy(survey.parts());
+    }
     text += &how_keys_lie(&survey);
     output::line(text.trim_end())
 }
@@ -168,6 +183,7 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
             let moved = output::counted(survey.displacements, "record");
             rows.push(("displaced", format!("{moved} by the puts of others")));
         }
+        Survey::Sealed(_) => rows.push(("writer", "none: the table is sealed".into())),
         _ => {}
     }
     rows.push(("read size", read_size(table)));
@@ -206,13 +222,15 @@ fn read_size(table: &Table) -> String {
 }
 
 fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> Value {
-    let mut object = with_counts(table, counts);
+    let mut object = with_counts(table, Some(counts));
     object["records"] = survey.live().into();
     object["dead_slots"] = survey.dead().into();
     object["used_slots"] = (survey.live() + survey.dead()).into();
     object["load_factor"] = survey.load_factor().into();
     object["read_slots"] = table.read_size().into();
-    object["occupancy"] = json!(survey.parts());
+    if !survey.parts().is_empty() {
+        object["occupancy"] = json!(survey.parts());
+    }
     match survey {
         Survey::Linear(survey) => {
             object["clusters_by_log2_length"] = json!(survey.clusters);

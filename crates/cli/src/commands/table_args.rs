@@ -30,8 +30,8 @@ pub struct TableArgs {
     /// Bytes of every value
     #[arg(long, value_name = "BYTES", value_parser = value_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
-    /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a cuckoo table
-    /// 0.9, or less with few ways and small buckets]
+    /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
+    /// cuckoo table 0.9, or less with few ways and small buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records
@@ -55,6 +55,8 @@ pub enum SchemeArg {
     Linear,
     /// In one of a few small buckets: fuller tables, one writer at a time
     Cuckoo,
+    /// As linear, and never written again once it has been loaded: smaller, and misses end early
+    Sealed,
 }
 
 /// What a slot holds, as an option.
@@ -104,6 +106,10 @@ impl TableArgs {
         match self.scheme {
             SchemeArg::Linear => self.refuse_buckets()?,
             SchemeArg::Cuckoo => options = options.cuckoo(self.buckets()),
+            SchemeArg::Sealed => {
+                self.refuse_buckets()?;
+                options = options.sealed();
+            }
         }
         if let Some(load_factor) = self.load_factor {
             options = options.load_factor(load_factor);

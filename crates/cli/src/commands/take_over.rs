@@ -3,7 +3,6 @@
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::shape::Shape;
 
 /// The options of `farslot take-over`.
 #[derive(clap::Args, Debug)]
@@ -15,14 +14,14 @@ pub struct Args {
 /// Makes room for the next writer.
 ///
 /// # Errors
-/// A usage failure for a table that any number of clients write; what the fabric says.
+/// A usage failure for a table that does not have one writer; what the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let table = context.table(&args.table)?;
     if !table.scheme().one_writer() {
         return Err(Failure::Usage(format!(
-            "{} is a {} table: it has no writer to take over from, for any number may write",
+            "{} is a {} table, which has no writer to take over from",
             args.table,
-            Shape::of(table.scheme()).scheme,
+            table.scheme().name(),
         )));
     }
     let writer = table.writer()?;

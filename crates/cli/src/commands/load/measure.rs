@@ -51,17 +51,12 @@ impl Measure {
         self.block_bytes += block_bytes(class) as u64;
     }
 
-    /// A table that holds these records, and a quarter more unless it never changes, in all that
-    /// `shape` does not say.
+    /// A table that holds these records and a quarter more, in all that `shape` does not say.
     ///
     /// # Errors
     /// A usage failure for options that do not go together.
-    pub fn options(&self, shape: &TableArgs, sealed: bool) -> Result<TableOptions> {
-        let capacity = if sealed {
-            self.records.max(1)
-        } else {
-            (self.records + self.records / 4).max(LEAST_CAPACITY)
-        };
+    pub fn options(&self, shape: &TableArgs) -> Result<TableOptions> {
+        let capacity = (self.records + self.records / 4).max(LEAST_CAPACITY);
         let mut options = shape.options(capacity)?;
         if shape.key().is_none() {
             options = options.keys(self.up_to(self.longest_key));

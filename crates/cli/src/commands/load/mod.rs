@@ -5,14 +5,14 @@ pub mod measure;
 mod whole;
 mod workers;
 
-use super::table_args::{TableArgs, count};
+use super::table_args::{SchemeArg, TableArgs, count};
 use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Reader};
 use crate::output;
 use crate::shape::Shape;
 use bad_lines::BadLines;
-use farslot::{Store, Table};
+use farslot::{Scheme, Store, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -53,7 +53,8 @@ pub struct Args {
     /// table has one]
     #[arg(long, value_name = "N", value_parser = count)]
     threads: Option<u64>,
-    /// Read all into memory, build the empty table whole, and seal it: it can never change again
+    /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it
+    /// is with --scheme sealed
     #[arg(long, conflicts_with = "threads")]
     seal: bool,
     /// Stop at the first bad line
@@ -66,6 +67,13 @@ pub struct Args {
     shape: TableArgs,
 }
 
+impl Args {
+    /// Whether the table that is made first never changes.
+    fn sealed(&self) -> bool {
+        self.seal || self.shape.scheme == SchemeArg::Sealed
+    }
+}
+
 /// Loads a file into a table.
 ///
 /// # Errors
@@ -73,26 +81,44 @@ pub struct Args {
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let source = Source::new(&args)?;
-    if args.create == Some(None) && !source.is_file() {
+    if let Some(capacity) = args.create {
+        check(&args, &source, capacity)?;
+    }
+    let store = context.store()?;
+    let since = Instant::now();
+    let bad = BadLines::new(args.strict, args.show_bad);
+    let loaded = match args.create {
+        Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
+        Some(capacity) => {
+            create(&args, &source, &store, capacity)?;
+            load(&args, &source, &store, &bad)?
+        }
+        None => load(&args, &source, &store, &bad)?,
+    };
+    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+}
+
+/// Refuses a table that cannot be made of what is known before its file is read.
+fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> {
+    if args.sealed() {
+        return whole::check(&args.shape, capacity);
+    }
+    if capacity.is_none() && !source.is_file() {
         return Err(Failure::Usage(
             "a stream cannot be looked through first: say for how many keys, --create=CAPACITY"
                 .into(),
         ));
     }
-    let store = context.store()?;
-    if let Some(capacity) = args.create {
-        create(&args, &source, &store, capacity)?;
-    }
-    // Fails at once if there is no such table.
+    Ok(())
+}
+
+/// Loads into a table that is there; fails at once if there is none.
+fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<Loaded> {
     let table = store.table(&args.table)?;
-    let since = Instant::now();
-    let bad = BadLines::new(args.strict, args.show_bad);
-    let loaded = if args.seal {
-        build(&source, table, &bad)?
-    } else {
-        put(&args, &source, &store, &table, &bad)?
-    };
-    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+    if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
+        return whole::build(source, table, bad);
+    }
+    put(args, source, store, &table, bad)
 }
 
 /// Puts record by record.
@@ -108,29 +134,6 @@ fn put(
     source.read_with("loading", |reader, bar| {
         bad.show_above(bar);
         loader.load(reader)
-    })
-}
-
-/// Builds the table from all records at once.
-fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<Loaded> {
-    whole::check_scheme(table.scheme())?;
-    let most = whole::most_memory();
-    source.check_size(most)?;
-    start_writing(&table)?;
-    let whole = source.read_with("reading", |reader, bar| {
-        bad.show_above(bar);
-        whole::read(reader, &Shape::of(table.scheme()), bad, most)
-    })?;
-    output::note(format_args!(
-        "read {} into {} of memory; building",
-        output::counted(whole.records.len() as u64, "record"),
-        output::sized(whole.bytes)
-    ));
-    let built = table.build(&whole.borrowed())?;
-    table.close()?;
-    Ok(Loaded {
-        records: whole.records.len() as u64,
-        new: built,
     })
 }
 
@@ -157,14 +160,11 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
-    if args.seal {
-        whole::check_scheme(&args.shape.options(1)?.scheme()?)?;
-    }
     let options = match capacity {
         Some(capacity) => args.shape.options(capacity)?,
         None => source
             .read_with("looking through", |reader, _| measure::measure(reader))?
-            .options(&args.shape, args.seal)?,
+            .options(&args.shape)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
@@ -187,7 +187,7 @@ fn report(
             "table": args.table,
             "records": loaded.records,
             "new": loaded.new,
-            "sealed": args.seal,
+            "sealed": loaded.sealed,
             "bad_lines": bad.count(),
             "first_bad_lines": bad.shown(),
             "seconds": seconds,
@@ -237,19 +237,15 @@ impl<'a> Source<'a> {
             .is_some_and(|path| !path.exists() || path.is_file())
     }
 
-    /// Refuses a file that would not fit into `most` bytes of memory.
-    fn check_size(&self, most: u64) -> Result<()> {
-        let bytes = match self.path {
+    /// Bytes of a file; of a stream, which nobody knows, 0.
+    fn bytes(&self) -> Result<u64> {
+        match self.path {
             Some(path) if self.is_file() => {
                 let failed = Failure::io(path.display().to_string());
-                path.metadata().map_err(failed)?.len()
+                Ok(path.metadata().map_err(failed)?.len())
             }
-            _ => 0,
-        };
-        if bytes <= most {
-            return Ok(());
+            _ => Ok(0),
         }
-        Err(whole::short_of_memory(bytes, most))
     }
 
     /// Reads it from the start with a progress bar.

@@ -26,6 +26,8 @@ pub struct Loaded {
     pub records: u64,
     /// Those whose key was new.
     pub new: u64,
+    /// Whether the table can never change again.
+    pub sealed: bool,
 }
 
 /// Loads records into a table.
