@@ -51,6 +51,9 @@ enum Command {
     Dump(commands::dump::Args),
     /// List the tables, or show how full one is and how its keys lie
     Stat(commands::stat::Args),
+    /// Let others write to a cuckoo table whose writer was killed, and to no other: one that is
+    /// still at work would do harm
+    TakeOver(commands::take_over::Args),
     /// Measure this machine
     Bench(commands::bench::Args),
     /// Reproduce the tables and figures of the papers
@@ -69,6 +72,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
         Command::Stat(args) => commands::stat::run(args, context),
+        Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Repro(args) => commands::repro::run(args, context),
     }

@@ -19,7 +19,10 @@
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_index::KeyRule;
+use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
+use farslot_index::sealed::SealedLayout;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,8 +44,12 @@ const PAUSE: Nanos = 1_000_000;
 /// How a table is organised: its scheme, with all that a client must know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Scheme {
-    /// Open addressing with linear probing.
+    /// Open addressing with linear probing: any number of writers.
     Linear(LinearLayout),
+    /// Buckets of which each key has a few: one writer at a time.
+    Cuckoo(CuckooLayout),
+    /// Linear probing, built whole and never written again.
+    Sealed(SealedLayout),
 }
 
 impl Scheme {
@@ -51,7 +58,41 @@ impl Scheme {
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear(layout) => layout.table_bytes(),
+            Self::Cuckoo(layout) => layout.table_bytes(),
+            Self::Sealed(layout) => layout.table_bytes(),
         }
+    }
+
+    /// The scheme's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "linear",
+            Self::Cuckoo(_) => "cuckoo",
+            Self::Sealed(_) => "sealed",
+        }
+    }
+
+    /// How many records a key may have.
+    #[must_use]
+    pub const fn keys(&self) -> KeyRule {
+        match self {
+            Self::Linear(layout) => layout.keys,
+            Self::Cuckoo(layout) => layout.keys,
+            Self::Sealed(layout) => layout.keys,
+        }
+    }
+
+    /// Whether a table can be [built](crate::Table::build) whole.
+    #[must_use]
+    pub const fn buildable(&self) -> bool {
+        matches!(self, Self::Cuckoo(_) | Self::Sealed(_))
+    }
+
+    /// Whether the table admits one writer at a time.
+    #[must_use]
+    pub const fn one_writer(&self) -> bool {
+        matches!(self, Self::Cuckoo(_))
     }
 }
 

@@ -29,11 +29,14 @@
 
 mod address;
 mod catalog;
+mod client;
+mod distinct;
 mod error;
 mod options;
 mod server;
 mod session;
 mod store;
+mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
@@ -41,10 +44,13 @@ pub use catalog::{MOST_TABLES, MemoryUse, Scheme, TableRecord};
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_index as index;
-pub use farslot_index::linear::{KeyRule, LinearLayout, ReadPolicy, SlotKind, Survey};
-pub use farslot_index::{Cursor, FieldSize, Hasher, Occupancy};
+pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
+pub use farslot_index::linear::{LinearLayout, ReadPolicy};
+pub use farslot_index::sealed::{SealedForm, SealedLayout};
+pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
-pub use options::{HashKind, TableOptions};
+pub use options::{CuckooShape, HashKind, TableOptions};
 pub use server::Server;
 pub use store::{OpenOptions, Store, read_cost};
+pub use survey::Survey;
 pub use table::{Found, Table};

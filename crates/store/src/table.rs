@@ -1,6 +1,7 @@
 //! A table as one thread uses it.
 
 use crate::catalog::{Scheme, TableRecord};
+use crate::distinct::{Pair, staying};
 use crate::session::Session;
 use crate::{Cursor, Occupancy, Result, Survey};
 use farslot_fabric::Nanos;
@@ -18,6 +19,10 @@ pub enum Found {
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
+/// A cuckoo table admits one writer at a time: the first `Table` that writes, until it is closed or
+/// dropped. The others read, and their writes fail with
+/// [`WriterBusy`](farslot_index::IndexError::WriterBusy).
+///
 /// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
 /// that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
@@ -25,11 +30,16 @@ pub enum Found {
 pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
+    closed: bool,
 }
 
 impl Table {
     pub(crate) fn new(record: TableRecord, session: Box<dyn Session>) -> Self {
-        Self { record, session }
+        Self {
+            record,
+            session,
+            closed: false,
+        }
     }
 
     /// The table's name.
@@ -180,12 +190,84 @@ impl Table {
         self.session.flush()
     }
 
-    /// Looks at every slot: exact counts, occupancy along the table, lengths of clusters.
+    /// Looks at every slot: exact counts, occupancy along the table, and how the keys lie.
     ///
     /// # Errors
     /// What the fabric says.
     pub fn survey(&self) -> Result<Survey> {
         self.session.survey()
+    }
+
+    /// The number of the client that is the table's writer now, of a table that admits one.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn writer(&self) -> Result<Option<u64>> {
+        self.session.writer()
+    }
+
+    /// Becomes the writer now and not at the first write, of a table that admits one.
+    ///
+    /// # Errors
+    /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
+    pub fn start_writing(&self) -> Result<()> {
+        self.session.start_writing()
+    }
+
+    /// Becomes the writer in place of one that was killed, of a table that admits one. This waits as
+    /// long as something that it had begun may still happen. From a writer that is alive this takes
+    /// what it is about to write.
+    ///
+    /// # Errors
+    /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
+    /// the fabric says.
+    pub fn take_over(&self) -> Result<()> {
+        self.session.take_over()
+    }
+
+    /// Whether the table can never change again, as far as this client knows.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.session.is_sealed()
+    }
+
+    /// Fills an empty table with these records, and seals it: it can never change again. Places are
+    /// found in local memory, so that this is much faster than putting, and the table can be fuller.
+    /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
+    ///
+    /// # Errors
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
+    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
+    /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
+    /// empty then as it was.
+    pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
+        let staying = staying(self.record.scheme.keys(), records);
+        self.build_distinct(&staying)?;
+        Ok(staying.len() as u64)
+    }
+
+    /// As [`Table::build`], with no key twice where keys are unique.
+    pub(crate) fn build_distinct(&self, records: &[Pair<'_>]) -> Result<()> {
+        self.session.build(records)
+    }
+
+    /// Is the table's writer no longer, until the next write.
+    ///
+    /// # Errors
+    /// What the fabric says; another client may then have to [take over](Table::take_over).
+    pub fn resign(&self) -> Result<()> {
+        self.session.resign()
+    }
+
+    /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can
+    /// be done at once, and does not say whether it was.
+    ///
+    /// # Errors
+    /// What the fabric says; another client may then have to [take over](Table::take_over).
+    pub fn close(mut self) -> Result<()> {
+        self.closed = true;
+        self.session.close()
     }
 
     /// What this table's endpoint has counted.
@@ -194,7 +276,7 @@ impl Table {
         self.session.counters()
     }
 
-    /// Slots that the next READ of a lookup fetches.
+    /// Slots that one READ of a lookup fetches: in a linear table, of the next lookup.
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.read_size()
@@ -209,7 +291,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // A count that could not be reported is behind, which it may be.
-        let _ = self.session.flush();
+        if !self.closed {
+            self.session.abandon();
+        }
     }
 }

@@ -13,3 +13,4 @@ pub mod repro;
 pub mod serve;
 pub mod stat;
 mod table_args;
+pub mod take_over;

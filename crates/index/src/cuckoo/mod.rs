@@ -83,8 +83,10 @@ mod path;
 mod remove;
 mod scan;
 mod signatures;
+mod survey;
 mod writer;
 
 pub use client::CuckooTable;
 pub use layout::{CuckooLayout, CuckooOptions};
 pub use lookup::LookupOrder;
+pub use survey::Survey;

@@ -31,6 +31,24 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
+    /// The mark of the client that is the writer now, if one is.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn writer(&self) -> Result<Option<u64>> {
+        let word = self.endpoint.read(self.table.plus(WRITER_AT), 8);
+        let word = self.endpoint.operation(UPKEEP, word).await?;
+        Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
+    }
+
+    /// Becomes the writer now, and not at the first write.
+    ///
+    /// # Errors
+    /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
+    pub async fn start_writing(&self) -> Result<()> {
+        self.become_writer_of_any("writing").await
+    }
+
     /// Puts this client's mark into the writer's word.
     async fn claim(&self, from: u64) -> Result<u64> {
         let mark = self.mark().await?;
