@@ -27,7 +27,7 @@ mod threads;
 
 pub use error::{BenchError, Result};
 pub use keys::Keys;
-pub use report::{BenchReport, BenchRow, ReproReport, ReproRow};
+pub use report::{Axis, BenchReport, BenchRow, Line, Plot, ReproReport, ReproRow, Source};
 
 /// Is told, in words, what a measurement is at.
 pub type Progress<'p> = &'p (dyn Fn(&str) + Sync);
