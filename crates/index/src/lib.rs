@@ -7,6 +7,7 @@
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
+//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod cuckoo;
 mod error;
 pub mod hash;
 pub mod heap;
+pub mod hints;
 pub mod linear;
 mod operation;
 mod slot;

@@ -11,8 +11,10 @@
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
+//! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
 //!
-//! These are pure functions: no I/O, no clock, no state. Numbers out of range are typed errors.
+//! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of range
+//! are typed errors.
 //!
 //! ```
 //! use farslot_model::{
@@ -42,6 +44,8 @@
 
 mod drops;
 mod error;
+mod hinted;
+mod hinted_table;
 mod mean;
 mod nic;
 mod probe;
@@ -53,6 +57,8 @@ mod table;
 mod workload;
 
 pub use error::ModelError;
+pub use hinted::Hint;
+pub use hinted_table::HintedReadSizes;
 pub use nic::NicModel;
 pub use probe::{MAX_TABULATED, ProbeDistribution};
 pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};

@@ -4,10 +4,11 @@ use super::layout::{ENTRIES_AT, LinearLayout, USED_AT};
 use super::read_policy::ReadSizes;
 use crate::hash::{scale, word_of};
 use crate::heap::Heap;
+use crate::hints::ClusterHints;
 use crate::slot::{SlotKind, WordFormat};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A linear table as one thread's coroutines see it.
@@ -19,6 +20,8 @@ pub struct LinearTable<E> {
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
     pub(super) sizes: ReadSizes,
+    /// What its lookups have learnt of clusters, if it asked for that.
+    pub(super) hints: Option<Box<RefCell<ClusterHints>>>,
     load: Load,
 }
 
@@ -75,6 +78,7 @@ impl<E: Endpoint> LinearTable<E> {
             layout,
             heap,
             sizes,
+            hints: None,
         };
         opened.refresh().await?;
         Ok(opened)
@@ -92,7 +96,7 @@ impl<E: Endpoint> LinearTable<E> {
         &self.endpoint
     }
 
-    /// Slots that the next READ fetches.
+    /// Slots that the next READ fetches, unless a hint says otherwise.
     #[inline]
     #[must_use]
     pub fn read_size(&self) -> u64 {

@@ -5,6 +5,7 @@
 //! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
@@ -44,7 +45,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, self.until_all());
         // Whether the key is there or not, its record goes out of band: written while the slot is
         // looked for.
         let mut spot = if self.layout.kind == SlotKind::Heap {
@@ -87,7 +88,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, Until::Match);
         loop {
             let done = match self.locate(key, &mut probe).await? {
                 Spot::End => return Err(self.full()),
@@ -151,6 +152,7 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         self.slot_used();
+        self.probe_met_in_use(probe);
         if self.layout.kind == SlotKind::Heap {
             draft.block = None;
         }

@@ -5,6 +5,7 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
 use crate::hash::{checksum, scale};
@@ -49,7 +50,7 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
-        let mut probe = Probe::new(&key);
+        let mut probe = Probe::new(&key, Until::Match);
         self.find_from(&key, &mut probe).await
     }
 
@@ -67,8 +68,15 @@ impl<E: Endpoint> LinearTable<E> {
                 probe.skip();
                 self.find_further(key, probe).await
             }
-            Spot::Mine { value, .. } => Ok(value),
-            Spot::Empty | Spot::End => Ok(None),
+            Spot::Mine { value, .. } => {
+                self.probe_met_in_use(probe);
+                Ok(value)
+            }
+            Spot::Empty => {
+                self.met_empty(probe.home, probe.distance);
+                Ok(None)
+            }
+            Spot::End => Ok(None),
         }
     }
 
@@ -82,14 +90,19 @@ impl<E: Endpoint> LinearTable<E> {
             match self.locate(key, probe).await? {
                 Spot::Mine { value: None, .. } => probe.skip(),
                 Spot::Mine { value, .. } => return Ok(value),
-                Spot::Empty | Spot::End => return Ok(None),
+                Spot::Empty => {
+                    self.met_empty(probe.home, probe.distance);
+                    return Ok(None);
+                }
+                Spot::End => return Ok(None),
             }
         }
     }
 
     /// A record of a multi-key table's key that may stand behind a dead slot of the key.
     pub(super) async fn find_behind_dead(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        self.find_further(key, &mut Probe::new(key)).await
+        self.find_further(key, &mut Probe::new(key, Until::Match))
+            .await
     }
 
     pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
@@ -97,20 +110,38 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
-        let mut probe = Probe::new(&key);
+        let mut probe = Probe::new(&key, self.until_all());
         let mut count = 0;
-        while let Spot::Mine { value, .. } = self.locate(&key, &mut probe).await? {
-            if let Some(value) = value {
-                found(&value);
-                count += 1;
+        loop {
+            match self.locate(&key, &mut probe).await? {
+                Spot::Mine { value, .. } => {
+                    if let Some(value) = value {
+                        found(&value);
+                        count += 1;
+                    }
+                    if self.layout.keys == KeyRule::Unique {
+                        self.probe_met_in_use(&probe);
+                        break;
+                    }
+                    probe.skip();
+                }
+                Spot::Empty => {
+                    self.met_empty(probe.home, probe.distance);
+                    break;
+                }
+                Spot::End => break,
             }
-            if self.layout.keys == KeyRule::Unique {
-                break;
-            }
-            probe.skip();
         }
         self.lookup_took(probe.reads);
         Ok(count)
+    }
+
+    /// What ends a walk over all records of a key.
+    pub(super) fn until_all(&self) -> Until {
+        match self.layout.keys {
+            KeyRule::Unique => Until::Match,
+            KeyRule::Multi => Until::EmptySlot,
+        }
     }
 
     /// Walks on from the probe's place to the key's next slot, or to the end of its probe.

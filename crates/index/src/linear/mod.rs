@@ -45,13 +45,14 @@
 //! `0` is an empty slot in every layout. The masks are drawn for each table, so that the one pattern
 //! which cannot be stored, the mask itself, is one that nobody can know or hit by chance (2^-64).
 //!
-//! Sources: paper 000, sections 3 and 4 (probing, read sizes, inline and out of band); paper 002,
+//! Sources: paper 000, sections 3 and 4 (probing, read sizes, hints, inline and out of band); paper 002,
 //! section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement, values,
 //! and concurrent writers to long records are not in them.
 
 mod batch;
 mod client;
 mod facade;
+mod hinting;
 mod insert;
 mod layout;
 mod lookup;

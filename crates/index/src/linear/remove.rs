@@ -25,7 +25,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn bury_all(&self, key: &Key<'_>, removed: &mut i64) -> Result<()> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, self.until_all());
         while let Spot::Mine { word, value } = self.locate(key, &mut probe).await? {
             if value.is_some() {
                 if !self.bury(key, &mut probe, word).await? {
