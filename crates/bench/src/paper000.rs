@@ -62,6 +62,10 @@ pub(crate) const CLIENT_THREADS: usize = 28;
 /// and 3).
 pub(crate) const CAPS: [(usize, u32); 3] = [(8, 23), (32, 9), (128, 6)];
 
+/// Keys that there are for each of its records: its tables have 120 x 2^20 records with random keys of 4
+/// bytes (section 5.1), so that a lookup matches 0.029 records beside the one it is after.
+pub(crate) const KEYS_PER_RECORD: f64 = (1u64 << 32) as f64 / (120u64 << 20) as f64;
+
 /// The tables that its model was asked about: 120 x 2^20 records (section 5.1).
 pub(crate) fn table_load(load: f64) -> Result<TableLoad, ModelError> {
     let records = 120u64 << 20;

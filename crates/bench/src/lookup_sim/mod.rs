@@ -228,12 +228,17 @@ impl Bench<'_> {
         };
         let seed = self.options.seed;
         let experiment = Experiment {
-            table: OpenLinear { layout, sizes },
+            table: OpenLinear {
+                layout,
+                sizes,
+                hints: 0,
+            },
             records: table.records.clone(),
             ask: Ask::Hits,
             answer,
             threads: CLIENT_THREADS,
             width: self.options.width,
+            warm_up: WARM_UP,
             until: Until::Elapsed(self.options.window),
             seed,
         };

@@ -2,7 +2,8 @@
 
 use crate::paper000::{CLIENT_THREADS, RECORD_BYTES};
 use crate::simulated::{
-    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, built_cuckoo,
+    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, WARM_UP,
+    built_cuckoo,
 };
 use crate::{BenchError, Result};
 use farslot::fabric::sim::NicProfile;
@@ -11,10 +12,38 @@ use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
 use farslot::index::linear::SlotKind;
 use farslot::{FieldSize, StoreError};
 
-/// Hash functions of the paper's cuckoo tables.
-pub(super) const WAYS: u32 = 3;
-/// Slots of a bucket of its set-associative ones.
+/// Slots of a bucket of the paper's set-associative cuckoo tables.
 pub(super) const BUCKET_SLOTS: u32 = 4;
+
+/// How a table hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Hash functions.
+    pub(super) ways: u32,
+    /// Slots of a bucket.
+    pub(super) bucket_slots: u32,
+}
+
+/// The paper's: 3-way, 4-way set-associative.
+pub(super) const PAPERS: Shape = Shape {
+    ways: 3,
+    bucket_slots: BUCKET_SLOTS,
+};
+
+impl Shape {
+    /// A table of so many slots.
+    pub(super) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
+        let four_bytes = FieldSize::Fixed(4);
+        let options = CuckooOptions {
+            load_factor: 1.0,
+            ways: self.ways,
+            bucket_slots: self.bucket_slots,
+            slot: Some(SlotKind::Word),
+            ..CuckooOptions::new(slots, four_bytes, four_bytes, seed)
+        };
+        Ok(options.layout()?)
+    }
+}
 
 /// Slots of a cuckoo table: how many READs a lookup takes, and of what, does not depend on it.
 const MOST_SLOTS: u64 = 1 << 18;
@@ -28,23 +57,9 @@ pub(super) struct CuckooAt {
 }
 
 impl CuckooAt {
-    /// A table of at most so many slots, with buckets of so many; nothing where the records find no place.
-    pub(super) fn build(
-        slots: u64,
-        load: f64,
-        bucket_slots: u32,
-        seed: u64,
-    ) -> Result<Option<Self>> {
-        let slots = slots.min(MOST_SLOTS);
-        let four_bytes = FieldSize::Fixed(4);
-        let layout = CuckooOptions {
-            load_factor: 1.0,
-            ways: WAYS,
-            bucket_slots,
-            slot: Some(SlotKind::Word),
-            ..CuckooOptions::new(slots, four_bytes, four_bytes, seed)
-        }
-        .layout()?;
+    /// A table of at most so many slots; nothing where the records find no place.
+    pub(super) fn build(shape: Shape, slots: u64, load: f64, seed: u64) -> Result<Option<Self>> {
+        let layout = shape.layout(slots.min(MOST_SLOTS), seed)?;
         let count = (layout.slots() as f64 * load).round() as u32;
         let records = Records::distinct(seed, count, RECORD_BYTES - 4);
         match built_cuckoo(&layout, &records) {
@@ -77,6 +92,7 @@ impl CuckooAt {
             answer: Answer::Value,
             threads: CLIENT_THREADS,
             width,
+            warm_up: WARM_UP,
             until: Until::Lookups(lookups.into()),
             seed: self.seed,
         }

@@ -2,7 +2,7 @@
 //! slots and of one.
 
 use super::Scale;
-use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt};
+use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, PAPERS, Shape};
 use super::linear_tables::WIDTH;
 use crate::paper000::LOADS;
 use crate::simulated::Ask;
@@ -118,7 +118,11 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 /// Million lookups/s of each of [`WAYS`]; nothing where there can be no such table.
 fn rates(scale: &Scale, load: f64, bucket_slots: u32) -> Result<Option<Vec<f64>>> {
     let seed = scale.seed_of(0);
-    let Some(table) = CuckooAt::build(scale.slots, load, bucket_slots, seed)? else {
+    let shape = Shape {
+        bucket_slots,
+        ..PAPERS
+    };
+    let Some(table) = CuckooAt::build(shape, scale.slots, load, seed)? else {
         return Ok(None);
     };
     let rate = |way: &Way| {

@@ -4,7 +4,7 @@
 //! twice as long. So there is a second set, in which one number is fitted: the idle READ that gives
 //! variable linear probing at the lowest load the paper's 2.9 us. All else follows from it.
 
-use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, no_place};
+use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, at_each_load};
 use super::probing::papers_size;
 use super::stats::Mean;
@@ -125,7 +125,7 @@ impl Set {
         let cuckoo = threads::in_order(LOADS.len(), |row| {
             let load = LOADS[row];
             progress(&format!("cuckoo table, load {load:.2}"));
-            let table = CuckooAt::build(scale.slots, load, BUCKET_SLOTS, scale.seed_of(0))?;
+            let table = CuckooAt::build(PAPERS, scale.slots, load, scale.seed_of(0))?;
             let table = table.ok_or_else(|| no_place(load))?;
             let measure = |(_, order, ask): &(&str, LookupOrder, Ask)| {
                 let experiment = table.experiment(*order, ask.clone(), 1, scale.lookups);

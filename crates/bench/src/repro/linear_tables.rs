@@ -2,7 +2,9 @@
 
 use super::Scale;
 use crate::paper000::{self, CLIENT_THREADS};
-use crate::simulated::{Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until};
+use crate::simulated::{
+    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
+};
 use crate::{Progress, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
@@ -68,12 +70,14 @@ impl LinearAt<'_> {
             table: OpenLinear {
                 sizes: ReadSizes::new(&layout, policy)?,
                 layout,
+                hints: 0,
             },
             records: self.records.clone(),
             ask: Ask::Hits,
             answer,
             threads: CLIENT_THREADS,
             width: WIDTH,
+            warm_up: WARM_UP,
             until: Until::Lookups(self.lookups.into()),
             seed: self.seed,
         })

@@ -2,10 +2,14 @@
 
 mod cuckoo_tables;
 mod fig10;
+mod fig12;
+mod fig13;
 mod fig6;
 mod fig7;
 mod fig8;
 mod fig9;
+mod gather;
+mod insertion;
 mod linear_tables;
 mod probing;
 mod stats;
@@ -113,6 +117,30 @@ const ALL: &[Reproduction] = &[
         title: "paper 000, figure 10: lookups/s and predicted cost by read size",
         scale: fig10::SCALE,
         run: fig10::run,
+    },
+    Reproduction {
+        id: fig12::ID,
+        title: "paper 000, figure 12: matching records/s of skewed keys, tracking clusters or not",
+        scale: fig12::SCALE,
+        run: fig12::run,
+    },
+    Reproduction {
+        id: fig13::ID,
+        title: "paper 000, figure 13: read sizes near a known cluster",
+        scale: fig13::SCALE,
+        run: fig13::run,
+    },
+    Reproduction {
+        id: gather::ID,
+        title: "beyond paper 000: cuckoo hashing with a NIC that gathers",
+        scale: gather::SCALE,
+        run: gather::run,
+    },
+    Reproduction {
+        id: insertion::ID,
+        title: "beyond paper 000: what an insertion into a cuckoo table costs",
+        scale: insertion::SCALE,
+        run: insertion::run,
     },
 ];
 

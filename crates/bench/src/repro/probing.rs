@@ -1,6 +1,6 @@
 //! What figures 7 and 8 of paper 000 show: lookups in linear and cuckoo tables by load factor.
 
-use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, no_place};
+use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, WIDTH, at_each_load, for_throughput};
 use super::stats::Mean;
 use super::{Scale, by_load};
@@ -103,7 +103,7 @@ fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<Curve> {
     let at = threads::in_order(LOADS.len(), |row| {
         let load = LOADS[row];
         progress(&format!("cuckoo table, load {load:.2}"));
-        let table = CuckooAt::build(scale.slots, load, BUCKET_SLOTS, scale.seed_of(0))?;
+        let table = CuckooAt::build(PAPERS, scale.slots, load, scale.seed_of(0))?;
         let table = table.ok_or_else(|| no_place(load))?;
         let parallel = LookupOrder::Parallel;
         let experiment = table.experiment(parallel, Ask::Hits, WIDTH, scale.lookups);

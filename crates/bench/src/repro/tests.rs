@@ -169,6 +169,70 @@ fn figure_10_has_its_peak_at_small_reads() {
 }
 
 #[test]
+fn figure_12_gains_with_skew_and_loses_nothing_without() {
+    let report = small("000-fig12");
+    assert_eq!(report.rows.len(), 7 * 5 + 1);
+    let gain = |skew: &str| {
+        ours(
+            &report,
+            &format!("tracking / oblivious, matching records/s, {skew}"),
+        )
+    };
+    assert!(gain("skew 0.00") > 0.97);
+    assert!(gain("at most") > 1.3 && gain("skew 1.00") > 1.3);
+}
+
+#[test]
+fn figure_13_reads_to_the_end_of_a_cluster_that_is_near() {
+    let report = small("000-fig13");
+    assert_eq!(report.rows.len(), 4 + 5 + 2 * 56);
+    for row in &report.rows {
+        let is_oblivious = row.cell.starts_with("cluster-oblivious");
+        assert!(
+            is_oblivious || row.ratio.is_none_or(|ratio| ratio == 1.0),
+            "{row:?}"
+        );
+    }
+    assert_eq!(ours(&report, "read size, slots, offset 3, load 0.65"), 8.0);
+}
+
+#[test]
+fn a_gather_saves_messages() {
+    let report = small("000-gather");
+    assert_eq!(report.rows.len(), 3 * (3 * 3 + 1));
+    let requests = |name: &str| ours(&report, &format!("requests per lookup, 3-way, {name}"));
+    assert!(requests("parallel, no") > 2.99 && requests("gathered") < 1.001);
+    let expected = (3.0 * 17.28) / (15.0 + 10.0 + 3.0 * 2.28);
+    let saved = ours(&report, "gathered / parallel, lookups/s, 3-way");
+    assert!((saved / expected - 1.0).abs() < 0.08, "{saved} {expected}");
+}
+
+#[test]
+fn insertions_cost_more_the_fuller_the_table_is() {
+    let report = small("000-insertion");
+    let verbs = |load: &str| {
+        ours(
+            &report,
+            &format!("verbs an insertion, 3-way, 4 slots, load up to {load}"),
+        )
+    };
+    // A READ of each bucket and a batch of one word.
+    assert!((verbs("0.05") - 4.0).abs() < 0.01);
+    assert!(verbs("0.95") > 2.0 * verbs("0.50"));
+    // The thresholds of such tables: 0.9990, 0.9804, 0.9970, 0.9768, 0.9179.
+    for (shape, least) in [
+        ("3-way, 4", 0.95),
+        ("2-way, 4", 0.93),
+        ("2-way, 8", 0.97),
+        ("4-way, 1", 0.9),
+        ("3-way, 1", 0.85),
+    ] {
+        let full = ours(&report, &format!("load at the first refusal, {shape}"));
+        assert!(full > least, "{shape}: {full}");
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_figures() {
     let options = Options {
         slots: Some(1 << 10),

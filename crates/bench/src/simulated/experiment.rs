@@ -1,6 +1,6 @@
 //! Lookups in a table, from its first to its last.
 
-use super::clients::{Clients, WARM_UP};
+use super::clients::Clients;
 use super::lookups::{Answer, Ask, Lookups};
 use super::measured::Measured;
 use super::open::OpenTable;
@@ -40,6 +40,8 @@ pub struct Experiment<T> {
     pub threads: usize,
     /// Lookups that each has under way.
     pub width: usize,
+    /// Virtual time before it is measured: [`WARM_UP`](super::WARM_UP), or more where clients learn.
+    pub warm_up: Nanos,
     /// How long it is measured.
     pub until: Until,
     /// What all chance derives from.
@@ -65,14 +67,16 @@ impl<T: OpenTable> Experiment<T> {
             };
             lookups.run(endpoint)
         });
-        clients.run_until(WARM_UP)?;
+        clients.run_until(self.warm_up)?;
         measured.take();
         let span = match self.until {
             Until::Elapsed(span) => {
-                clients.run_until(WARM_UP + span)?;
+                clients.run_until(self.warm_up + span)?;
                 span
             }
-            Until::Lookups(enough) => run_until_ended(&mut clients, enough, &measured)?,
+            Until::Lookups(enough) => {
+                run_until_ended(&mut clients, self.warm_up, enough, &measured)?
+            }
         };
         let mut measured = measured.take();
         measured.span = span;
@@ -83,6 +87,7 @@ impl<T: OpenTable> Experiment<T> {
 /// Lets clients run until so many lookups have ended; returns how long that took.
 fn run_until_ended(
     clients: &mut Clients,
+    start: Nanos,
     enough: u64,
     measured: &RefCell<Measured>,
 ) -> Result<Nanos> {
@@ -94,7 +99,7 @@ fn run_until_ended(
             });
         }
         span += STEP;
-        clients.run_until(WARM_UP + span)?;
+        clients.run_until(start + span)?;
     }
     Ok(span)
 }

@@ -1,4 +1,4 @@
-use super::super::{Filling, OpenCuckoo, OpenLinear, Zipf, built_cuckoo};
+use super::super::{Filling, OpenCuckoo, OpenLinear, WARM_UP, Zipf, built_cuckoo};
 use super::*;
 use crate::paper000;
 use farslot::FieldSize;
@@ -20,7 +20,14 @@ fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, OpenLin
     let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_size)).unwrap();
     let mut filling = Filling::new(layout.clone()).unwrap();
     filling.fill_with(records).unwrap();
-    (filling, OpenLinear { layout, sizes })
+    (
+        filling,
+        OpenLinear {
+            layout,
+            sizes,
+            hints: 0,
+        },
+    )
 }
 
 fn cuckoo_layout(
@@ -51,6 +58,7 @@ fn experiment<T>(table: T, records: Records, ask: Ask, answer: Answer) -> Experi
         answer,
         threads: 28,
         width: 24,
+        warm_up: WARM_UP,
         until: Until::Lookups(20_000),
         seed: SEED,
     }
@@ -178,7 +186,11 @@ fn records_out_of_band_are_told_from_slots() {
     let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(16)).unwrap();
     let mut filling = Filling::new(layout.clone()).unwrap();
     filling.fill_with(&records).unwrap();
-    let table = OpenLinear { layout, sizes };
+    let table = OpenLinear {
+        layout,
+        sizes,
+        hints: 0,
+    };
     let run = experiment(table, records, Ask::Hits, Answer::Value);
     let measured = run
         .run(filling.memory().world(SEED, profile()).unwrap())

@@ -30,13 +30,16 @@ pub struct OpenLinear {
     pub layout: LinearLayout,
     /// The read sizes.
     pub sizes: ReadSizes,
+    /// Clusters that each client tracks; 0 for none.
+    pub hints: usize,
 }
 
 impl OpenTable for OpenLinear {
     type Table = LinearTable<SortingEndpoint>;
 
     async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
-        LinearTable::open(endpoint, TABLE_AT, self.layout, self.sizes).await
+        let opening = LinearTable::open(endpoint, TABLE_AT, self.layout, self.sizes);
+        Ok(opening.await?.with_hints(self.hints))
     }
 
     fn areas(&self) -> Areas {
