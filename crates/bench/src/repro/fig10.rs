@@ -12,7 +12,7 @@ pub(super) const ID: &str = "000-fig10";
 
 /// A quarter of a minute.
 pub(super) const SCALE: Scale = Scale {
-    slots: 1 << 22,
+    slots: 1 << 20,
     tables: 2,
     lookups: 100_000,
     seed: 0,

@@ -30,17 +30,17 @@ struct Way {
 /// The paper's sequential lookups read all buckets (its algorithm 3), as ours do where they find nothing.
 const WAYS: [Way; 3] = [
     Way {
-        name: "Parallel",
+        name: "Parallel Cuckoo",
         order: LookupOrder::Parallel,
         ask: Ask::Hits,
     },
     Way {
-        name: "Sequential",
+        name: "Sequential Cuckoo",
         order: LookupOrder::Sequential,
         ask: Ask::Misses,
     },
     Way {
-        name: "Sequential, stops at the match",
+        name: "Sequential Cuckoo, stops at the match",
         order: LookupOrder::Sequential,
         ask: Ask::Hits,
     },
@@ -62,7 +62,7 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     for (tables, (bucket_slots, associativity)) in measured.chunks(LOADS.len()).zip(ASSOCIATIVITIES)
     {
         for (column, way) in WAYS.iter().enumerate() {
-            let name = format!("{} Cuckoo, {associativity}", way.name);
+            let name = format!("{}, {associativity}", way.name);
             let points = LOADS.into_iter().zip(tables);
             let points = points.filter_map(|(load, rates)| Some((load, rates.as_ref()?[column])));
             let points: Vec<_> = points.collect();

@@ -20,7 +20,7 @@ pub(super) const ID: &str = "000-fig9";
 
 /// Half a minute.
 pub(super) const SCALE: Scale = Scale {
-    slots: 1 << 21,
+    slots: 1 << 20,
     tables: 4,
     lookups: 20_000,
     seed: 0,

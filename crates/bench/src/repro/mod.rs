@@ -1,7 +1,9 @@
 //! Tables and figures of the papers, reproduced: one module each.
 
+mod ahead;
 mod cuckoo_tables;
 mod fig10;
+mod fig11;
 mod fig12;
 mod fig13;
 mod fig6;
@@ -13,8 +15,11 @@ mod insertion;
 mod linear_tables;
 mod probing;
 mod stats;
+mod storage;
 mod table1;
 mod table2;
+mod table3;
+mod table4;
 
 use crate::paper000::LOADS;
 use crate::{BenchError, Progress, ReproReport, Result};
@@ -89,6 +94,18 @@ const ALL: &[Reproduction] = &[
         run: table2::run,
     },
     Reproduction {
+        id: table3::ID,
+        title: "paper 000, table 3: read sizes, inline and out of band",
+        scale: table3::SCALE,
+        run: table3::run,
+    },
+    Reproduction {
+        id: table4::ID,
+        title: "paper 000, table 4: READs to the table and to the heap",
+        scale: storage::SCALE,
+        run: table4::run,
+    },
+    Reproduction {
         id: fig6::ID,
         title: "paper 000, figure 6: lookups/s of four kinds of cuckoo hashing",
         scale: fig6::SCALE,
@@ -119,6 +136,12 @@ const ALL: &[Reproduction] = &[
         run: fig10::run,
     },
     Reproduction {
+        id: fig11::ID,
+        title: "paper 000, figure 11: lookups/s by record size, inline and out of band",
+        scale: storage::SCALE,
+        run: fig11::run,
+    },
+    Reproduction {
         id: fig12::ID,
         title: "paper 000, figure 12: matching records/s of skewed keys, tracking clusters or not",
         scale: fig12::SCALE,
@@ -129,6 +152,12 @@ const ALL: &[Reproduction] = &[
         title: "paper 000, figure 13: read sizes near a known cluster",
         scale: fig13::SCALE,
         run: fig13::run,
+    },
+    Reproduction {
+        id: ahead::ID,
+        title: "beyond paper 000: unique keys and tables in the order of their hashes",
+        scale: ahead::SCALE,
+        run: ahead::run,
     },
     Reproduction {
         id: gather::ID,

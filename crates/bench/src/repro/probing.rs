@@ -13,8 +13,8 @@ use farslot::index::linear::{KeyRule, ReadPolicy};
 
 /// Half a minute.
 pub(super) const SCALE: Scale = Scale {
-    slots: 1 << 22,
-    tables: 2,
+    slots: 1 << 20,
+    tables: 4,
     lookups: 100_000,
     seed: 0,
 };

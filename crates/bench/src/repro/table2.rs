@@ -15,8 +15,8 @@ pub(super) const ID: &str = "000-table2";
 
 /// A few seconds.
 pub(super) const SCALE: Scale = Scale {
-    slots: 1 << 22,
-    tables: 4,
+    slots: 1 << 20,
+    tables: 2,
     lookups: 100_000,
     seed: 0,
 };

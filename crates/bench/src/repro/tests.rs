@@ -197,6 +197,67 @@ fn figure_13_reads_to_the_end_of_a_cluster_that_is_near() {
 }
 
 #[test]
+fn table_3_is_the_papers_but_for_a_flat_optimum() {
+    let report = small("000-table3");
+    assert_eq!(report.rows.len(), 4 * 4);
+    for row in &report.rows {
+        let ratio = row.ratio.unwrap();
+        if row.cell.starts_with("exact cost") {
+            assert!((0.97..=1.0).contains(&ratio), "{row:?}");
+        } else if row.cell != "read size, slots, Variable Linear, out of band" {
+            assert_eq!(ratio, 1.0, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn table_4_is_near_the_papers() {
+    let report = small("000-table4");
+    assert_eq!(report.rows.len(), 6);
+    for row in report.rows {
+        assert!((row.ratio.unwrap() - 1.0).abs() < 0.06, "{row:?}");
+    }
+}
+
+#[test]
+fn figure_11_has_the_heap_ahead_for_large_records() {
+    let report = small("000-fig11");
+    assert_eq!(report.rows.len(), 2 * 3 * 3 + 3);
+    let gain = ours(&report, "out of band / inline");
+    assert!((gain / 2.4 - 1.0).abs() < 0.15, "{gain}");
+    for row in report
+        .rows
+        .iter()
+        .filter(|row| row.cell.starts_with("million"))
+    {
+        assert!(
+            row.ratio.is_none_or(|ratio| (ratio - 1.0).abs() < 0.1),
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn ahead_is_ahead_at_every_load() {
+    let report = small("000-ahead");
+    assert_eq!(report.rows.len(), 7 * (5 * 2 + 2) + 7 * (3 * 2 + 2));
+    let ratios = report.rows.iter().filter(|row| row.cell.contains(" / "));
+    let (hits, misses): (Vec<_>, Vec<_>) = ratios.partition(|row| row.cell.contains(", hits,"));
+    assert!(hits.iter().all(|row| row.ours > 1.2), "{hits:?}");
+    let sealed = |row: &&&crate::ReproRow| row.cell.starts_with("Sealed");
+    assert!(
+        misses.iter().filter(sealed).all(|row| row.ours > 1.2),
+        "{misses:?}"
+    );
+    // What reads on to the first empty slot is not.
+    let linear = ours(
+        &report,
+        "Linear, unique keys / Parallel Cuckoo, lookups/s, misses, load 0.95",
+    );
+    assert!(linear < 1.0, "{linear}");
+}
+
+#[test]
 fn a_gather_saves_messages() {
     let report = small("000-gather");
     assert_eq!(report.rows.len(), 3 * (3 * 3 + 1));

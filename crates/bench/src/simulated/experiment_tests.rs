@@ -1,10 +1,13 @@
-use super::super::{Filling, OpenCuckoo, OpenLinear, WARM_UP, Zipf, built_cuckoo};
+use super::super::{
+    BuiltSealed, Filling, OpenCuckoo, OpenLinear, OpenSealed, WARM_UP, Zipf, built_cuckoo,
+};
 use super::*;
 use crate::paper000;
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, LinearOptions, ReadPolicy, ReadSizes, SlotKind};
+use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot::model::{ProbeDistribution, TableLoad};
 
 const SLOTS: u64 = 1 << 14;
@@ -204,4 +207,34 @@ fn records_out_of_band_are_told_from_slots() {
         (again.lookups, again.posted, again.span),
         (measured.lookups, measured.posted, measured.span)
     );
+}
+
+#[test]
+fn a_sealed_table_reads_its_heap_for_matches_and_for_signatures_alike() {
+    let records = Records::distinct(SEED, 10_000, 28);
+    let fixed = FieldSize::Fixed;
+    let options = SealedOptions {
+        load_factor: 0.65,
+        form: Some(SealedForm::OutOfBand),
+        order: SlotOrder::Arrival,
+        keys: KeyRule::Multi,
+        ..SealedOptions::new(fixed(4), fixed(28), SEED)
+    };
+    let built = BuiltSealed::new(&options, &records).unwrap();
+    assert_eq!(built.layout.slot_bytes(), 5);
+    assert_eq!(built.read_size(ReadPolicy::Fixed(29)).unwrap(), 29);
+    let table = OpenSealed {
+        layout: built.layout.clone(),
+        read_size: 29,
+    };
+    let run = experiment(table, records, Ask::Hits, Answer::AllRecords);
+    let measured = run
+        .run(built.memory.world(SEED, profile()).unwrap())
+        .unwrap();
+    // One slot in 256 of those passed over has the key's signature by chance.
+    let heap = measured.heap_reads_per_lookup();
+    assert!((1.005..1.05).contains(&heap), "{heap}");
+    let bytes = measured.posted.to_table * 29 * 5 + measured.posted.to_heap * 32;
+    let short = bytes - measured.posted.bytes;
+    assert!(short < bytes / 1000, "READs at the table's end are shorter");
 }

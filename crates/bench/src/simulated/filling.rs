@@ -8,6 +8,7 @@ use farslot::fabric::shm::ShmEndpoint;
 use farslot::index::Index;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
+use farslot::index::sealed::{SealedLayout, SealedOptions, SealedTable};
 use farslot::model::NicModel;
 use std::rc::Rc;
 
@@ -90,13 +91,53 @@ pub fn built_cuckoo(layout: &CuckooLayout, records: &Records) -> Result<TableMem
     let endpoint = Rc::clone(executor.endpoint());
     let opening = CuckooTable::open(endpoint, TABLE_AT, layout.clone(), LookupOrder::Parallel);
     let table = executor.block_on(opening)?;
-    let owned: Vec<_> = (0..records.count())
-        .map(|record| (records.key(record), records.value(record)))
-        .collect();
-    let borrowed: Vec<_> = owned
-        .iter()
-        .map(|(key, value)| (&key[..], &value[..]))
-        .collect();
-    executor.block_on(table.build(&borrowed))?;
+    let owned = records.owned();
+    executor.block_on(table.build(&borrowed(&owned)))?;
     Ok(memory)
+}
+
+/// A sealed linear table.
+pub struct BuiltSealed {
+    /// The memory that it lies in.
+    pub memory: TableMemory,
+    /// What a client must know of it.
+    pub layout: SealedLayout,
+}
+
+impl BuiltSealed {
+    /// The table of exactly these records.
+    ///
+    /// # Errors
+    /// For options that no table has, or what the table says.
+    pub fn new(options: &SealedOptions, records: &Records) -> Result<Self> {
+        let owned = records.owned();
+        let borrowed = borrowed(&owned);
+        let layout = options.layout_for(&borrowed)?;
+        let memory = TableMemory::new(layout.table_bytes())?;
+        let built = Self { memory, layout };
+        // Whoever builds reads nothing.
+        let table = built.open(ReadPolicy::Fixed(1))?;
+        built.memory.executor().block_on(table.build(&borrowed))?;
+        Ok(built)
+    }
+
+    /// Slots of a READ by a policy: found once, in place of by each client.
+    ///
+    /// # Errors
+    /// For a policy that the model refuses.
+    pub fn read_size(&self, policy: ReadPolicy) -> Result<u32> {
+        Ok(self.open(policy)?.read_size() as u32)
+    }
+
+    fn open(&self, policy: ReadPolicy) -> Result<SealedTable<ShmEndpoint>> {
+        let executor = self.memory.executor();
+        let endpoint = Rc::clone(executor.endpoint());
+        let opening = SealedTable::open(endpoint, TABLE_AT, self.layout.clone(), policy);
+        Ok(executor.block_on(opening)?)
+    }
+}
+
+fn borrowed<const KEY: usize>(records: &[([u8; KEY], Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    let records = records.iter();
+    records.map(|(key, value)| (&key[..], &value[..])).collect()
 }

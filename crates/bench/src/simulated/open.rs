@@ -3,7 +3,8 @@
 use super::endpoint::{Areas, SortingEndpoint};
 use super::memory::TABLE_AT;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
-use farslot::index::linear::{LinearLayout, LinearTable, ReadSizes};
+use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
+use farslot::index::sealed::{SealedLayout, SealedTable};
 use farslot::index::{Index, Result};
 use std::rc::Rc;
 
@@ -68,6 +69,30 @@ impl OpenTable for OpenCuckoo {
     fn areas(&self) -> Areas {
         let layout = &self.layout;
         let slots = u128::from(layout.buckets) * layout.bucket_bytes() as u128;
+        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+    }
+}
+
+/// A sealed table, and how much of it a READ fetches.
+#[derive(Clone, Debug)]
+pub struct OpenSealed {
+    /// Its layout.
+    pub layout: SealedLayout,
+    /// Slots of a READ.
+    pub read_size: u32,
+}
+
+impl OpenTable for OpenSealed {
+    type Table = SealedTable<SortingEndpoint>;
+
+    async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
+        let policy = ReadPolicy::Fixed(self.read_size);
+        SealedTable::open(endpoint, TABLE_AT, self.layout, policy).await
+    }
+
+    fn areas(&self) -> Areas {
+        let layout = &self.layout;
+        let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
         Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
     }
 }

@@ -117,6 +117,13 @@ impl Records {
             .collect()
     }
 
+    /// All keys and values.
+    pub(super) fn owned(&self) -> Vec<([u8; KEY_BYTES], Vec<u8>)> {
+        (0..self.count)
+            .map(|record| (self.key(record), self.value(record)))
+            .collect()
+    }
+
     /// Whether that is the value of a record.
     #[inline]
     #[must_use]
