@@ -27,8 +27,9 @@ const LOAD: f64 = 0.65;
 const TRACKED: usize = 1000;
 /// Exponents of Zipf's distribution; 0 is the uniform one.
 const SKEWS: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0];
-/// Virtual time in which clients may learn before they are measured.
-const LEARNING: Nanos = 3_000_000;
+/// Virtual time in which clients may learn before they are measured, for each lookup that is measured:
+/// about three times as many lookups.
+const LEARNING: Nanos = 150;
 /// Records that are found behind a cell, at least, beside the scale's lookups.
 const MOST_RECORDS: f64 = 4e6;
 
@@ -77,11 +78,11 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             "Tables of {} slots of 8 bytes, load {LOAD}; keys drawn by Zipf's law from {} times as many as there are \
              records, as many as 2^32 are to the paper's; lookups of random records' keys that return all matches, by \
              28 client threads with {WIDTH} under way each, at least {} a cell (fewer where they find very many \
-             records), after {} ms of learning; 23 slots a READ; {TRACKED} clusters tracked by each client.",
+             records), after {} us of learning; 23 slots a READ; {TRACKED} clusters tracked by each client.",
             scale.slots,
             paper000::KEYS_PER_RECORD.round(),
             scale.lookups,
-            LEARNING / 1_000_000
+            learning(scale) / 1_000
         ),
         rows,
         plots: vec![
@@ -99,6 +100,10 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             },
         ],
     })
+}
+
+fn learning(scale: &Scale) -> Nanos {
+    LEARNING * u64::from(scale.lookups)
 }
 
 fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
@@ -125,7 +130,7 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
             answer: Answer::AllRecords,
             threads: CLIENT_THREADS,
             width: WIDTH,
-            warm_up: LEARNING,
+            warm_up: learning(scale),
             until: Until::Lookups(lookups as u64),
             seed,
         };

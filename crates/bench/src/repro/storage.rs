@@ -85,11 +85,11 @@ impl Run<'_> {
         }
     }
 
-    /// Parallel lookups in a cuckoo table. Its slots are ours: inline records of more than 8 bytes have
-    /// 8 more, and those out of band have slots of 8 bytes each.
+    /// Parallel lookups in a cuckoo table. Out of band, a bucket is the paper's: four signatures and an
+    /// offset in 8 bytes. Inline, slots are ours: records of more than 8 bytes have 8 more.
     fn cuckoo(&self, form: SealedForm) -> Result<Measured> {
         let slot = match (form, self.records.bytes()) {
-            (SealedForm::OutOfBand, _) => SlotKind::Heap,
+            (SealedForm::OutOfBand, _) => SlotKind::Signatures,
             (SealedForm::Inline, 8) => SlotKind::Word,
             (SealedForm::Inline, _) => SlotKind::Inline,
         };
@@ -133,8 +133,8 @@ pub(super) fn setup(scale: &Scale) -> String {
     format!(
         "Tables of {} slots, load {STORAGE_LOAD}, built whole and sealed; keys of 4 bytes drawn from {} times as many \
          as there are records, as the paper's are; hits that return all matches, by 28 client threads with {WIDTH} \
-         lookups under way each, {} lookups a cell; the paper's read sizes. Linear slots are the paper's to the byte; \
-         cuckoo slots are ours: 8 bytes more inline above 8 bytes, 8 bytes each out of band.",
+         lookups under way each, {} lookups a cell; the paper's read sizes. Slots are the \
+         paper's to the byte, but for inline ones of cuckoo tables, which have 8 bytes more above 8.",
         scale.slots,
         KEYS_PER_RECORD.round(),
         scale.lookups

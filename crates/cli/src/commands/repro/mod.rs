@@ -66,7 +66,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             "--plot is for one table or figure; a paper's are all in --output".into(),
         ));
     }
-    all(&of_paper, &options, &args, context)
+    all(id, &of_paper, &options, &args, context)
 }
 
 /// One table or figure.
@@ -96,7 +96,7 @@ fn one(id: &str, options: &Options, args: &Args, context: &Context) -> Result<()
 }
 
 /// All of a paper's, one after the other.
-fn all(ids: &[&str], options: &Options, args: &Args, context: &Context) -> Result<()> {
+fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Context) -> Result<()> {
     let bar = ProgressBar::new(ids.len() as u64);
     let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {prefix}: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -117,7 +117,7 @@ fn all(ids: &[&str], options: &Options, args: &Args, context: &Context) -> Resul
     }
     if context.json {
         let reports: Vec<&ReproReport> = reports.iter().map(|(report, _)| report).collect();
-        return output::json(&reports);
+        return output::json(&serde_json::json!({ "paper": paper, "reports": reports }));
     }
     for (report, took) in &reports {
         output::line(format!(
