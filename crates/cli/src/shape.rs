@@ -40,6 +40,7 @@ impl Shape {
                     farslot::SlotKind::Pair => "pair",
                     farslot::SlotKind::Inline => "inline",
                     farslot::SlotKind::Heap => "heap",
+                    farslot::SlotKind::Signatures => "signatures",
                 },
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,

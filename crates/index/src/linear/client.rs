@@ -135,7 +135,7 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => self.words.dead_word(bytes).ok(),
             SlotKind::Pair => self.words.pair_key(bytes),
-            SlotKind::Inline | SlotKind::Heap => Some(0),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => Some(0),
         }
     }
 

@@ -121,7 +121,7 @@ impl<E: Endpoint> LinearTable<E> {
         let word = match self.layout.kind {
             SlotKind::Word => self.words.live_word(key.word, value)?,
             SlotKind::Pair => self.words.pair_value(value)?,
-            SlotKind::Inline | SlotKind::Heap => 0,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => 0,
         };
         Ok(Draft {
             value,
@@ -142,7 +142,9 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Word => draft.word,
             SlotKind::Pair => key.word,
             SlotKind::Inline => Head::claimed(key.hash),
-            SlotKind::Heap => Head::out(key.hash, self.write_out(key, draft).await?),
+            SlotKind::Heap | SlotKind::Signatures => {
+                Head::out(key.hash, self.write_out(key, draft).await?)
+            }
         };
         #[cfg(not(feature = "broken-insert"))]
         let claimed = self.swap(probe, 0, 0, claim).await?;
@@ -157,7 +159,7 @@ impl<E: Endpoint> LinearTable<E> {
             draft.block = None;
         }
         let published = match self.layout.kind {
-            SlotKind::Word | SlotKind::Heap => true,
+            SlotKind::Word | SlotKind::Heap | SlotKind::Signatures => true,
             SlotKind::Pair => {
                 probe.patch(2, 0, claim);
                 self.swap(probe, 1, 0, draft.word).await?
@@ -215,7 +217,7 @@ impl<E: Endpoint> LinearTable<E> {
         let (word, new) = match self.layout.kind {
             SlotKind::Word => (0, draft.word),
             SlotKind::Pair => (1, draft.word),
-            SlotKind::Inline | SlotKind::Heap => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => {
                 (0, Head::out(key.hash, self.write_out(key, draft).await?))
             }
         };

@@ -75,6 +75,7 @@ impl LinearOptions {
         };
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
+        check_kind(kind)?;
         self.hasher.check(self.key)?;
         // Heads of removed keys stand for them by their hash alone, which Knuth's is too weak for.
         if self.hasher == Hasher::Knuth && matches!(kind, SlotKind::Inline | SlotKind::Heap) {
@@ -92,6 +93,15 @@ impl LinearOptions {
             heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
         })
     }
+}
+
+/// Refuses slots that only other schemes have.
+fn check_kind(kind: SlotKind) -> Result<()> {
+    if kind == SlotKind::Signatures {
+        let limit = "only cuckoo tables have buckets of signatures";
+        return Err(bad_option("slot", "Signatures", limit));
+    }
+    Ok(())
 }
 
 /// All that a client must know of a table: kept in the catalog.
@@ -121,6 +131,7 @@ impl LinearLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
     pub(super) fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
+        check_kind(self.kind)?;
         self.hasher.check(self.key)?;
         slots_for(self.slots, 1.0)?;
         if !(1..=self.slots).contains(&self.longest_probe) {
@@ -135,7 +146,7 @@ impl LinearLayout {
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
         match self.kind {
-            SlotKind::Word | SlotKind::Heap => 8,
+            SlotKind::Word | SlotKind::Heap | SlotKind::Signatures => 8,
             SlotKind::Pair => 16,
             SlotKind::Inline => 8 + (self.key.most() + self.value.most()).next_multiple_of(8),
         }

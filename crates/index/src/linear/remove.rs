@@ -51,7 +51,7 @@ impl<E: Endpoint> LinearTable<E> {
         let (word, dead) = match self.layout.kind {
             SlotKind::Word => (0, self.words.bury(seen)),
             SlotKind::Pair => (1, 0),
-            SlotKind::Inline | SlotKind::Heap => (0, Head::dead(key.hash)),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => (0, Head::dead(key.hash)),
         };
         let buried = self.swap(probe, word, seen, dead).await?;
         if buried {

@@ -49,7 +49,7 @@ impl<E: Endpoint> LinearTable<E> {
             .await?;
         match self.layout.kind {
             SlotKind::Word | SlotKind::Pair => self.visit_words(piece.words(), visit),
-            SlotKind::Inline | SlotKind::Heap => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => {
                 self.visit_heads(first, &piece, &mut visit).await?;
             }
         }

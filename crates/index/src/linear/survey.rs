@@ -102,7 +102,7 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => WordFormat::is_live(slot[0]),
             SlotKind::Pair => slot[1] != 0,
-            SlotKind::Inline | SlotKind::Heap => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures => {
                 matches!(
                     Head::decode(slot[0]),
                     Head::Inline { .. } | Head::Out { .. }

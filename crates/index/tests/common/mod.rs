@@ -70,7 +70,10 @@ pub const TORN: u64 = u64::MAX;
 impl Slot {
     /// Whether records lie out of band, at first or later.
     pub fn has_heap(self) -> bool {
-        matches!(self.kind, SlotKind::Inline | SlotKind::Heap)
+        matches!(
+            self.kind,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Signatures
+        )
     }
 
     /// Key number `number`; below 256, all keys differ.
