@@ -2,7 +2,6 @@
 //! without tracking the largest clusters.
 
 use super::Scale;
-use super::linear_tables::WIDTH;
 use crate::paper000::{self, CLIENT_THREADS, VARIABLE};
 use crate::simulated::{
     Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, Zipf,
@@ -27,11 +26,13 @@ const LOAD: f64 = 0.65;
 const TRACKED: usize = 1000;
 /// Exponents of Zipf's distribution; 0 is the uniform one.
 const SKEWS: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0];
-/// Virtual time in which clients may learn before they are measured, for each lookup that is measured:
-/// about three times as many lookups.
-const LEARNING: Nanos = 150;
-/// Records that are found behind a cell, at least, beside the scale's lookups.
-const MOST_RECORDS: f64 = 4e6;
+/// Lookups that each client thread has under way: enough for the NIC, and few, because one of a very
+/// frequent key takes a thousand READs one after the other.
+const WIDTH: usize = 8;
+/// Nanoseconds of virtual time, for each of the scale's lookups, in which clients may learn, and in which
+/// they are then measured. Both are long against any one lookup.
+const LEARNING: Nanos = 300;
+const MEASURED: Nanos = 600;
 
 /// With as many hints as here: none, and the paper's.
 const HINTS: [(&str, usize); 2] = [("cluster-oblivious", 0), ("tracking clusters", TRACKED)];
@@ -77,12 +78,11 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         setup: format!(
             "Tables of {} slots of 8 bytes, load {LOAD}; keys drawn by Zipf's law from {} times as many as there are \
              records, as many as 2^32 are to the paper's; lookups of random records' keys that return all matches, by \
-             28 client threads with {WIDTH} under way each, at least {} a cell (fewer where they find very many \
-             records), after {} us of learning; 23 slots a READ; {TRACKED} clusters tracked by each client.",
+             28 client threads with {WIDTH} under way each; {} us are measured, after {} us of learning; 23 slots a READ; {TRACKED} clusters tracked by each client.",
             scale.slots,
             paper000::KEYS_PER_RECORD.round(),
-            scale.lookups,
-            learning(scale) / 1_000
+            MEASURED * u64::from(scale.lookups) / 1_000,
+            LEARNING * u64::from(scale.lookups) / 1_000
         ),
         rows,
         plots: vec![
@@ -102,10 +102,6 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-fn learning(scale: &Scale) -> Nanos {
-    LEARNING * u64::from(scale.lookups)
-}
-
 fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
     let seed = scale.seed_of(0);
     let layout = paper000::layout(scale.slots, KeyRule::Multi, seed)?;
@@ -114,9 +110,7 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
     let keys = (f64::from(count) * paper000::KEYS_PER_RECORD) as u32;
     let records = Records::drawn(seed, count, &Zipf::new(keys, skew), 4);
     filling.fill_with(&records)?;
-    let matches = (0..count).map(|record| f64::from(records.with_key_of(record)));
-    let matches = matches.sum::<f64>() / f64::from(count);
-    let lookups = f64::from(scale.lookups).min((MOST_RECORDS / matches).max(500.0));
+    let span = |for_each: Nanos| for_each * u64::from(scale.lookups);
     let measure = |(_, hints): &(&str, usize)| {
         let variable = ReadPolicy::Fixed(VARIABLE.read_sizes[2]);
         let experiment = Experiment {
@@ -130,8 +124,8 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
             answer: Answer::AllRecords,
             threads: CLIENT_THREADS,
             width: WIDTH,
-            warm_up: learning(scale),
-            until: Until::Lookups(lookups as u64),
+            warm_up: span(LEARNING),
+            until: Until::Elapsed(span(MEASURED)),
             seed,
         };
         experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)

@@ -112,7 +112,10 @@ fn a_cuckoo_table_is_read_three_times_and_its_heap_once() {
         assert!((measured.table_reads_per_lookup() - 3.0).abs() < 0.01);
         let heap = measured.heap_reads_per_lookup();
         assert!((heap - to_heap).abs() < 0.01, "{heap}");
-        assert_eq!(measured.records, measured.lookups);
+        assert_eq!(
+            measured.records, measured.lookups,
+            "each finds its record as it ends"
+        );
     }
 }
 

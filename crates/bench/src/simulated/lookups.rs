@@ -77,7 +77,6 @@ pub(super) struct Lookups<T> {
 
 /// One lookup that has ended.
 struct Ended {
-    records: u64,
     is_right: bool,
     latency: Nanos,
     posted: super::endpoint::Posted,
@@ -112,7 +111,7 @@ impl<T: OpenTable> Lookups<T> {
 
     fn note(&self, ended: &Ended) -> Result<()> {
         let mut measured = self.measured.borrow_mut();
-        measured.note(ended.records, ended.latency, ended.posted);
+        measured.note(ended.latency, ended.posted);
         let mut answers = Answers::default();
         answers.note(Ok::<_, BenchError>(ended.is_right));
         answers.check()
@@ -135,17 +134,16 @@ impl<T: OpenTable> Lookups<T> {
             polled
         })
         .await;
-        let (records, is_right) = answered?;
+        let is_right = answered?;
         Ok(Ended {
-            records,
             is_right,
             latency: endpoint.now() - since,
             posted,
         })
     }
 
-    /// How many records a lookup has found, and whether they are the right ones.
-    async fn answer(&self, table: &T::Table, question: &Question) -> Result<(u64, bool)> {
+    /// Whether a lookup has found the right records. Each is noted when it is found.
+    async fn answer(&self, table: &T::Table, question: &Question) -> Result<bool> {
         let (key, records) = (&question.key, &self.records);
         match self.answer {
             Answer::Value => {
@@ -154,11 +152,13 @@ impl<T: OpenTable> Lookups<T> {
                     (Some(value), Some(record)) => records.is_value(record, value),
                     (found, record) => found.is_none() && record.is_none(),
                 };
-                Ok((u64::from(found.is_some()), is_right))
+                self.measured.borrow_mut().records += u64::from(found.is_some());
+                Ok(is_right)
             }
             Answer::AllRecords => {
                 let mut has_value = question.record.is_none();
                 let found = table.get_all(key, |value| {
+                    self.measured.borrow_mut().records += 1;
                     has_value |= question
                         .record
                         .is_some_and(|record| records.is_value(record, value));
@@ -167,7 +167,7 @@ impl<T: OpenTable> Lookups<T> {
                 let there_are = question
                     .record
                     .map_or(0, |record| records.with_key_of(record));
-                Ok((found as u64, has_value && found == there_are as usize))
+                Ok(has_value && found == there_are as usize)
             }
         }
     }

@@ -9,16 +9,17 @@ const LONGEST: u64 = 1_000_000_000;
 /// The most READs of a lookup that are told from more.
 const MOST_READS: u64 = 1 << 20;
 
-/// What client threads have done together. All of it is of lookups that ended in the span.
+/// What client threads have done together: lookups that ended in the span, and records that were found
+/// in it, also by lookups that took longer.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Nanoseconds of virtual time.
     pub span: Nanos,
     /// Lookups.
     pub lookups: u64,
-    /// Records that they found.
+    /// Records that were found.
     pub records: u64,
-    /// READs that they posted.
+    /// READs that these lookups posted.
     pub posted: Posted,
     /// How long each took.
     latency: Histogram<u64>,
@@ -41,10 +42,9 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// Notes a lookup that found so many records.
-    pub(super) fn note(&mut self, records: u64, latency: Nanos, posted: Posted) {
+    /// Notes a lookup that has ended.
+    pub(super) fn note(&mut self, latency: Nanos, posted: Posted) {
         self.lookups += 1;
-        self.records += records;
         self.posted += posted;
         self.latency.saturating_record(latency);
         self.reads

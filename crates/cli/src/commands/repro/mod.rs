@@ -73,12 +73,6 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 fn one(id: &str, options: &Options, args: &Args, context: &Context) -> Result<()> {
     let reproduced = on_spinner(|progress| repro::run(id, options, progress));
     let report = reproduced.map_err(with_ids)?;
-    if let Some(file) = &args.plot {
-        let Some(svg) = plot::all_of(&report) else {
-            return Err(Failure::Usage(format!("{id} has nothing to draw")));
-        };
-        write(file, &svg)?;
-    }
     if let Some(file) = &args.output {
         write(file, &html::page(&[(&report, None)]))?;
     }
@@ -89,14 +83,28 @@ fn one(id: &str, options: &Options, args: &Args, context: &Context) -> Result<()
         ));
     }
     if context.json {
-        return output::json(&report);
+        output::json(&report)?;
+    } else {
+        output::line(table::of(&report).to_string())?;
+        output::line(&report.setup)?;
     }
-    output::line(table::of(&report).to_string())?;
-    output::line(&report.setup)
+    // At last: what was measured is not lost where it cannot be drawn.
+    let Some(file) = &args.plot else {
+        return Ok(());
+    };
+    match plot::all_of(&report) {
+        Some(svg) => write(file, &svg),
+        None => Err(Failure::Usage(format!("{id} has nothing to draw"))),
+    }
 }
 
 /// All of a paper's, one after the other.
 fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Context) -> Result<()> {
+    // A file that cannot be written is told now, not after minutes.
+    let page = args.output.as_deref();
+    if let Some(file) = page {
+        write(file, "")?;
+    }
     let bar = ProgressBar::new(ids.len() as u64);
     let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {prefix}: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -110,7 +118,7 @@ fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Cont
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if let Some(file) = &args.output {
+    if let Some(file) = page {
         let timed = reports.iter();
         let timed: Vec<_> = timed.map(|(report, took)| (report, Some(*took))).collect();
         write(file, &html::page(&timed))?;
