@@ -8,14 +8,14 @@
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!
+//! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
+//!
 //! Figures in virtual time are the same in every run of the same seed.
 
 #![forbid(unsafe_code)]
 
 mod answers;
 mod error;
-mod filling;
-pub mod hybrid;
 mod keys;
 pub mod lookup_shm;
 pub mod lookup_sim;
@@ -23,11 +23,12 @@ pub mod memory_limit;
 mod paper000;
 mod report;
 pub mod repro;
+pub mod simulated;
 mod threads;
 
 pub use error::{BenchError, Result};
 pub use keys::Keys;
-pub use report::{BenchReport, BenchRow, ReproReport, ReproRow};
+pub use report::{Axis, BenchReport, BenchRow, Line, Plot, ReproReport, ReproRow, Source};
 
 /// Is told, in words, what a measurement is at.
 pub type Progress<'p> = &'p (dyn Fn(&str) + Sync);

@@ -1,5 +1,6 @@
 //! The figures of paper 000 that ours stand beside.
 
+use crate::simulated::Records;
 use farslot::FieldSize;
 use farslot::index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 use farslot::model::{ModelError, TableLoad};
@@ -54,12 +55,61 @@ pub(crate) const TABLE_2: [[f64; 3]; 3] = [
     [31.0e6, 39.2e6, 35.2e6],
 ];
 
+/// Its way of storing records, as tables 3 and 4 and figure 11 have it at load [`STORAGE_LOAD`].
+pub(crate) struct Storing {
+    /// The row's heading.
+    pub(crate) name: &'static str,
+    /// Slots that one READ fetches of tables with inline records of each of [`RECORD_SIZES`].
+    pub(crate) inline: [u32; 3],
+    /// The same where records lie out of band.
+    pub(crate) out_of_band: u32,
+    /// READs per lookup to the table and to the heap, out of band.
+    pub(crate) requests: [f64; 2],
+}
+
+/// The load factor of its section 5.7.
+pub(crate) const STORAGE_LOAD: f64 = 0.65;
+
+/// Bytes of the records there.
+pub(crate) const RECORD_SIZES: [usize; 3] = [8, 32, 128];
+
+/// Bytes of its slot of a record out of band: a signature of 1 byte and an offset of 4.
+pub(crate) const OUT_OF_BAND_SLOT: usize = 5;
+
+/// "Parallel Cuckoo".
+pub(crate) const CUCKOO_STORING: Storing = Storing {
+    name: "Parallel Cuckoo",
+    inline: [4; 3],
+    out_of_band: 4,
+    requests: [3.00, 1.08],
+};
+
+/// "Fixed Linear": 256 bytes, always.
+pub(crate) const FIXED_STORING: Storing = Storing {
+    name: "Fixed Linear",
+    inline: [32, 8, 2],
+    out_of_band: 51,
+    requests: [1.00, 1.04],
+};
+
+/// "Variable Linear".
+pub(crate) const VARIABLE_STORING: Storing = Storing {
+    name: "Variable Linear",
+    inline: [23, 9, 6],
+    out_of_band: 29,
+    requests: [1.02, 1.04],
+};
+
 /// Client threads, each with one queue pair (section 5.1).
 pub(crate) const CLIENT_THREADS: usize = 28;
 
 /// Record sizes, in bytes, with the most slots that Eq. 2 lets a READ fetch ("Variable Linear" of tables 1
 /// and 3).
 pub(crate) const CAPS: [(usize, u32); 3] = [(8, 23), (32, 9), (128, 6)];
+
+/// Keys that there are for each of its records: its tables have 120 x 2^20 records with random keys of 4
+/// bytes (section 5.1), so that a lookup matches 0.029 records beside the one it is after.
+pub(crate) const KEYS_PER_RECORD: f64 = (1u64 << 32) as f64 / (120u64 << 20) as f64;
 
 /// The tables that its model was asked about: 120 x 2^20 records (section 5.1).
 pub(crate) fn table_load(load: f64) -> Result<TableLoad, ModelError> {
@@ -77,4 +127,9 @@ pub(crate) fn layout(slots: u64, keys: KeyRule, seed: u64) -> farslot::index::Re
         ..LinearOptions::new(slots, four_bytes, four_bytes, seed)
     }
     .layout()
+}
+
+/// So many of its 8-byte records, each with a key of its own.
+pub(crate) fn distinct_records(seed: u64, count: u32) -> Records {
+    Records::distinct(seed, count, RECORD_BYTES - 4)
 }

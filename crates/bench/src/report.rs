@@ -9,8 +9,12 @@ use serde::Serialize;
 pub struct ReproReport {
     /// Which one: the paper's number and the table or figure.
     pub id: &'static str,
+    /// What was measured how, at which scale: sentences.
+    pub setup: String,
     /// Its cells.
     pub rows: Vec<ReproRow>,
+    /// The same as pictures; none where a picture would say no more than the cells do.
+    pub plots: Vec<Plot>,
 }
 
 /// One cell.
@@ -43,6 +47,101 @@ impl ReproRow {
             ratio: paper.map(|paper| ours / paper),
             model: None,
             standard_error: None,
+        }
+    }
+}
+
+/// Lines over two axes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// An axis of a [`Plot`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it counts, in which unit.
+    pub label: &'static str,
+    /// Whether equal steps are equal ratios; else it starts at 0 where nothing is negative.
+    pub is_logarithmic: bool,
+}
+
+/// A line of a [`Plot`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What it stands for.
+    pub name: String,
+    /// Whose figures these are.
+    pub source: Source,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Whose figures a [`Line`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Measured here.
+    Ours,
+    /// The paper's.
+    Paper,
+    /// Computed by the model.
+    Model,
+}
+
+impl Axis {
+    /// An axis of equal steps.
+    #[must_use]
+    pub const fn linear(label: &'static str) -> Self {
+        Self {
+            label,
+            is_logarithmic: false,
+        }
+    }
+
+    /// An axis of equal ratios.
+    #[must_use]
+    pub const fn logarithmic(label: &'static str) -> Self {
+        Self {
+            label,
+            is_logarithmic: true,
+        }
+    }
+}
+
+impl Line {
+    /// A line of what was measured here.
+    #[must_use]
+    pub fn ours(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            source: Source::Ours,
+            points,
+        }
+    }
+
+    /// A line of the paper's figures.
+    #[must_use]
+    pub fn paper(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            source: Source::Paper,
+            ..Self::ours(name, points)
+        }
+    }
+
+    /// A line of the model's figures.
+    #[must_use]
+    pub fn model(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            source: Source::Model,
+            ..Self::ours(name, points)
         }
     }
 }
@@ -122,12 +221,25 @@ mod tests {
     fn a_cell_without_a_paper_has_nulls() {
         let report = ReproReport {
             id: "000-table1",
+            setup: "small".into(),
             rows: vec![
                 ReproRow::new("a", None, 2.0),
                 ReproRow::new("b", Some(2.0), 3.0),
             ],
+            plots: vec![Plot {
+                title: "c".into(),
+                x: Axis::linear("d"),
+                y: Axis::logarithmic("e"),
+                lines: vec![Line::paper("f", vec![(1.0, 2.0)])],
+            }],
         };
-        let expected = json!({"id": "000-table1", "rows": [
+        let plots = json!([{
+            "title": "c",
+            "x": {"label": "d", "is_logarithmic": false},
+            "y": {"label": "e", "is_logarithmic": true},
+            "lines": [{"name": "f", "source": "paper", "points": [[1.0, 2.0]]}],
+        }]);
+        let expected = json!({"id": "000-table1", "setup": "small", "plots": plots, "rows": [
             {"cell": "a", "paper": null, "ours": 2.0, "ratio": null},
             {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5},
         ]});

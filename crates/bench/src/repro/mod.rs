@@ -1,44 +1,193 @@
-//! Tables and figures of the papers, reproduced.
+//! Tables and figures of the papers, reproduced: one module each.
 
+mod ahead;
+mod cuckoo_tables;
+mod fig10;
+mod fig11;
+mod fig12;
+mod fig13;
+mod fig6;
+mod fig7;
+mod fig8;
+mod fig9;
+mod gather;
+mod insertion;
+mod linear_tables;
+mod probing;
+mod stats;
+mod storage;
 mod table1;
+mod table2;
+mod table3;
+mod table4;
 
+use crate::paper000::LOADS;
 use crate::{BenchError, Progress, ReproReport, Result};
 
-/// What a reproduction may vary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a reproduction may vary; where there is nothing, it has a default of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Slots of each table.
-    pub slots: u64,
+    pub slots: Option<u64>,
     /// Tables that are averaged over.
-    pub tables: u32,
+    pub tables: Option<u32>,
     /// Lookups, in each table, behind each cell.
-    pub lookups: u32,
+    pub lookups: Option<u32>,
     /// What all chance derives from.
     pub seed: u64,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            slots: 1 << 22,
-            tables: 16,
-            lookups: 20_000,
-            seed: 0,
+/// [`Options`] with nothing left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scale {
+    slots: u64,
+    tables: u32,
+    lookups: u32,
+    seed: u64,
+}
+
+impl Scale {
+    fn with(self, options: &Options) -> Result<Self> {
+        let scale = Self {
+            slots: options.slots.unwrap_or(self.slots),
+            tables: options.tables.unwrap_or(self.tables),
+            lookups: options.lookups.unwrap_or(self.lookups),
+            seed: options.seed,
+        };
+        // Keys have 4 bytes; and the longest READ must not be longer than the table.
+        if !(1 << 10..=1 << 31).contains(&scale.slots) {
+            return Err(BenchError::bad("slots", scale.slots, "from 2^10 to 2^31"));
         }
+        if scale.tables == 0 {
+            return Err(BenchError::bad("tables", 0, "at least 1"));
+        }
+        if scale.lookups == 0 {
+            return Err(BenchError::bad("lookups", 0, "at least 1"));
+        }
+        Ok(scale)
+    }
+
+    /// The seed of one of the tables.
+    fn seed_of(&self, table: u32) -> u64 {
+        self.seed.wrapping_mul(1 << 20).wrapping_add(table.into())
     }
 }
 
-type Reproduction = fn(&Options, Progress<'_>) -> Result<ReproReport>;
+struct Reproduction {
+    id: &'static str,
+    title: &'static str,
+    scale: Scale,
+    run: fn(&Scale, Progress<'_>) -> Result<ReproReport>,
+}
 
-const ALL: [(&str, &str, Reproduction); 1] = [(
-    table1::ID,
-    "paper 000, table 1: READs per lookup, and read sizes",
-    table1::run,
-)];
+const ALL: &[Reproduction] = &[
+    Reproduction {
+        id: table1::ID,
+        title: "paper 000, table 1: READs per lookup, and read sizes",
+        scale: table1::SCALE,
+        run: table1::run,
+    },
+    Reproduction {
+        id: table2::ID,
+        title: "paper 000, table 2: lookups/s where the load factor is not the one assumed",
+        scale: table2::SCALE,
+        run: table2::run,
+    },
+    Reproduction {
+        id: table3::ID,
+        title: "paper 000, table 3: read sizes, inline and out of band",
+        scale: table3::SCALE,
+        run: table3::run,
+    },
+    Reproduction {
+        id: table4::ID,
+        title: "paper 000, table 4: READs to the table and to the heap",
+        scale: storage::SCALE,
+        run: table4::run,
+    },
+    Reproduction {
+        id: fig6::ID,
+        title: "paper 000, figure 6: lookups/s of four kinds of cuckoo hashing",
+        scale: fig6::SCALE,
+        run: fig6::run,
+    },
+    Reproduction {
+        id: fig7::ID,
+        title: "paper 000, figure 7: lookups/s of linear probing and cuckoo hashing",
+        scale: probing::SCALE,
+        run: fig7::run,
+    },
+    Reproduction {
+        id: fig8::ID,
+        title: "paper 000, figure 8: effective bandwidth, and how READs are distributed",
+        scale: probing::SCALE,
+        run: fig8::run,
+    },
+    Reproduction {
+        id: fig9::ID,
+        title: "paper 000, figure 9: latency of single lookups",
+        scale: fig9::SCALE,
+        run: fig9::run,
+    },
+    Reproduction {
+        id: fig10::ID,
+        title: "paper 000, figure 10: lookups/s and predicted cost by read size",
+        scale: fig10::SCALE,
+        run: fig10::run,
+    },
+    Reproduction {
+        id: fig11::ID,
+        title: "paper 000, figure 11: lookups/s by record size, inline and out of band",
+        scale: storage::SCALE,
+        run: fig11::run,
+    },
+    Reproduction {
+        id: fig12::ID,
+        title: "paper 000, figure 12: matching records/s of skewed keys, tracking clusters or not",
+        scale: fig12::SCALE,
+        run: fig12::run,
+    },
+    Reproduction {
+        id: fig13::ID,
+        title: "paper 000, figure 13: read sizes near a known cluster",
+        scale: fig13::SCALE,
+        run: fig13::run,
+    },
+    Reproduction {
+        id: ahead::ID,
+        title: "beyond paper 000: unique keys and tables in the order of their hashes",
+        scale: ahead::SCALE,
+        run: ahead::run,
+    },
+    Reproduction {
+        id: gather::ID,
+        title: "beyond paper 000: cuckoo hashing with a NIC that gathers",
+        scale: gather::SCALE,
+        run: gather::run,
+    },
+    Reproduction {
+        id: insertion::ID,
+        title: "beyond paper 000: what an insertion into a cuckoo table costs",
+        scale: insertion::SCALE,
+        run: insertion::run,
+    },
+];
 
 /// What can be reproduced: its id, and what that is.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ALL.iter().map(|(id, title, _)| (*id, *title))
+    ALL.iter().map(|known| (known.id, known.title))
+}
+
+/// The papers of which there is something.
+pub fn papers() -> impl Iterator<Item = &'static str> {
+    ["000"].into_iter()
+}
+
+/// The ids of a paper's tables and figures, in order; none if nothing of that paper is here.
+#[must_use]
+pub fn of_paper(paper: &str) -> Vec<&'static str> {
+    let of_it = |known: &&Reproduction| known.id.split_once('-').is_some_and(|id| id.0 == paper);
+    ALL.iter().filter(of_it).map(|known| known.id).collect()
 }
 
 /// Reproduces one table or figure.
@@ -46,24 +195,24 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// # Errors
 /// [`BenchError::UnknownId`], [`BenchError::BadOption`], or what the measurement says.
 pub fn run(id: &str, options: &Options, progress: Progress<'_>) -> Result<ReproReport> {
-    match ALL.iter().find(|(known, _, _)| *known == id) {
-        Some((_, _, run)) => run(options, progress),
-        None => Err(BenchError::UnknownId {
-            id: id.into(),
-            known: ALL.map(|(known, _, _)| known).join(", "),
-        }),
+    match ALL.iter().find(|known| known.id == id) {
+        Some(known) => (known.run)(&known.scale.with(options)?, progress),
+        None => {
+            let known: Vec<_> = ALL.iter().map(|known| known.id).collect();
+            Err(BenchError::UnknownId {
+                id: id.into(),
+                known: known.join(", "),
+            })
+        }
     }
+}
+
+/// The points of a line over [`LOADS`], from the value at each of them.
+fn by_load(value: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
+    let points = LOADS.into_iter().enumerate();
+    points.map(|(row, load)| (load, value(row))).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_id_is_answered_with_the_known_ones() {
-        let error = run("000-table9", &Options::default(), &|_| {}).unwrap_err();
-        assert!(error.is_usage());
-        let said = error.to_string();
-        assert!(all().all(|(id, _)| said.contains(id)), "{said}");
-    }
-}
+#[path = "tests.rs"]
+mod tests;

@@ -5,11 +5,12 @@
 //! thousand clusters hold most of them. So the figure is a mean over tables, as the paper's is over ten,
 //! and its error is that between tables.
 
-use super::Options;
+use super::stats::Mean;
+use super::{Scale, by_load};
 use crate::answers::Answers;
-use crate::filling::{Filling, TABLE_AT};
 use crate::paper000::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
-use crate::{BenchError, Progress, ReproReport, ReproRow, Result, threads};
+use crate::simulated::{Filling, Records, TABLE_AT};
+use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::fabric::{Endpoint, Executor, Limits, window};
 use farslot::index::linear::{KeyRule, LinearTable, ReadPolicy, ReadSizes};
@@ -18,10 +19,16 @@ use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, Tabl
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) const ID: &str = "000-table1";
+
+/// Half a minute on two cores.
+pub(super) const SCALE: Scale = Scale {
+    slots: 1 << 22,
+    tables: 16,
+    lookups: 20_000,
+    seed: 0,
+};
 
 const COLUMNS: [&Probing; 3] = [&FIXED, &UNCONSTRAINED, &VARIABLE];
 
@@ -29,72 +36,60 @@ const COLUMNS: [&Probing; 3] = [&FIXED, &UNCONSTRAINED, &VARIABLE];
 type Cells = [[f64; COLUMNS.len()]; LOADS.len()];
 
 /// Measures the table, and asks the model for its read sizes.
-pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<ReproReport> {
-    check(options)?;
+pub(super) fn run(options: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let tables = measure_tables(options, progress)?;
     let mut rows = requests(options.slots, &tables)?;
     rows.extend(read_sizes()?);
     rows.extend(caps());
-    Ok(ReproReport { id: ID, rows })
-}
-
-fn check(options: &Options) -> Result<()> {
-    // Keys have 4 bytes; and the longest READ must not be longer than the table.
-    if !(1 << 10..=1 << 31).contains(&options.slots) {
-        return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^31"));
-    }
-    if options.tables == 0 {
-        return Err(BenchError::bad("tables", 0, "at least 1"));
-    }
-    if options.lookups == 0 {
-        return Err(BenchError::bad("lookups", 0, "at least 1"));
-    }
-    Ok(())
-}
-
-/// Measures all tables, on as many threads as the machine has cores. Each table is a simulation of its
-/// own, with its own seed, so that the threads make no difference to the figures.
-fn measure_tables(options: &Options, progress: Progress<'_>) -> Result<Vec<Cells>> {
-    let next = AtomicU32::new(0);
-    let measured = Mutex::new(Vec::new());
-    let work = || -> Result<()> {
-        loop {
-            let table = next.fetch_add(1, Ordering::Relaxed);
-            if table >= options.tables {
-                return Ok(());
-            }
-            let cells = measure_table(options, table)?;
-            let mut all = measured.lock().unwrap_or_else(|error| error.into_inner());
-            all.push((table, cells));
-            progress(&format!(
-                "{} of {} tables measured",
-                all.len(),
-                options.tables
-            ));
-        }
+    let lines = COLUMNS.iter().enumerate().flat_map(|(index, column)| {
+        let mean = |row: usize| Mean::of(tables.iter().map(|cells| cells[row][index])).mean;
+        let points = |value: &dyn Fn(usize) -> f64| by_load(value);
+        [
+            Line::ours(column.name, points(&mean)),
+            Line::paper(column.name, points(&|row| column.requests[row])),
+        ]
+    });
+    let plot = Plot {
+        title: "READs per lookup".into(),
+        x: Axis::linear("load factor"),
+        y: Axis::logarithmic("READs per lookup"),
+        lines: lines.collect(),
     };
-    threads::on_each(threads::available(), work)?;
-    let mut all = measured
-        .into_inner()
-        .unwrap_or_else(|error| error.into_inner());
-    // Sums of floats depend on their order.
-    all.sort_by_key(|(table, _)| *table);
-    Ok(all.into_iter().map(|(_, cells)| cells).collect())
+    Ok(ReproReport {
+        id: ID,
+        setup: format!(
+            "{} tables of {} slots of 8 bytes, {} lookups each behind every cell; hits that return all \
+             matches; counted by the endpoints of the simulated fabric, and computed by the exact model for \
+             tables of that size.",
+            options.tables, options.slots, options.lookups
+        ),
+        rows,
+        plots: vec![plot],
+    })
+}
+
+/// Measures all tables.
+fn measure_tables(options: &Scale, progress: Progress<'_>) -> Result<Vec<Cells>> {
+    let tables = options.tables;
+    threads::in_order(tables as usize, |number| {
+        progress(&format!("table {} of {tables}", number + 1));
+        measure_table(options, number as u32)
+    })
 }
 
 /// Fills one table step by step and measures it at each load.
-fn measure_table(options: &Options, number: u32) -> Result<Cells> {
-    let seed = options
-        .seed
-        .wrapping_mul(1 << 20)
-        .wrapping_add(number.into());
-    let mut table = Filling::new(options.slots, KeyRule::Multi, seed)?;
+fn measure_table(options: &Scale, number: u32) -> Result<Cells> {
+    let seed = options.seed_of(number);
+    let layout = paper000::layout(options.slots, KeyRule::Multi, seed)?;
+    let mut table = Filling::new(layout)?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut cells = Cells::default();
     for (row, (cells, load)) in cells.iter_mut().zip(LOADS).enumerate() {
-        table.fill_to(load)?;
+        let records = paper000::distinct_records(seed, table.records_at(load));
+        table.fill_with(&records)?;
         for (cell, column) in cells.iter_mut().zip(COLUMNS) {
-            *cell = reads_per_lookup(&table, column.read_sizes[row], options.lookups, &mut random)?;
+            let sizes = ReadSizes::new(table.layout(), ReadPolicy::Fixed(column.read_sizes[row]))?;
+            *cell = reads_per_lookup(&table, &records, sizes, options.lookups, &mut random)?;
         }
     }
     Ok(cells)
@@ -103,14 +98,15 @@ fn measure_table(options: &Options, number: u32) -> Result<Cells> {
 /// Looks up random keys of the table over the simulated fabric; returns what the endpoint counted.
 fn reads_per_lookup(
     filled: &Filling,
-    read_size: u32,
+    records: &Records,
+    sizes: ReadSizes,
     lookups: u32,
     random: &mut ChaCha8Rng,
 ) -> Result<f64> {
-    let world = filled.world(random.random(), NicProfile::connectx5_edr())?;
+    let profile = NicProfile::connectx5_edr();
+    let world = filled.memory().world(random.random(), profile)?;
     let endpoint = world.endpoint(Limits::default());
     let executor = Executor::new(Rc::clone(&endpoint));
-    let sizes = ReadSizes::new(filled.layout(), ReadPolicy::Fixed(read_size))?;
     let opening = LinearTable::open(
         Rc::clone(&endpoint),
         TABLE_AT,
@@ -118,10 +114,8 @@ fn reads_per_lookup(
         sizes,
     );
     let table = executor.block_on(opening)?;
-    let keys = filled.keys();
-    let records = filled.records();
     let jobs = (0..lookups).map(|_| {
-        let key = keys.short(random.random_range(0..records));
+        let key = records.key(random.random_range(0..records.count()));
         let table = &table;
         async move { table.get_all(&key, |_| {}).await }
     });
@@ -141,26 +135,16 @@ fn requests(slots: u64, tables: &[Cells]) -> Result<Vec<ReproRow>> {
         let fill = TableLoad::from_load(slots, load)?;
         let distances = ProbeDistribution::hit_all_matches(fill)?;
         for (index, column) in COLUMNS.into_iter().enumerate() {
-            let (mean, standard_error) = mean_of(tables.iter().map(|cells| cells[row][index]));
+            let mean = Mean::of(tables.iter().map(|cells| cells[row][index]));
             let cell = format!("requests per lookup, {}, load {load:.2}", column.name);
             let read_size = column.read_sizes[row] as usize;
             rows.push(ReproRow {
                 model: Some(distances.expected_reads(read_size)),
-                standard_error,
-                ..ReproRow::new(cell, Some(column.requests[row]), mean)
+                ..mean.row(cell, Some(column.requests[row]))
             });
         }
     }
     Ok(rows)
-}
-
-/// A mean and its standard error, which a single value does not tell.
-fn mean_of(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, Option<f64>) {
-    let count = values.len() as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-    let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
-    (mean, error)
 }
 
 /// The model's own read sizes, and their cost beside that of the paper's, both computed exactly for the

@@ -1,0 +1,123 @@
+//! What figures 7 and 8 of paper 000 show: lookups in linear and cuckoo tables by load factor.
+
+use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
+use super::linear_tables::{LinearAt, WIDTH, at_each_load, for_throughput};
+use super::stats::Mean;
+use super::{Scale, by_load};
+use crate::paper000::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
+use crate::simulated::{Ask, Measured};
+use crate::{Line, Progress, Result, threads};
+use farslot::fabric::sim::NicProfile;
+use farslot::index::cuckoo::LookupOrder;
+use farslot::index::linear::{KeyRule, ReadPolicy};
+
+/// Half a minute.
+pub(super) const SCALE: Scale = Scale {
+    slots: 1 << 20,
+    tables: 4,
+    lookups: 100_000,
+    seed: 0,
+};
+
+/// Lookups of one kind at each of [`LOADS`].
+pub(super) struct Curve {
+    pub(super) name: &'static str,
+    /// By load factor: what each table gave.
+    at: Vec<Vec<Measured>>,
+}
+
+impl Curve {
+    /// The mean over the tables at one of [`LOADS`].
+    pub(super) fn mean(&self, row: usize, of: impl Fn(&Measured) -> f64) -> Mean {
+        Mean::of(self.at[row].iter().map(of))
+    }
+
+    /// The line of such means.
+    pub(super) fn line(&self, of: impl Fn(&Measured) -> f64 + Copy) -> Line {
+        Line::ours(self.name, by_load(|row| self.mean(row, of).mean))
+    }
+}
+
+/// All of them.
+pub(super) struct Curves {
+    pub(super) cuckoo: Curve,
+    pub(super) fixed: Curve,
+    pub(super) variable: Curve,
+    pub(super) unconstrained: Curve,
+    /// Returning all matches too, with read sizes for the rate of a saturated NIC.
+    pub(super) throughput: Curve,
+    /// Of unique keys: a lookup ends at the match.
+    pub(super) stop_at_match: Curve,
+}
+
+impl Curves {
+    pub(super) fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
+        let papers = [&FIXED, &VARIABLE, &UNCONSTRAINED];
+        let multi = at_each_load(scale, KeyRule::Multi, &LOADS, progress, |table| {
+            let mut measured = Vec::new();
+            for probing in papers {
+                measured.push(table.saturated(papers_size(probing, table))?);
+            }
+            measured.push(table.saturated(for_throughput(1.0))?);
+            Ok(measured)
+        })?;
+        let unique = at_each_load(scale, KeyRule::Unique, &LOADS, progress, |table| {
+            Ok(vec![table.saturated(for_throughput(1.0))?])
+        })?;
+        let curve = |name, tables: &[Vec<Vec<Measured>>], column: usize| Curve {
+            name,
+            at: (0..LOADS.len())
+                .map(|row| tables.iter().map(|at| at[row][column].clone()).collect())
+                .collect(),
+        };
+        Ok(Self {
+            cuckoo: cuckoo(scale, progress)?,
+            fixed: curve(FIXED.name, &multi, 0),
+            variable: curve(VARIABLE.name, &multi, 1),
+            unconstrained: curve(UNCONSTRAINED.name, &multi, 2),
+            throughput: curve("Throughput objective (ours)", &multi, 3),
+            stop_at_match: curve("Unique keys, stop at match (ours)", &unique, 0),
+        })
+    }
+
+    /// All of them, the paper's first.
+    pub(super) fn all(&self) -> [&Curve; 6] {
+        [
+            &self.cuckoo,
+            &self.fixed,
+            &self.variable,
+            &self.unconstrained,
+            &self.throughput,
+            &self.stop_at_match,
+        ]
+    }
+}
+
+/// The paper's read size for a table's load.
+pub(super) fn papers_size(probing: &Probing, table: &LinearAt<'_>) -> ReadPolicy {
+    ReadPolicy::Fixed(probing.read_sizes[table.row])
+}
+
+/// Parallel lookups in 3-way tables with 4 slots a bucket.
+fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<Curve> {
+    let at = threads::in_order(LOADS.len(), |row| {
+        let load = LOADS[row];
+        progress(&format!("cuckoo table, load {load:.2}"));
+        let table = CuckooAt::build(PAPERS, scale.slots, load, scale.seed_of(0))?;
+        let table = table.ok_or_else(|| no_place(load))?;
+        let parallel = LookupOrder::Parallel;
+        let experiment = table.experiment(parallel, Ask::Hits, WIDTH, scale.lookups);
+        Ok(vec![table.run(&experiment, NicProfile::connectx5_edr())?])
+    })?;
+    Ok(Curve { name: "Cuckoo", at })
+}
+
+/// How these were measured.
+pub(super) fn setup(scale: &Scale) -> String {
+    format!(
+        "{} linear tables of {} slots of 8 bytes, cuckoo tables of at most 2^18; XXH3; hits by 28 client \
+         threads with {WIDTH} lookups under way each, {} lookups a cell and table. The paper's lines return \
+         all matches, with the paper's read sizes.",
+        scale.tables, scale.slots, scale.lookups
+    )
+}

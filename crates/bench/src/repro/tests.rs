@@ -1,0 +1,317 @@
+use super::*;
+
+/// What a test can wait for.
+const SMALL: Options = Options {
+    slots: Some(1 << 14),
+    tables: Some(1),
+    lookups: Some(20_000),
+    seed: 5,
+};
+
+fn small(id: &str) -> ReproReport {
+    checked(id, &SMALL)
+}
+
+fn checked(id: &str, options: &Options) -> ReproReport {
+    let report = run(id, options, &|_| {}).unwrap();
+    assert_eq!(report.id, id);
+    assert!(report.setup.ends_with('.'));
+    for row in &report.rows {
+        assert!(row.ours.is_finite(), "{row:?}");
+    }
+    for plot in &report.plots {
+        let mut points = plot.lines.iter().flat_map(|line| &line.points);
+        assert!(points.all(|(x, y)| x.is_finite() && y.is_finite()));
+        assert!(plot.lines.iter().all(|line| !line.points.is_empty()));
+    }
+    report
+}
+
+/// Ours in the row whose cell begins like this.
+fn ours(report: &ReproReport, cell: &str) -> f64 {
+    let row = report.rows.iter().find(|row| row.cell.starts_with(cell));
+    row.unwrap_or_else(|| panic!("no {cell:?}")).ours
+}
+
+#[test]
+fn an_unknown_id_is_answered_with_the_known_ones() {
+    let error = run("000-table9", &Options::default(), &|_| {}).unwrap_err();
+    assert!(error.is_usage());
+    let said = error.to_string();
+    assert!(all().all(|(id, _)| said.contains(id)), "{said}");
+}
+
+#[test]
+fn every_paper_has_its_ids() {
+    let of_papers: Vec<_> = papers().flat_map(of_paper).collect();
+    assert_eq!(of_papers, all().map(|(id, _)| id).collect::<Vec<_>>());
+    assert!(of_paper("00").is_empty() && of_paper("000-table1").is_empty());
+}
+
+#[test]
+fn options_without_a_measurement_are_named() {
+    for (named, options) in [
+        (
+            "slots",
+            Options {
+                slots: Some(1 << 9),
+                ..SMALL
+            },
+        ),
+        (
+            "slots",
+            Options {
+                slots: Some(1 << 32),
+                ..SMALL
+            },
+        ),
+        (
+            "tables",
+            Options {
+                tables: Some(0),
+                ..SMALL
+            },
+        ),
+        (
+            "lookups",
+            Options {
+                lookups: Some(0),
+                ..SMALL
+            },
+        ),
+    ] {
+        for (id, _) in all() {
+            match run(id, &options, &|_| {}) {
+                Err(error @ BenchError::BadOption { option, .. }) => {
+                    assert_eq!(option, named);
+                    assert!(error.is_usage());
+                }
+                other => panic!("{id} {named}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn table_2_is_near_the_papers() {
+    let report = small("000-table2");
+    assert_eq!(report.rows.len(), 9);
+    for row in report.rows {
+        let ratio = row.ratio.unwrap();
+        // One small table differs from the mean of all.
+        assert!((ratio - 1.0).abs() < 0.15, "{} {ratio}", row.cell);
+        assert!((row.ours / row.model.unwrap() - 1.0).abs() < 0.08);
+    }
+}
+
+#[test]
+fn figure_6_has_all_tables_that_can_be() {
+    let report = small("000-fig6");
+    // Without buckets of several slots, 0.95 is beyond what three ways can fill.
+    assert_eq!(report.rows.len(), 3 * 7 + 3 * 6 + 3);
+    assert_eq!(ours(&report, "highest load, non-associative"), 0.9);
+    let both = ours(&report, "Parallel / Sequential");
+    assert!((both - 1.0).abs() < 0.04, "{both}");
+    let rate = ours(
+        &report,
+        "million lookups/s, Parallel Cuckoo, 4-way, load 0.25",
+    );
+    // Three READs of four slots, one after the other in the NIC.
+    let expected = 1e3 / (3.0 * (15.0 + 0.0713 * 32.0));
+    assert!((rate / expected - 1.0).abs() < 0.04, "{rate}");
+}
+
+#[test]
+fn figure_7_has_the_papers_order() {
+    let report = small("000-fig7");
+    assert_eq!(report.rows.len(), 7 * 6 + 6);
+    let most = ours(&report, "Variable Linear / Cuckoo");
+    assert!((most / 2.8 - 1.0).abs() < 0.05, "{most}");
+    let least = ours(&report, "least load at which Cuckoo is ahead of Variable");
+    assert!((0.8..=0.95).contains(&least));
+}
+
+#[test]
+fn figure_8_counts_what_figure_7_moves() {
+    let report = small("000-fig8");
+    assert_eq!(report.rows.len(), 7 * 6 + 3);
+    // One READ of 256 bytes, nearly always.
+    let fixed = ours(&report, "GB/s of payload, Fixed Linear, load 0.25");
+    let expected = 256.0 / (15.0 + 0.0713 * 256.0);
+    assert!((fixed / expected - 1.0).abs() < 0.04, "{fixed}");
+    let four = ours(&report, "% of lookups with 4");
+    let sixteen = ours(&report, "% of lookups with 16");
+    assert!(four > sixteen && sixteen > 0.0);
+}
+
+#[test]
+fn figure_9_is_made_of_round_trips() {
+    let report = small("000-fig9");
+    assert_eq!(report.rows.len(), 2 * (6 * 7 * 2 + 3) + 1);
+    let median = |name: &str| ours(&report, &format!("median latency, us, {name}"));
+    assert!((median("Variable Linear, load 0.25") / 1.29 - 1.0).abs() < 0.05);
+    let fitted = ours(&report, "idle READ");
+    let is_fitted = |row: &&crate::ReproRow| {
+        row.cell == "median latency, us, Variable Linear, load 0.25 (fitted)"
+    };
+    let row = report.rows.iter().find(is_fitted).unwrap();
+    assert!((row.ratio.unwrap() - 1.0).abs() < 0.01, "{row:?} {fitted}");
+    let sequential = median("Sequential Cuckoo, load") / median("Parallel Cuckoo, load");
+    assert!((2.5..3.01).contains(&sequential), "{sequential}");
+}
+
+#[test]
+fn figure_10_has_its_peak_at_small_reads() {
+    let report = small("000-fig10");
+    assert_eq!(report.rows.len(), 2 * (13 + 3));
+    let best = ours(&report, "read size of the highest rate, slots, load 0.50");
+    assert!((5.0..=13.0).contains(&best), "{best}");
+    let chosen = ours(
+        &report,
+        "read size of the least cost up to the cap, slots, load 0.85",
+    );
+    assert_eq!(chosen, 23.0);
+}
+
+#[test]
+fn figure_12_gains_with_skew_and_loses_nothing_without() {
+    let few = Options {
+        lookups: Some(2_000),
+        ..SMALL
+    };
+    let report = checked("000-fig12", &few);
+    assert_eq!(report.rows.len(), 7 * 5 + 1);
+    let gain = |skew: &str| {
+        ours(
+            &report,
+            &format!("tracking / oblivious, matching records/s, {skew}"),
+        )
+    };
+    assert!(gain("skew 0.00") > 0.97);
+    assert!(gain("at most") > 1.3 && gain("skew 1.00") > 1.3);
+}
+
+#[test]
+fn figure_13_reads_to_the_end_of_a_cluster_that_is_near() {
+    let report = small("000-fig13");
+    assert_eq!(report.rows.len(), 4 + 5 + 2 * 56);
+    for row in &report.rows {
+        let is_oblivious = row.cell.starts_with("cluster-oblivious");
+        assert!(
+            is_oblivious || row.ratio.is_none_or(|ratio| ratio == 1.0),
+            "{row:?}"
+        );
+    }
+    assert_eq!(ours(&report, "read size, slots, offset 3, load 0.65"), 8.0);
+}
+
+#[test]
+fn table_3_is_the_papers_but_for_a_flat_optimum() {
+    let report = small("000-table3");
+    assert_eq!(report.rows.len(), 4 * 4);
+    for row in &report.rows {
+        let ratio = row.ratio.unwrap();
+        if row.cell.starts_with("exact cost") {
+            assert!((0.97..=1.0).contains(&ratio), "{row:?}");
+        } else if row.cell != "read size, slots, Variable Linear, out of band" {
+            assert_eq!(ratio, 1.0, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn table_4_is_near_the_papers() {
+    let report = small("000-table4");
+    assert_eq!(report.rows.len(), 6);
+    for row in report.rows {
+        assert!((row.ratio.unwrap() - 1.0).abs() < 0.06, "{row:?}");
+    }
+}
+
+#[test]
+fn figure_11_has_the_heap_ahead_for_large_records() {
+    let report = small("000-fig11");
+    assert_eq!(report.rows.len(), 2 * 3 * 3 + 3);
+    let gain = ours(&report, "out of band / inline");
+    assert!((gain / 2.4 - 1.0).abs() < 0.15, "{gain}");
+    for row in report
+        .rows
+        .iter()
+        .filter(|row| row.cell.starts_with("million"))
+    {
+        assert!(
+            row.ratio.is_none_or(|ratio| (ratio - 1.0).abs() < 0.1),
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn ahead_is_ahead_at_every_load() {
+    let report = small("000-ahead");
+    assert_eq!(report.rows.len(), 7 * (5 * 2 + 2) + 7 * (3 * 2 + 2));
+    let ratios = report.rows.iter().filter(|row| row.cell.contains(" / "));
+    let (hits, misses): (Vec<_>, Vec<_>) = ratios.partition(|row| row.cell.contains(", hits,"));
+    assert!(hits.iter().all(|row| row.ours > 1.2), "{hits:?}");
+    let sealed = |row: &&&crate::ReproRow| row.cell.starts_with("Sealed");
+    assert!(
+        misses.iter().filter(sealed).all(|row| row.ours > 1.2),
+        "{misses:?}"
+    );
+    // What reads on to the first empty slot is not.
+    let linear = ours(
+        &report,
+        "Linear, unique keys / Parallel Cuckoo, lookups/s, misses, load 0.95",
+    );
+    assert!(linear < 1.0, "{linear}");
+}
+
+#[test]
+fn a_gather_saves_messages() {
+    let report = small("000-gather");
+    assert_eq!(report.rows.len(), 3 * (3 * 3 + 1));
+    let requests = |name: &str| ours(&report, &format!("requests per lookup, 3-way, {name}"));
+    assert!(requests("parallel, no") > 2.99 && requests("gathered") < 1.001);
+    let expected = (3.0 * 17.28) / (15.0 + 10.0 + 3.0 * 2.28);
+    let saved = ours(&report, "gathered / parallel, lookups/s, 3-way");
+    assert!((saved / expected - 1.0).abs() < 0.08, "{saved} {expected}");
+}
+
+#[test]
+fn insertions_cost_more_the_fuller_the_table_is() {
+    let report = small("000-insertion");
+    let verbs = |load: &str| {
+        ours(
+            &report,
+            &format!("verbs an insertion, 3-way, 4 slots, load up to {load}"),
+        )
+    };
+    // A READ of each bucket and a batch of one word.
+    assert!((verbs("0.05") - 4.0).abs() < 0.01);
+    assert!(verbs("0.95") > 2.0 * verbs("0.50"));
+    // The thresholds of such tables: 0.9990, 0.9804, 0.9970, 0.9768, 0.9179.
+    for (shape, least) in [
+        ("3-way, 4", 0.95),
+        ("2-way, 4", 0.93),
+        ("2-way, 8", 0.97),
+        ("4-way, 1", 0.9),
+        ("3-way, 1", 0.85),
+    ] {
+        let full = ours(&report, &format!("load at the first refusal, {shape}"));
+        assert!(full > least, "{shape}: {full}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_figures() {
+    let options = Options {
+        slots: Some(1 << 10),
+        tables: Some(1),
+        lookups: Some(200),
+        seed: 5,
+    };
+    for (id, _) in all() {
+        let report = |seed| run(id, &Options { seed, ..options }, &|_| {}).unwrap();
+        assert_eq!(report(5), report(5), "{id}");
+    }
+}
