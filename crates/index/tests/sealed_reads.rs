@@ -174,6 +174,7 @@ fn out_of_band_the_order_saves_the_records_of_others() {
             let spent = built.get(hits);
             // Each READ is one of slots or one of a record of 8 bytes.
             let of_slots = (spent.bytes - 8.0 * spent.verbs) / (chunk as f64 - 8.0);
+            println!("{order:?}, hits: {hits}: {spent:.3?}, of slots {of_slots:.3}");
             spent.verbs - of_slots - f64::from(u8::from(hits))
         });
         println!("{order:?}: records of others per hit and per miss: {extra:.3?}");
