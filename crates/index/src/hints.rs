@@ -97,6 +97,9 @@ impl ClusterHints {
     /// way and there is nothing else to do. Each note takes time in O(m), a move of at most 24 bytes a
     /// cluster; but few lookups leave one, once the largest clusters are known.
     pub fn merge(&mut self) {
+        if self.notes.is_empty() {
+            return;
+        }
         let notes = std::mem::take(&mut self.notes);
         notes.iter().for_each(|&note| self.learn(note));
         self.notes = notes;

@@ -202,8 +202,8 @@ impl<E: Endpoint> LinearTable<E> {
             }
             Seen::Word(word) if self.layout.keys == KeyRule::Unique || self.has_value(word) => {
                 if self.hints.is_some() {
-                    let behind = (passed as usize + 1) * (self.layout.slot_bytes() / 8);
-                    self.met_in_use(lane.home, distance, &words[behind..]);
+                    let from = passed as usize * (self.layout.slot_bytes() / 8);
+                    self.met_in_use(lane.home, distance, &words[from..]);
                 }
                 Next::Found(word)
             }

@@ -7,7 +7,7 @@
 
 use super::client::LinearTable;
 use super::probe::Probe;
-use crate::hints::{ClusterHints, Hint};
+use crate::hints::ClusterHints;
 use farslot_fabric::Endpoint;
 use std::cell::RefCell;
 use std::task::Poll;
@@ -55,20 +55,34 @@ impl<E: Endpoint> LinearTable<E> {
     pub(super) fn read_length(&self, home: u64, first: u64, until: Until) -> ReadLength {
         let left = self.layout.longest_probe.saturating_sub(first);
         let oblivious = self.read_size().min(left);
-        if let Some(hints) = &self.hints
-            && left > 0
-            && let Some(hint) = hints.borrow().at(self.slot_number(home, first))
-        {
-            return self.hinted_length(hint, until, oblivious, left);
-        }
-        ReadLength {
-            slots: oblivious,
-            reaches_empty: false,
+        match &self.hints {
+            Some(hints) if left > 0 => {
+                self.hinted_length(hints, self.slot_number(home, first), until, left)
+            }
+            _ => ReadLength {
+                slots: oblivious,
+                reaches_empty: false,
+            },
         }
     }
 
-    #[inline]
-    fn hinted_length(&self, hint: Hint, until: Until, oblivious: u64, left: u64) -> ReadLength {
+    /// Not inlined, as all that only those with hints need: the lookups of others stay as short as they
+    /// were.
+    #[inline(never)]
+    fn hinted_length(
+        &self,
+        hints: &RefCell<ClusterHints>,
+        slot: u64,
+        until: Until,
+        left: u64,
+    ) -> ReadLength {
+        let oblivious = self.read_size().min(left);
+        let Some(hint) = hints.borrow().at(slot) else {
+            return ReadLength {
+                slots: oblivious,
+                reaches_empty: false,
+            };
+        };
         let to_empty = hint.to_empty_slot();
         let slots = match until {
             Until::Match => oblivious.min(to_empty + 1),
@@ -87,20 +101,29 @@ impl<E: Endpoint> LinearTable<E> {
         if let Some(hints) = &self.hints
             && distance > 0
         {
-            let empty = self.slot_number(home, distance);
-            hints.borrow_mut().note(home, empty);
+            self.note(hints, home, distance);
         }
     }
 
-    /// Notes the run over a walk's slot, which is in use, if the words behind it that were read along
+    #[inline(never)]
+    fn note(&self, hints: &RefCell<ClusterHints>, home: u64, distance: u64) {
+        let empty = self.slot_number(home, distance);
+        hints.borrow_mut().note(home, empty);
+    }
+
+    /// Notes the run over a walk's slot, which is in use, if the words from it on that were read along
     /// show where it ends.
     #[inline]
-    pub(super) fn met_in_use(&self, home: u64, distance: u64, behind: &[u64]) {
-        if self.hints.is_none() {
-            return;
+    pub(super) fn met_in_use(&self, home: u64, distance: u64, words: &[u64]) {
+        if self.hints.is_some() {
+            self.note_run_over(home, distance, words);
         }
+    }
+
+    #[inline(never)]
+    fn note_run_over(&self, home: u64, distance: u64, words: &[u64]) {
         let slot_words = self.layout.slot_bytes() / 8;
-        let mut heads = behind.iter().step_by(slot_words);
+        let mut heads = words.iter().step_by(slot_words).skip(1);
         if let Some(more) = heads.position(|&head| head == 0) {
             self.met_empty(home, distance + 1 + more as u64);
         }
@@ -109,29 +132,21 @@ impl<E: Endpoint> LinearTable<E> {
     /// [`LinearTable::met_in_use`] for the slot that a probe looks at.
     pub(super) fn probe_met_in_use(&self, probe: &Probe<'_, E>) {
         if self.hints.is_some() {
-            let slot_words = self.layout.slot_bytes() / 8;
-            let behind = probe.words(slot_words).get(slot_words..).unwrap_or(&[]);
-            self.met_in_use(probe.home, probe.distance, behind);
+            let words = probe.words(self.layout.slot_bytes() / 8);
+            self.note_run_over(probe.home, probe.distance, words);
         }
     }
 
-    /// Merges what was noted, when READs have been posted and have not come: what there is time for.
-    /// A task that has posted verbs and waits lets the doorbell ring a few ns a note later.
+    /// Merges what was noted, if the READs that were polled have not come: the time until they do is
+    /// free. (The doorbell of those posted by the same poll rings when the merge is done, a fraction
+    /// of a us later for each note. There are notes only while there is something to learn.)
     #[inline]
-    pub(super) fn learn_while_waiting(&self) {
+    pub(super) fn polled<T>(&self, reads: Poll<T>) -> Poll<T> {
         if let Some(hints) = &self.hints
-            && hints.borrow().has_notes()
+            && reads.is_pending()
         {
             hints.borrow_mut().merge();
         }
-    }
-
-    /// [`LinearTable::learn_while_waiting`] where a READ that was polled has not come.
-    #[inline]
-    pub(super) fn polled<T>(&self, read: Poll<T>) -> Poll<T> {
-        if read.is_pending() {
-            self.learn_while_waiting();
-        }
-        read
+        reads
     }
 }
