@@ -108,6 +108,26 @@ fn a_layout_that_is_too_small_says_so() {
     }
 }
 
+#[test]
+fn the_slots_behind_the_last_home_are_enough_for_records_that_are_not_known_yet() {
+    for records in [1, 2, 7, 40, 1000, 50_000] {
+        let keys = keys(&(0..records).collect::<Vec<_>>());
+        let records = pairs(&keys);
+        for load in [0.1, 0.5, 0.9, 0.99, 1.0] {
+            for seed in 0..4 {
+                let options = SealedOptions {
+                    hasher: crate::Hasher::Xxh3 { seed },
+                    ..options(SlotOrder::ByHash, KeyRule::Unique, load)
+                };
+                let layout = options.layout(records.len() as u64, 0).unwrap();
+                assert!(Plan::new(&layout, &records).is_ok(), "{layout:?}");
+                let margin = layout.slots - layout.homes;
+                assert!(margin <= 64 + 8 * records.len().isqrt() as u64 + 8);
+            }
+        }
+    }
+}
+
 /// Quadratic planning of these would take hours.
 #[test]
 fn a_million_records_of_one_key_are_planned_at_once() {
