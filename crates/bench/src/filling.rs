@@ -95,20 +95,30 @@ impl Filling {
 
     /// A world with one node that holds the table as it is now.
     pub(crate) fn world(&self, seed: u64, profile: NicProfile) -> Result<World> {
-        let bytes = self.layout().table_bytes() as u64;
-        let world = World::new(seed, profile);
-        let node = world.add_node(&[(bytes, Rights::ALL)]);
-        let node = world.node_handle(node);
-        let endpoint = self.executor.endpoint();
-        for offset in (0..bytes).step_by(PIECE) {
-            let len = PIECE.min((bytes - offset) as usize);
-            let piece = endpoint.read(TABLE_AT.plus(offset), len);
-            let piece = self.executor.block_on(piece)?;
-            node.with_region_mut(TABLE_AT.region, |words| {
-                let first = (offset / 8) as usize;
-                words[first..first + piece.words().len()].copy_from_slice(piece.words());
-            });
-        }
-        Ok(world)
+        copy_to_world(&self.executor, self.layout(), seed, profile)
     }
+}
+
+/// A world with one node that holds a table as it is now, at [`TABLE_AT`] here and there.
+pub(crate) fn copy_to_world(
+    executor: &Executor<ShmEndpoint>,
+    layout: &LinearLayout,
+    seed: u64,
+    profile: NicProfile,
+) -> Result<World> {
+    let bytes = layout.table_bytes() as u64;
+    let world = World::new(seed, profile);
+    let node = world.add_node(&[(bytes, Rights::ALL)]);
+    let node = world.node_handle(node);
+    let endpoint = executor.endpoint();
+    for offset in (0..bytes).step_by(PIECE) {
+        let len = PIECE.min((bytes - offset) as usize);
+        let piece = endpoint.read(TABLE_AT.plus(offset), len);
+        let piece = executor.block_on(piece)?;
+        node.with_region_mut(TABLE_AT.region, |words| {
+            let first = (offset / 8) as usize;
+            words[first..first + piece.words().len()].copy_from_slice(piece.words());
+        });
+    }
+    Ok(world)
 }

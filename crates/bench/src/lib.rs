@@ -4,6 +4,7 @@
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
+//! * [`hybrid`]: lookup rates, latencies and memory of hybrid slots, beside inline and heap ones.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!
@@ -14,6 +15,7 @@
 mod answers;
 mod error;
 mod filling;
+pub mod hybrid;
 mod keys;
 pub mod lookup_shm;
 pub mod lookup_sim;

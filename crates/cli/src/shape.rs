@@ -136,6 +136,8 @@ const fn kind_name(kind: SlotKind) -> &'static str {
         SlotKind::Pair => "pair",
         SlotKind::Inline => "inline",
         SlotKind::Heap => "heap",
+        SlotKind::Hybrid => "hybrid",
+        SlotKind::Signatures => "signatures",
     }
 }
 

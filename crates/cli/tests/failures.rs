@@ -106,6 +106,32 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
         &["fixed sizes"],
     );
     fails(
+        &[
+            "create",
+            "h",
+            "-c",
+            "1",
+            "--slots",
+            "hybrid",
+            "--inline-bytes",
+            "12",
+        ],
+        &["inline bytes", "multiple of 8"],
+    );
+    fails(
+        &[
+            "create",
+            "h",
+            "-c",
+            "1",
+            "--slots",
+            "heap",
+            "--inline-bytes",
+            "16",
+        ],
+        &["inline bytes", "only for Hybrid"],
+    );
+    fails(
         &["load", "t", "/nonexistent.csv"],
         &["/nonexistent.csv", "No such file"],
     );

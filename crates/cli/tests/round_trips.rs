@@ -49,21 +49,26 @@ fn decoded(dump: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
+/// The records in NDJSON, with all bytes in base64.
+fn as_base64(records: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
+    let engine = base64::engine::general_purpose::STANDARD;
+    let encode = |bytes: &[u8]| base64::Engine::encode(&engine, bytes);
+    records
+        .iter()
+        .map(|(key, value)| {
+            let (key, value) = (encode(key), encode(value));
+            format!("{{\"key_base64\":\"{key}\",\"value_base64\":\"{value}\"}}\n")
+        })
+        .collect()
+}
+
 #[test]
 fn any_bytes_survive_every_format() {
     let node = Node::start();
     let records = nasty_records();
     node.ok(["create", "first", "--capacity", "1000"]);
     // Into the table by a third way: base64 throughout.
-    let engine = base64::engine::general_purpose::STANDARD;
-    let encode = |bytes: &[u8]| base64::Engine::encode(&engine, bytes);
-    let input: String = records
-        .iter()
-        .map(|(key, value)| {
-            let (key, value) = (encode(key), encode(value));
-            format!("{{\"key_base64\":\"{key}\",\"value_base64\":\"{value}\"}}\n")
-        })
-        .collect();
+    let input = as_base64(&records);
     let loaded = node.feed(
         ["load", "first", "--format", "ndjson", "--strict"],
         input.as_bytes(),
@@ -87,6 +92,24 @@ fn any_bytes_survive_every_format() {
         assert_eq!(decoded(&dumped), records, "{extension}");
         from = to;
     }
+}
+
+#[test]
+fn records_of_all_sizes_survive_hybrid_slots() {
+    let node = Node::start();
+    let records = nasty_records();
+    let create = ["create", "h", "-c", "1000", "--slots", "hybrid"];
+    node.ok(create.iter().chain(&["--inline-bytes", "16"]));
+    let stat = node.json(["stat", "h"]);
+    assert_eq!(
+        (&stat["slot_kind"], &stat["slot_bytes"]),
+        (&"hybrid".into(), &24.into())
+    );
+    let load = ["load", "h", "--format", "ndjson", "--strict"];
+    let loaded = node.feed(load, as_base64(&records).as_bytes());
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
+    let dumped = decoded(&node.ok(["dump", "h", "--format", "ndjson"]));
+    assert_eq!(dumped, records);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
+//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod cuckoo;
 mod error;
 pub mod hash;
 pub mod heap;
+pub mod hints;
 pub mod linear;
 mod operation;
 pub mod sealed;

@@ -7,7 +7,7 @@
 mod common;
 
 use common::chaos::{Caller, Record, Tally, limits};
-use common::cuckoo::{ORDERS, SLOTS, SimTable, open, options, ways, world};
+use common::cuckoo::{ORDERS, SIGNATURES, SLOTS, SimTable, open, options, ways, world};
 use common::{HEAP, INLINE, INLINE_SHORT, Slot, WORD, WORD_SET};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
@@ -15,6 +15,7 @@ use farslot_fabric::sim::{
     World,
 };
 use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, NodeId, window};
+use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -45,8 +46,15 @@ struct Shape {
 
 impl Shape {
     fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
-        let of = [ways(2, 1), ways(2, 2), ways(3, 1), ways(3, 2), ways(4, 1)];
-        let slots = rng.random_range(6..=16);
+        let (of, slots, rounds) = match slot.kind {
+            // Buckets are of 4: with more ways hardly a key is ever displaced.
+            SlotKind::Signatures => ([ways(2, 4); 5], 4 * rng.random_range(3..=7), 2),
+            _ => (
+                [ways(2, 1), ways(2, 2), ways(3, 1), ways(3, 2), ways(4, 1)],
+                rng.random_range(6..=16),
+                1,
+            ),
+        };
         let mut options = options(slot, slots, of[rng.random_range(0..5)], rng.random());
         if slot.has_heap() && rng.random_bool(0.5) {
             options.heap_bytes = Some(1 << 14);
@@ -58,7 +66,7 @@ impl Shape {
             keys: rng.random_range(slots - 1..=slots + 2),
             clients,
             coroutines: rng.random_range(1..=4),
-            operations: rng.random_range(16..=60),
+            operations: rounds * rng.random_range(16..=60),
             layout: options.layout().unwrap(),
             order: ORDERS[rng.random_range(0..3)],
             pause: [0, 0, 3_000][rng.random_range(0..3)],
@@ -349,4 +357,9 @@ fn short_inline_records() {
 #[test]
 fn records_out_of_band() {
     seeds_of(HEAP);
+}
+
+#[test]
+fn records_in_heap_buckets() {
+    seeds_of(SIGNATURES);
 }

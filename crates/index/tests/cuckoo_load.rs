@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::cuckoo::{ORDERS, ShmTable, Ways, options, shm_client, shm_node, shm_table, ways};
+use common::cuckoo::{
+    ORDERS, SIGNATURES, ShmTable, Ways, options, shm_client, shm_node, shm_table, ways,
+};
 use common::{HEAP, INLINE, Slot, WORD};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, OperationClass};
@@ -222,9 +224,9 @@ impl Client {
 /// nothing ever is.
 #[test]
 fn lookups() {
-    for slot in [WORD, INLINE, HEAP] {
+    for slot in [WORD, INLINE, HEAP, SIGNATURES] {
         // The READ of the record.
-        let out = u64::from(slot == HEAP);
+        let out = u64::from(slot == HEAP || slot == SIGNATURES);
         for (order, buckets) in ORDERS.into_iter().zip([None, Some(3), Some(1)]) {
             for sealed in [false, true] {
                 let client = Client::new(slot, order, sealed);
@@ -269,4 +271,7 @@ fn writes() {
     assert_eq!(costs(INLINE), inline);
     let heap = [(5, 3), (6, 4), (6, 4), (4, 2), (5, 3), hit, hit];
     assert_eq!(costs(HEAP), heap);
+    // A record goes out with the word that publishes it.
+    let signatures = [(5, 2), (6, 3), (6, 3), (4, 2), (5, 3), hit, hit];
+    assert_eq!(costs(SIGNATURES), signatures);
 }

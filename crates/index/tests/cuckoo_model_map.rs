@@ -259,7 +259,7 @@ fn play(
     let (executor, table) = shm_table(&options(slot, slots, of, seed), order);
     let mut model = Model {
         slot,
-        bucket_slots: of.bucket_slots as usize,
+        bucket_slots: table.layout().bucket_slots as usize,
         slots: table.layout().slots(),
         records: HashMap::new(),
     };

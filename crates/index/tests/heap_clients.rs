@@ -368,6 +368,7 @@ const HOT: Slot = Slot {
     kind: SlotKind::Heap,
     key: FieldSize::Fixed(8),
     value: FieldSize::Fixed(100),
+    inline_bytes: None,
 };
 
 fn race_updates(slot: Slot, heap_bytes: Option<u64>, seed: u64) -> u64 {

@@ -8,7 +8,10 @@
 mod common;
 
 use common::chaos::{Tally, run};
-use common::{HEAP, INLINE, INLINE_SHORT, PAIR, PAIR_SET, PAIR_SHORT, SLOTS, Slot, WORD, WORD_SET};
+use common::{
+    HEAP, HYBRID, HYBRID_SHORT, INLINE, INLINE_SHORT, PAIR, PAIR_SET, PAIR_SHORT, SLOTS, Slot,
+    WORD, WORD_SET,
+};
 
 /// Seeds of each slot kind.
 const SEEDS: u64 = 1_000;
@@ -121,4 +124,14 @@ fn short_inline_records() {
 #[test]
 fn records_out_of_band() {
     seeds_of(HEAP);
+}
+
+#[test]
+fn hybrid_slots() {
+    seeds_of(HYBRID);
+}
+
+#[test]
+fn short_hybrid_slots() {
+    seeds_of(HYBRID_SHORT);
 }

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{HEAP, INLINE, PAIR, Reads, Slot, TABLE, WORD, region_bytes, scan_all, shm_table};
+use common::{
+    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, Slot, TABLE, WORD, region_bytes, scan_all,
+    shm_table,
+};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
@@ -13,7 +16,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-const SLOTS: [Slot; 4] = [WORD, PAIR, INLINE, HEAP];
+const SLOTS: [Slot; 6] = [WORD, PAIR, INLINE, HEAP, HYBRID, HYBRID_SHORT];
 
 fn options(slot: Slot, slots: u64, seed: u64) -> LinearOptions {
     LinearOptions {

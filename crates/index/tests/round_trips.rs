@@ -5,7 +5,7 @@
 mod common;
 
 use common::chaos::{open, world};
-use common::{HEAP, INLINE, PAIR, Reads, Slot, WORD, WORD_SET};
+use common::{HEAP, HYBRID, INLINE, PAIR, Reads, Slot, WORD, WORD_SET};
 use farslot_fabric::sim::{SimEndpoint, World};
 use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, VerbKind};
 use farslot_index::hash::scale;
@@ -181,7 +181,16 @@ fn pairs() {
     assert_eq!(costs(PAIR), expected);
 }
 
-/// A new key is READ, claimed, then written and published in one batch. A replaced value is out of
+/// The records of another kind in hybrid slots.
+const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
+    Slot {
+        kind: HYBRID.kind,
+        inline_bytes: Some(inline_bytes),
+        ..records
+    }
+}
+
+/// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and published in one batch. A replaced value is out of
 /// band: written before it is published, and read after its slot.
 #[test]
 fn inline_records() {
@@ -200,10 +209,11 @@ fn inline_records() {
         revive: cost(3, 3),
     };
     assert_eq!(costs(INLINE), expected);
+    assert_eq!(costs(hybrid(32, INLINE)), expected);
 }
 
-/// A record is written while its slot is looked for, then published. A lookup reads the slot, then
-/// the record.
+/// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for, then
+/// published. A lookup reads the slot, then the record.
 #[test]
 fn records_out_of_band() {
     let expected = Costs {
@@ -221,6 +231,7 @@ fn records_out_of_band() {
         revive: cost(3, 2),
     };
     assert_eq!(costs(HEAP), expected);
+    assert_eq!(costs(hybrid(8, HEAP)), expected);
 }
 
 /// A chunk that wraps around the table's end is one gather (paper 002, section 3.2).

@@ -6,14 +6,24 @@
 mod common;
 
 use common::chaos::{Caller, Record, Tally, limits, open, world};
-use common::{HEAP, INLINE, PAIR, PAIR_SET, Reads, Slot, WORD, WORD_SET};
+use common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, PAIR_SET, Reads, Slot, WORD, WORD_SET};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
 use farslot_fabric::{Endpoint, Executor};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const SLOTS: [Slot; 6] = [WORD_SET, WORD, PAIR, PAIR_SET, INLINE, HEAP];
+/// Of the records here, long hybrid slots hold some, and short ones all.
+const SLOTS: [Slot; 8] = [
+    WORD_SET,
+    WORD,
+    PAIR,
+    PAIR_SET,
+    INLINE,
+    HEAP,
+    HYBRID,
+    HYBRID_SHORT,
+];
 const KEY: u64 = 3;
 
 /// No operation of a client that meets another's half-done one takes more round trips.

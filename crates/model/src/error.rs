@@ -32,6 +32,20 @@ pub enum ModelError {
     /// A hit ratio outside 0..=1, or not a number.
     #[error("hit ratio {0} is not between 0 and 1")]
     HitRatio(f64),
+    /// A mix of records in which nothing weighs anything.
+    #[error("a mix needs records")]
+    NoRecords,
+    /// A weight that is negative or not finite, or weights whose sum is not.
+    #[error("a weight, or the sum of all, is {0}: it must be finite and not negative")]
+    Weight(f64),
+    /// Records that do not fit into the memory, whatever the slots.
+    #[error("{memory_bytes} bytes per record are too little: these records take {least_bytes}")]
+    TooLittleMemory {
+        /// The memory, in bytes per record.
+        memory_bytes: f64,
+        /// The least that is enough, in bytes per record.
+        least_bytes: f64,
+    },
     /// A slot needs at least one byte.
     #[error("a slot needs at least one byte")]
     NoSlotBytes,

@@ -12,8 +12,11 @@
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
+//! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
+//! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
 //!
-//! These are pure functions: no I/O, no clock, no state. Numbers out of range are typed errors.
+//! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of range
+//! are typed errors.
 //!
 //! ```
 //! use farslot_model::{
@@ -43,6 +46,9 @@
 
 mod drops;
 mod error;
+mod hinted;
+mod hinted_table;
+mod hybrid;
 mod mean;
 mod nic;
 mod ordered;
@@ -55,6 +61,9 @@ mod table;
 mod workload;
 
 pub use error::ModelError;
+pub use hinted::Hint;
+pub use hinted_table::HintedReadSizes;
+pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, MOST_LOAD, RecordSize};
 pub use nic::NicModel;
 pub use probe::{MAX_TABULATED, ProbeDistribution};
 pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};

@@ -103,7 +103,11 @@ impl ReadSizeModel {
     /// taken as 1.
     pub fn cost(&self, distances: &ProbeDistribution, read_size: usize) -> ReadCost {
         let read_size = read_size.max(1);
-        let reads = distances.expected_reads(read_size);
+        self.priced(read_size, distances.expected_reads(read_size))
+    }
+
+    /// So many READs of `read_size` slots.
+    pub(crate) fn priced(&self, read_size: usize, reads: f64) -> ReadCost {
         ReadCost {
             read_size,
             reads,
@@ -118,12 +122,13 @@ impl ReadSizeModel {
     /// sizes are ruled out by a bound, without summing their READs.
     pub fn choose(&self, distances: &ProbeDistribution) -> ReadCost {
         let mut best = self.best_power_of_two(distances);
+        let probes = distances.mean() + 1.0;
         for read_size in 1..=self.max_read_slots {
             let one = self.cost_of_one(read_size);
             if one > best.cost_ns {
                 break;
             }
-            if one * least_reads(distances, read_size) <= best.cost_ns {
+            if one * least_reads(probes, read_size) <= best.cost_ns {
                 best = cheaper(best, self.cost(distances, read_size));
             }
         }
@@ -140,7 +145,7 @@ impl ReadSizeModel {
             .fold(self.cost(distances, 1), cheaper)
     }
 
-    fn cost_of_one(&self, read_size: usize) -> f64 {
+    pub(crate) fn cost_of_one(&self, read_size: usize) -> f64 {
         let bytes = read_size.saturating_mul(self.slot_bytes);
         match self.objective {
             Objective::Latency => self.nic.latency_ns(bytes),
@@ -149,14 +154,15 @@ impl ReadSizeModel {
     }
 }
 
-/// A bound from below on the READs: floor(d / R) + 1 is at least (d + 1) / R, and at least 1.
-fn least_reads(distances: &ProbeDistribution, read_size: usize) -> f64 {
+/// A bound from below on the READs of a lookup that examines `probes` slots on average:
+/// floor(d / R) + 1 is at least (d + 1) / R, and at least 1.
+pub(crate) fn least_reads(probes: f64, read_size: usize) -> f64 {
     // Rounding must not rule out a read size that meets its bound.
-    let bound = (distances.mean() + 1.0) / read_size as f64;
+    let bound = probes / read_size as f64;
     bound.max(1.0) * (1.0 - 1e-12)
 }
 
-fn cheaper(best: ReadCost, other: ReadCost) -> ReadCost {
+pub(crate) fn cheaper(best: ReadCost, other: ReadCost) -> ReadCost {
     let smaller_tie = other.cost_ns == best.cost_ns && other.read_size < best.read_size;
     if other.cost_ns < best.cost_ns || smaller_tie {
         other

@@ -10,7 +10,7 @@ use crate::{ModelError, ReadSizeModel, TableLoad, Workload};
 const CELL_BITS: u32 = 5;
 /// u from 1 down to 2^-8: the last cell ends at load 0.9961, and stands for fuller tables too.
 const OCTAVES: usize = 8;
-const CELLS: usize = OCTAVES << CELL_BITS;
+pub(crate) const CELLS: usize = OCTAVES << CELL_BITS;
 
 /// The best read size for every load factor, precomputed: [`ReadSizeTable::read_size`] is a few
 /// instructions and one load from 1 KiB.
@@ -73,14 +73,14 @@ impl ReadSizeTable {
 ///
 /// The mass of longer distances is kept as a tail with the right mean, and that is all that the number
 /// of READs depends on where they are short against it.
-fn extent(last_read_size: u32) -> Extent {
+pub(crate) fn extent(last_read_size: u32) -> Extent {
     Extent {
         max_len: (last_read_size as usize * 4).clamp(1 << 11, 1 << 16),
         negligible: 1e-9,
     }
 }
 
-fn cell_of(load: f64) -> usize {
+pub(crate) fn cell_of(load: f64) -> usize {
     // `max` takes a NaN to the other operand, and so to the last cell.
     let empty = (1.0 - load).max(0.0).clamp(f64::MIN_POSITIVE, 1.0);
     let below_one = 1f64.to_bits() - empty.to_bits();
@@ -89,13 +89,13 @@ fn cell_of(load: f64) -> usize {
 }
 
 /// The middle of a cell.
-fn cell_load(cell: usize) -> f64 {
+pub(crate) fn cell_load(cell: usize) -> f64 {
     let shift = f64::MANTISSA_DIGITS - 1 - CELL_BITS;
     let half = 1u64 << (shift - 1);
     1.0 - f64::from_bits(1f64.to_bits() - ((cell as u64) << shift) - half)
 }
 
-fn cell_table(cell: usize, capacity: u64) -> Result<TableLoad, ModelError> {
+pub(crate) fn cell_table(cell: usize, capacity: u64) -> Result<TableLoad, ModelError> {
     let table = TableLoad::from_load(capacity, cell_load(cell))?;
     // A hit needs a key, also in the cell of the empty table.
     TableLoad::new(capacity, table.occupied().max(1))

@@ -75,6 +75,7 @@ pub struct TableOptions {
     value: FieldSize,
     load_factor: Option<f64>,
     slot: Option<SlotKind>,
+    inline_bytes: Option<u32>,
     keys: KeyRule,
     heap_bytes: Option<u64>,
     hash: HashKind,
@@ -91,6 +92,7 @@ impl TableOptions {
             value: FieldSize::UpTo(1024),
             load_factor: None,
             slot: None,
+            inline_bytes: None,
             keys: KeyRule::Unique,
             heap_bytes: None,
             hash: HashKind::Xxh3,
@@ -144,6 +146,16 @@ impl TableOptions {
     pub fn slots(self, slot: SlotKind) -> Self {
         Self {
             slot: Some(slot),
+            ..self
+        }
+    }
+
+    /// Bytes of key and value that a [`SlotKind::Hybrid`] slot of a linear table has room for: a
+    /// multiple of 8 up to 1024; 32 unless told otherwise.
+    #[must_use]
+    pub fn inline_bytes(self, bytes: u32) -> Self {
+        Self {
+            inline_bytes: Some(bytes),
             ..self
         }
     }
@@ -214,7 +226,16 @@ impl TableOptions {
         Ok(self.sealed_options()?.layout_for(records)?)
     }
 
+    /// Refuses the room in slots where only linear tables have it.
+    fn no_inline_bytes(&self) -> Result<()> {
+        match self.inline_bytes {
+            None => Ok(()),
+            Some(bytes) => Err(bad_option("inline bytes", bytes, "for Hybrid slots only")),
+        }
+    }
+
     fn sealed_options(&self) -> Result<SealedOptions> {
+        self.no_inline_bytes()?;
         let form = match self.slot {
             None => None,
             Some(SlotKind::Inline) => Some(SealedForm::Inline),
@@ -247,6 +268,7 @@ impl TableOptions {
         let options = LinearOptions {
             load_factor: self.load_factor.unwrap_or(defaults.load_factor),
             slot: self.slot,
+            inline_bytes: self.inline_bytes,
             keys: self.keys,
             heap_bytes: self.heap_bytes,
             hasher: self.hasher(seed),
@@ -256,6 +278,7 @@ impl TableOptions {
     }
 
     fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
+        self.no_inline_bytes()?;
         let load_factor = self.load_factor.unwrap_or(shape.load_factor());
         if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
             let CuckooShape { ways, bucket_slots } = shape;

@@ -14,7 +14,7 @@ fn stores() -> [Store; 2] {
     ]
 }
 
-fn kinds() -> [TableOptions; 7] {
+fn kinds() -> [TableOptions; 8] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
@@ -26,6 +26,7 @@ fn kinds() -> [TableOptions; 7] {
         fixed(4, 3),
         fixed(4, 3).slots(SlotKind::Inline),
         fixed(4, 3).slots(SlotKind::Heap),
+        fixed(4, 3).slots(SlotKind::Hybrid).inline_bytes(8),
         fixed(4, 3).slots(SlotKind::Word).cuckoo(cuckoo),
         fixed(4, 3).cuckoo(cuckoo),
         fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),

@@ -7,7 +7,7 @@
 //! The ceiling of each figure is what the same clients get with bare READs of the same size at random
 //! places, one READ a lookup.
 
-mod clients;
+pub(crate) mod clients;
 
 use crate::filling::Filling;
 use crate::paper000::{FIXED, LOADS, TABLE_2, VARIABLE};

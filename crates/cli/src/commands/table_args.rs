@@ -40,6 +40,9 @@ pub struct TableArgs {
     /// What a slot holds [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
+    /// Bytes of key and value that a hybrid slot has room for: a multiple of 8 [default: 32]
+    #[arg(long, value_name = "BYTES", requires = "slots")]
+    pub inline_bytes: Option<u32>,
     /// Memory for records that do not fit into slots [default: enough for records of the largest size]
     #[arg(long, value_name = "SIZE")]
     pub heap: Option<ByteSize>,
@@ -70,6 +73,10 @@ pub enum SlotArg {
     Inline,
     /// A reference to a record elsewhere
     Heap,
+    /// Key and value of any sizes where they fit, else a reference
+    Hybrid,
+    /// Four signatures and a reference to four records elsewhere: of cuckoo tables
+    Signatures,
 }
 
 /// The hash function, as an option.
@@ -126,7 +133,12 @@ impl TableArgs {
                 SlotArg::Pair => SlotKind::Pair,
                 SlotArg::Inline => SlotKind::Inline,
                 SlotArg::Heap => SlotKind::Heap,
+                SlotArg::Hybrid => SlotKind::Hybrid,
+                SlotArg::Signatures => SlotKind::Signatures,
             });
+        }
+        if let Some(bytes) = self.inline_bytes {
+            options = options.inline_bytes(bytes);
         }
         if let Some(heap) = self.heap {
             options = options.heap_bytes(heap.as_u64());

@@ -6,8 +6,9 @@
 
 use super::client::{CuckooTable, Place};
 use super::layout::SEALED_AT;
+use super::signatures::SignatureWord;
 use crate::heap::encode;
-use crate::slot::{Head, SlotKind};
+use crate::slot::{Head, SIGNATURES, SlotKind};
 use crate::{IndexError, PUT, Result};
 use farslot_fabric::{Endpoint, EndpointExt, window};
 use std::collections::VecDeque;
@@ -55,12 +56,16 @@ impl<E: Endpoint> CuckooTable<E> {
             }
             hashes.push(key.hash);
         }
-        self.become_writer_of_any("build").await?;
         // Nothing else of this client writes meanwhile.
         let _alone = self.locks.take_alone(&[]).await;
+        self.become_writer_of_any("build").await?;
         self.check_empty().await?;
         let plan = self.plan(&hashes)?;
-        let heads = self.write_records(records, &hashes).await?;
+        let heads = match self.layout.kind {
+            SlotKind::Heap => self.write_records(records, &hashes).await?,
+            SlotKind::Signatures => self.write_heap_buckets(records, &plan).await?,
+            _ => Vec::new(),
+        };
         self.write_slots(records, &plan, &heads).await?;
         self.entries_changed(records.len() as i64).await;
         self.report().await?;
@@ -80,8 +85,10 @@ impl<E: Endpoint> CuckooTable<E> {
         let (mut used, mut failed) = (0, Ok(()));
         window(WIDTH, reads, |_, piece| match piece {
             Ok(piece) => {
-                let slots = piece.words().chunks_exact(self.layout.slot_words());
-                used += slots.filter(|slot| slot[0] != 0).count() as u64;
+                let bytes_a_bucket = self.layout.bucket_bytes();
+                for words in piece.words().chunks_exact(bytes_a_bucket / 8) {
+                    used += self.slots_in_use(words);
+                }
             }
             Err(error) => failed = Err(error),
         })
@@ -91,6 +98,17 @@ impl<E: Endpoint> CuckooTable<E> {
             return Ok(());
         }
         Err(IndexError::NotEmpty { slots: used })
+    }
+
+    fn slots_in_use(&self, bucket: &[u64]) -> u64 {
+        let used = match self.layout.kind {
+            SlotKind::Signatures => SignatureWord(bucket[0]).used().count(),
+            _ => {
+                let slots = bucket.chunks_exact(self.layout.slot_words());
+                slots.filter(|slot| slot[0] != 0).count()
+            }
+        };
+        used as u64
     }
 
     fn buckets_a_piece(&self) -> usize {
@@ -159,11 +177,8 @@ impl<E: Endpoint> CuckooTable<E> {
         false
     }
 
-    /// Writes what goes out of band; the heads of all records of Heap slots.
+    /// Writes the records of Heap slots; returns their heads.
     async fn write_records(&self, records: &[(&[u8], &[u8])], hashes: &[u64]) -> Result<Vec<u64>> {
-        if self.layout.kind != SlotKind::Heap {
-            return Ok(Vec::new());
-        }
         let mut heads = vec![0; records.len()];
         let mut failed = Ok(());
         let writes = records.iter().map(async |(key, value)| {
@@ -184,12 +199,72 @@ impl<E: Endpoint> CuckooTable<E> {
         failed.map(|()| heads)
     }
 
+    /// Writes the heap buckets of Signatures slots; returns the words of all buckets.
+    async fn write_heap_buckets(
+        &self,
+        records: &[(&[u8], &[u8])],
+        plan: &Plan<'_>,
+    ) -> Result<Vec<u64>> {
+        let mut words = vec![0; self.layout.buckets as usize];
+        let mut failed = Ok(());
+        let in_use = plan
+            .slots
+            .chunks(plan.bucket_slots)
+            .enumerate()
+            .filter(|(_, slots)| slots.iter().any(|record| *record != FREE));
+        let writes = in_use.map(async |(bucket, slots)| {
+            let word = self.write_heap_bucket(records, plan, slots).await?;
+            Ok((bucket, word))
+        });
+        window(WIDTH * 4, writes, |_, written| match written {
+            Ok((bucket, word)) => words[bucket] = word,
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        if failed.is_err() {
+            // No bucket names any of them.
+            for word in words.iter().filter(|word| **word != 0) {
+                let block = self.heap_buckets().block(SignatureWord(*word));
+                self.heap().free(block).await;
+            }
+        }
+        failed.map(|()| words)
+    }
+
+    async fn write_heap_bucket(
+        &self,
+        records: &[(&[u8], &[u8])],
+        plan: &Plan<'_>,
+        slots: &[u32],
+    ) -> Result<u64> {
+        let mut word = SignatureWord(0);
+        let mut entrants = [const { None }; SIGNATURES];
+        for (position, record) in slots.iter().enumerate() {
+            if *record != FREE {
+                let (hash, (key, value)) =
+                    (plan.hashes[*record as usize], records[*record as usize]);
+                let entrant = self.entrant(hash, key, value)?;
+                word = word.with(position, entrant.signature);
+                entrants[position] = Some(entrant.record);
+            }
+        }
+        let block = self.allocate_heap_bucket().await?;
+        let data = self.joined(entrants, block)?;
+        self.endpoint
+            .write(self.heap().at(block.granule), data)
+            .await?;
+        Ok(self.heap_buckets().naming(word, block).0)
+    }
+
     async fn write_slots(
         &self,
         records: &[(&[u8], &[u8])],
         plan: &Plan<'_>,
         heads: &[u64],
     ) -> Result<()> {
+        if self.layout.kind == SlotKind::Signatures {
+            return self.write_words(heads).await;
+        }
         let words = self.layout.slot_words();
         let buckets_a_piece = self.buckets_a_piece();
         let pieces = plan.slots.chunks(buckets_a_piece * plan.bucket_slots);
@@ -220,6 +295,26 @@ impl<E: Endpoint> CuckooTable<E> {
                 slot: 0,
             };
             Ok(self.endpoint.write(self.slot_at(place), bytes).await?)
+        });
+        window(WIDTH, writes, |_, written: Result<()>| {
+            if let Err(error) = written {
+                failed = Err(error);
+            }
+        })
+        .await;
+        failed
+    }
+
+    /// Writes the words of all buckets.
+    async fn write_words(&self, words: &[u64]) -> Result<()> {
+        let mut failed = Ok(());
+        let pieces = words.chunks(PIECE / 8);
+        let writes = pieces.enumerate().map(async |(piece, words)| {
+            let bytes = bytemuck::cast_slice(words);
+            let bytes = self.endpoint.core().buffers.copy_of(bytes)?;
+            let first = (piece * (PIECE / 8)) as u64;
+            let to = self.layout.bucket_at(self.table, first);
+            Ok(self.endpoint.write(to, bytes).await?)
         });
         window(WIDTH, writes, |_, written: Result<()>| {
             if let Err(error) = written {

@@ -1,11 +1,13 @@
 //! What a client keeps of a cuckoo table.
 
-use super::layout::{Candidates, CuckooLayout, MOVES_AT, SEALED_AT, USED_AT};
+use super::layout::{Candidates, CuckooLayout, USED_AT};
 use super::locks::BucketLocks;
 use super::lookup::LookupOrder;
+use super::moves::MovesSeen;
+use super::signatures::HeapBuckets;
 use crate::heap::Heap;
 use crate::slot::{SlotKind, WordFormat};
-use crate::{Occupancy, Result, UPKEEP};
+use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,16 +20,18 @@ pub struct CuckooTable<E> {
     pub(super) words: WordFormat,
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
+    /// Only of tables of signatures.
+    pub(super) heap_buckets: Option<HeapBuckets>,
     pub(super) order: LookupOrder,
-    /// The count of displacements when it was last read.
-    pub(super) moves_seen: Cell<u64>,
+    pub(super) moves_seen: MovesSeen,
     pub(super) sealed: Cell<bool>,
     /// What this client writes into the writer's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// The mark, while this client is the writer.
     pub(super) writer: Cell<Option<u64>>,
     pub(super) locks: BucketLocks,
-    unreported_entries: Cell<i64>,
+    /// This client's share of used slots, and of entries, that the others do not know yet.
+    unreported: [Cell<i64>; 2],
     report_after: u64,
 }
 
@@ -44,15 +48,22 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Opens the table that lies at `table`.
     ///
     /// # Errors
-    /// What the fabric says.
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give, or
+    /// what the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
         layout: CuckooLayout,
         order: LookupOrder,
     ) -> Result<Self> {
-        let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
-            .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
+        layout.check()?;
+        let heap_buckets = HeapBuckets::of(&layout)?;
+        let place = layout.heap_place(table);
+        let heap = match (layout.kind, heap_buckets) {
+            (_, Some(of)) => Some(Heap::of_one_class(Rc::clone(&endpoint), place, of.class)),
+            (SlotKind::Word | SlotKind::Pair, _) => None,
+            _ => Some(Heap::new(Rc::clone(&endpoint), place)),
+        };
         let opened = Self {
             words: layout.words(),
             report_after: (layout.slots() / 4096).clamp(1, 1024),
@@ -60,19 +71,17 @@ impl<E: Endpoint> CuckooTable<E> {
             layout,
             table,
             heap,
+            heap_buckets,
             order,
-            moves_seen: Cell::new(0),
+            moves_seen: MovesSeen::default(),
             sealed: Cell::new(false),
             mark: Cell::new(0),
             writer: Cell::new(None),
             locks: BucketLocks::default(),
-            unreported_entries: Cell::new(0),
+            unreported: Default::default(),
         };
-        let state = opened.endpoint.read(table.plus(MOVES_AT), 16);
-        let state = opened.endpoint.operation(UPKEEP, state).await?;
-        opened.moves_seen.set(state.words()[0]);
-        let sealed_word = ((SEALED_AT - MOVES_AT) / 8) as usize;
-        opened.sealed.set(state.words()[sealed_word] != 0);
+        let reading = opened.read_moves();
+        opened.endpoint.operation(UPKEEP, reading).await?;
         Ok(opened)
     }
 
@@ -80,15 +89,6 @@ impl<E: Endpoint> CuckooTable<E> {
     #[must_use]
     pub fn layout(&self) -> &CuckooLayout {
         &self.layout
-    }
-
-    /// How many records the insertions of all clients have moved to another of their places.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub async fn displacements(&self) -> Result<u64> {
-        let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8);
-        Ok(self.endpoint.operation(UPKEEP, moves).await?.words()[0])
     }
 
     /// The endpoint that the table is reached by.
@@ -127,8 +127,17 @@ impl<E: Endpoint> CuckooTable<E> {
         self.heap.as_ref().expect("tables with heads have a heap")
     }
 
-    /// The address of a slot.
+    /// What the heap buckets of a table of signatures are.
+    pub(super) fn heap_buckets(&self) -> HeapBuckets {
+        self.heap_buckets
+            .expect("tables of signatures have heap buckets")
+    }
+
+    /// The address of a slot's first word, or of the word that a bucket's slots share.
     pub(super) fn slot_at(&self, place: Place) -> RemoteAddr {
+        if self.layout.kind == SlotKind::Signatures {
+            return self.layout.bucket_at(self.table, place.bucket);
+        }
         let within = place.slot * self.layout.slot_words() * 8;
         self.layout
             .bucket_at(self.table, place.bucket)
@@ -138,26 +147,41 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
     /// fail: the operation that is counted is done, and counts may lag.
     pub(super) async fn entries_changed(&self, change: i64) {
-        let entries = self.unreported_entries.get() + change;
-        self.unreported_entries.set(entries);
-        if entries.unsigned_abs() >= self.report_after {
+        // Used slots and entries are the same here, but for what could not be told: no slot is ever dead.
+        let mut untold = 0;
+        for count in &self.unreported {
+            count.set(count.get() + change);
+            untold = count.get().unsigned_abs().max(untold);
+        }
+        if untold >= self.report_after {
             let _ = self.report().await;
         }
     }
 
     /// Adds this client's share to the counts that all see.
     pub(super) async fn report(&self) -> Result<()> {
-        let entries = self.unreported_entries.take();
-        if entries == 0 {
+        let [used, entries] = &self.unreported;
+        if used.get() == 0 && entries.get() == 0 {
             return Ok(());
         }
-        // Used slots and entries are the same here: no slot is ever dead.
-        let add = |at: u64| self.endpoint.fetch_add(self.table.plus(at), entries as u64);
-        let adding = both(add(USED_AT), add(USED_AT + 8));
+        let add = async |count: &Cell<i64>, at: u64| {
+            let share = count.take();
+            let add = self
+                .endpoint
+                .fetch_add(self.table.plus(at), share.cast_unsigned());
+            let added = add.await.map(drop).map_err(IndexError::from);
+            // What was certainly not added is added next time.
+            if added
+                .as_ref()
+                .is_err_and(|error| !error.may_have_taken_effect())
+            {
+                count.set(count.get() + share);
+            }
+            added
+        };
+        let adding = both(add(used, USED_AT), add(entries, USED_AT + 8));
         let (used, entries) = self.endpoint.operation(UPKEEP, adding).await;
-        used?;
-        entries?;
-        Ok(())
+        used.and(entries)
     }
 
     pub(super) async fn read_occupancy(&self) -> Result<Occupancy> {

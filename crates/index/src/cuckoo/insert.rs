@@ -1,22 +1,19 @@
 //! Putting, finding or putting, and updating.
 //!
 //! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has read
-//! stays so until it has written. Every change is a compare-and-swap of a slot's first word from what
-//! was read; one that fails shows that there is another writer.
+//! stays so until it has written. Every change is a compare-and-swap of the word that publishes a slot
+//! (its first, or the one that its bucket's slots share) from what was read; one that fails shows that there is another writer.
 
+use super::batch::{Batch, Content, Step};
 use super::client::{CuckooTable, Key, Place};
-use super::layout::MOVES_AT;
 use super::locks::Held;
 use super::lookup::{Bucket, Found};
 use super::path::{Hole, Move, Search};
+use super::signatures::SignatureWord;
 use crate::heap::{BlockRef, encode};
 use crate::slot::{Head, SlotKind};
 use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result, UPDATE};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use farslot_fabric::{Endpoint, EndpointExt};
 
 /// What a write does with a key that is there, or is not.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,30 +29,6 @@ enum Written {
     Replaced,
     Found(crate::Value),
     Absent,
-}
-
-/// A verb of a chain that takes effect in order.
-enum Step {
-    Write {
-        to: RemoteAddr,
-        data: Buffer,
-    },
-    Swap {
-        place: Place,
-        expected: u64,
-        new: u64,
-    },
-    CountMove,
-}
-
-impl Step {
-    const fn swap(place: Place, expected: u64, new: u64) -> Self {
-        Self::Swap {
-            place,
-            expected,
-            new,
-        }
-    }
 }
 
 impl<E: Endpoint> CuckooTable<E> {
@@ -91,14 +64,15 @@ impl<E: Endpoint> CuckooTable<E> {
         if self.layout.kind == SlotKind::Word {
             self.words.live_word(key.word, value)?;
         }
-        self.become_writer(operation).await?;
         let candidates = key.candidates.as_slice();
         let held = self.locks.take(candidates).await;
+        self.become_writer(operation).await?;
         if let Some(written) = self.write_holding(&key, value, mode, held).await? {
             return Ok(written);
         }
         // Two that are in each other's way could be so again and again.
         let held = self.locks.take_alone(candidates).await;
+        self.become_writer(operation).await?;
         let written = self.write_holding(&key, value, mode, held).await?;
         Ok(written.expect("nothing is in the way of one that is alone"))
     }
@@ -116,7 +90,8 @@ impl<E: Endpoint> CuckooTable<E> {
             if mode == Mode::FindOrPut {
                 return Ok(Some(Written::Found(found.value)));
             }
-            self.replace(key, &found, value).await?;
+            let word = self.word_in(&buckets, found.place);
+            self.replace(key, found.place, word, value).await?;
             return Ok(Some(Written::Replaced));
         }
         if mode == Mode::Update {
@@ -144,32 +119,55 @@ impl<E: Endpoint> CuckooTable<E> {
         key: &Key<'_>,
         buckets: &mut [Bucket],
     ) -> Result<Option<Found>> {
-        let mut only: Option<Found> = None;
-        for bucket in buckets {
-            // All slots: an insertion may have displaced one copy to where the other is.
-            for slot in 0..self.layout.bucket_slots as usize {
-                let Some(found) = self.match_in(key, bucket, slot).await? else {
-                    continue;
-                };
-                if only.is_none() {
-                    only = Some(found);
-                    continue;
-                }
-                // Both name the same block, which stays in use.
-                self.swap(found.place, found.word, 0).await?;
-                bucket.bytes.words_mut()[slot * self.layout.slot_words()] = 0;
-            }
+        // All slots: an insertion may have displaced one copy to where the other is.
+        let mut copies = self.records_in(key, buckets).await?.into_iter();
+        let only = copies.next();
+        for copy in copies {
+            // What both copies name stays in use.
+            self.vacate(buckets, copy.place).await?;
         }
         Ok(only)
     }
 
-    async fn replace(&self, key: &Key<'_>, found: &Found, value: &[u8]) -> Result<()> {
+    /// Empties a slot of a bucket that is held. What its record lay in alone is not given back.
+    pub(super) async fn vacate(&self, buckets: &mut [Bucket], place: Place) -> Result<()> {
+        let word = self.word_in(buckets, place);
+        let emptied = match self.layout.kind {
+            SlotKind::Signatures => match SignatureWord(word).with(place.slot, 0) {
+                emptied if emptied.is_vacant() => 0,
+                emptied => emptied.0,
+            },
+            _ => 0,
+        };
+        self.swap(place, word, emptied).await?;
+        for bucket in buckets {
+            if bucket.number == place.bucket {
+                let at = self.word_index(place.slot);
+                bucket.bytes.words_mut()[at] = emptied;
+            }
+        }
+        if self.layout.kind == SlotKind::Signatures && emptied == 0 {
+            let block = self.heap_buckets().block(SignatureWord(word));
+            self.heap().free(block).await;
+        }
+        Ok(())
+    }
+
+    async fn replace(&self, key: &Key<'_>, place: Place, word: u64, value: &[u8]) -> Result<()> {
+        if self.layout.kind == SlotKind::Signatures {
+            let mut batch = Batch::default();
+            let entrant = self.entrant(key.hash, key.bytes, value)?;
+            let word = SignatureWord(word);
+            let filled = self.replace_position(&mut batch, place, word, entrant);
+            let filled = filled.await;
+            return self.run_batch(batch, filled).await;
+        }
         let new = match self.layout.kind {
             SlotKind::Word => self.words.live_word(key.word, value)?,
             _ => Head::out(key.hash, self.write_out(key, value).await?),
         };
-        self.swap(found.place, found.word, new).await?;
-        self.free_block_of(found.word).await;
+        self.swap(place, word, new).await?;
+        self.free_block_of(word).await;
         Ok(())
     }
 
@@ -182,19 +180,33 @@ impl<E: Endpoint> CuckooTable<E> {
         hole: Hole,
         moves: Vec<Move>,
     ) -> Result<()> {
-        let slot = self.slot_of(key, value).await?;
-        let mut chain = Vec::new();
-        for Move { to, slot } in moves {
-            self.fill(&mut chain, &to, &slot)?;
-            chain.push(Step::CountMove);
-        }
-        self.fill(&mut chain, &hole, &slot)?;
-        self.run(chain).await
+        let new = self.content_of(key, value).await?;
+        let mut batch = Batch::default();
+        let filled = self.fill_all(&mut batch, hole, moves, new).await;
+        self.run_batch(batch, filled).await
     }
 
-    /// The words of a new record's slot.
-    async fn slot_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Vec<u64>> {
-        Ok(match self.layout.kind {
+    async fn fill_all(
+        &self,
+        batch: &mut Batch,
+        hole: Hole,
+        moves: Vec<Move>,
+        new: Content,
+    ) -> Result<()> {
+        for Move { from, to, content } in moves {
+            self.fill(batch, &to, content).await?;
+            batch.steps.push(Step::CountMove { from });
+        }
+        self.fill(batch, &hole, new).await
+    }
+
+    /// What a new record's slot is to hold.
+    async fn content_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Content> {
+        Ok(Content::Words(match self.layout.kind {
+            SlotKind::Signatures => {
+                let entrant = self.entrant(key.hash, key.bytes, value)?;
+                return Ok(Content::Record(entrant));
+            }
             SlotKind::Word => vec![self.words.live_word(key.word, value)?],
             SlotKind::Inline => {
                 let record = [key.bytes, value].concat();
@@ -204,85 +216,39 @@ impl<E: Endpoint> CuckooTable<E> {
                 words
             }
             _ => vec![Head::out(key.hash, self.write_out(key, value).await?)],
-        })
+        }))
     }
 
-    /// The steps that fill a slot with these words.
-    fn fill(&self, chain: &mut Vec<Step>, hole: &Hole, words: &[u64]) -> Result<()> {
+    /// The steps that fill a slot.
+    async fn fill(&self, batch: &mut Batch, hole: &Hole, content: Content) -> Result<()> {
+        let words = match content {
+            Content::Record(entrant) => return self.fill_position(batch, hole, entrant).await,
+            Content::Words(words) => words,
+        };
         let Hole { place, mut word } = *hole;
-        if let [_, body @ ..] = words
+        if let [_, body @ ..] = &words[..]
             && !body.is_empty()
         {
             if word != 0 {
                 // Emptied first: should this be cut off here, the old head would stay over the new
                 // body, unreadable for ever.
-                chain.push(Step::swap(place, word, 0));
+                batch.steps.push(Step::swap(place, word, 0));
                 word = 0;
             }
             let body = bytemuck::cast_slice(body);
-            chain.push(Step::Write {
+            batch.steps.push(Step::Write {
                 to: self.slot_at(place).plus(8),
                 data: self.endpoint.core().buffers.copy_of(body)?,
             });
         }
-        chain.push(Step::swap(place, word, words[0]));
+        batch.steps.push(Step::swap(place, word, words[0]));
         Ok(())
     }
 
-    /// Posts the steps in order: in one batch, if the send queue has room. None is posted behind one
-    /// that has failed, or a key could be overwritten whose copy never came.
-    async fn run(&self, chain: Vec<Step>) -> Result<()> {
-        let (failed, mut outcome) = (Cell::new(false), Ok(()));
-        let (width, failed) = (chain.len(), &failed);
-        let steps = chain.into_iter().map(async |step| {
-            let mut step = pin!(self.step(step));
-            poll_fn(|cx| {
-                if failed.get() {
-                    return Poll::Ready(Ok(()));
-                }
-                let done = step.as_mut().poll(cx);
-                failed.set(matches!(done, Poll::Ready(Err(_))));
-                done
-            })
-            .await
-        });
-        window(width, steps, |_, done| {
-            if done.is_err() {
-                outcome = done;
-            }
-        })
-        .await;
-        outcome
-    }
-
-    async fn step(&self, step: Step) -> Result<()> {
-        match step {
-            Step::Write { to, data } => Ok(self.endpoint.write(to, data).await?),
-            Step::Swap {
-                place,
-                expected,
-                new,
-            } => self.swap(place, expected, new).await,
-            Step::CountMove => {
-                let count = self.endpoint.fetch_add(self.table.plus(MOVES_AT), 1);
-                count.await?;
-                Ok(())
-            }
-        }
-    }
-
-    /// Changes a slot's first word, which nobody else does.
-    pub(super) async fn swap(&self, place: Place, expected: u64, new: u64) -> Result<()> {
-        let seen = self
-            .endpoint
-            .compare_swap(self.slot_at(place), expected, new);
-        if seen.await? == expected {
-            return Ok(());
-        }
-        self.writer.set(None);
-        Err(IndexError::WriterLost {
-            slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
-        })
+    /// The word that publishes a slot of buckets that were read.
+    pub(super) fn word_in(&self, buckets: &[Bucket], place: Place) -> u64 {
+        let bucket = buckets.iter().find(|bucket| bucket.number == place.bucket);
+        bucket.map_or(0, |bucket| self.word_of(bucket, place.slot))
     }
 
     async fn write_out(&self, key: &Key<'_>, value: &[u8]) -> Result<BlockRef> {
@@ -292,8 +258,10 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Gives back the block that a replaced head named.
     pub(super) async fn free_block_of(&self, word: u64) {
-        if let (Some(heap), Head::Out { block, .. }) = (&self.heap, Head::decode(word)) {
-            heap.free(block).await;
+        if let (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) =
+            (self.layout.kind, Head::decode(word))
+        {
+            self.heap().free(block).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! The bytes of a cuckoo table, and the options that decide them.
 
+use super::signatures::HeapBuckets;
 use crate::hash::scale;
 use crate::heap::HeapPlace;
 use crate::slot::{KeyRule, RecordShape, SlotKind, WordFormat, bad_option, slots_for};
@@ -14,10 +15,13 @@ const HEAP_HEADER_AT: u64 = 64;
 pub(super) const WRITER_AT: u64 = 3072;
 /// Byte of the count of writers that there were.
 pub(super) const TICKETS_AT: u64 = 3064;
-/// Byte of the count of displacements.
-pub(super) const MOVES_AT: u64 = 3080;
-/// Byte of the word that is not 0 in a table that never changes again.
-pub(super) const SEALED_AT: u64 = 3088;
+/// Byte of the first count of displacements.
+pub(super) const MOVES_AT: u64 = 3136;
+/// Counts of displacements. A READ of all has the price of a small one, and one displacement is in
+/// the way of few readers.
+pub(super) const STRIPES: usize = 64;
+/// Byte of the word that is not 0 in a table that never changes again: next to the counts.
+pub(super) const SEALED_AT: u64 = MOVES_AT + STRIPES as u64 * 8;
 const SLOTS_AT: u64 = 4096;
 
 /// The most hash functions.
@@ -85,33 +89,27 @@ impl CuckooOptions {
             kind => kind,
         });
         shape.check(kind)?;
-        if kind == SlotKind::Pair {
-            return Err(bad_option(
-                "slot",
-                "Pair",
-                "Word, Inline or Heap: an insertion moves slots whole",
-            ));
-        }
-        if !(2..=MOST_WAYS as u32).contains(&self.ways) {
-            return Err(bad_option("ways", self.ways, "2 to 4"));
-        }
-        if !(1..=MOST_BUCKET_SLOTS as u32).contains(&self.bucket_slots) {
-            return Err(bad_option("bucket slots", self.bucket_slots, "1 to 8"));
-        }
         self.hasher.check(self.key)?;
-        Ok(CuckooLayout {
+        let slots = slots_for(self.capacity, self.load_factor)?;
+        let buckets = slots.div_ceil(u64::from(self.bucket_slots.max(1)));
+        let out_of_band = match kind {
+            SlotKind::Signatures => buckets,
+            _ => self.capacity,
+        };
+        let layout = CuckooLayout {
             kind,
             ways: self.ways,
             bucket_slots: self.bucket_slots,
-            buckets: slots_for(self.capacity, self.load_factor)?
-                .div_ceil(u64::from(self.bucket_slots)),
+            buckets,
             key: self.key,
             value: self.value,
             keys: self.keys,
             hasher: self.hasher,
             mask_seed: self.mask_seed,
-            heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
-        })
+            heap_bytes: shape.heap_bytes(kind, out_of_band, self.heap_bytes)?,
+        };
+        layout.check()?;
+        Ok(layout)
     }
 }
 
@@ -141,13 +139,34 @@ pub struct CuckooLayout {
 }
 
 impl CuckooLayout {
+    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        self.shape().check(self.kind)?;
+        self.hasher.check(self.key)?;
+        if matches!(self.kind, SlotKind::Pair | SlotKind::Hybrid) {
+            let limit = "Word, Inline, Heap or Signatures: an insertion moves slots whole";
+            return Err(bad_option("slot", format!("{:?}", self.kind), limit));
+        }
+        if !(2..=MOST_WAYS as u32).contains(&self.ways) {
+            return Err(bad_option("ways", self.ways, "2 to 4"));
+        }
+        if !(1..=MOST_BUCKET_SLOTS as u32).contains(&self.bucket_slots) {
+            return Err(bad_option("bucket slots", self.bucket_slots, "1 to 8"));
+        }
+        HeapBuckets::of(self)?;
+        // Once more for a layout whose number of buckets is not what a capacity asked for.
+        let slots = self.buckets.checked_mul(u64::from(self.bucket_slots));
+        slots_for(slots.unwrap_or(u64::MAX), 1.0)?;
+        Ok(())
+    }
+
     /// All slots.
     #[must_use]
     pub const fn slots(&self) -> u64 {
         self.buckets * self.bucket_slots as u64
     }
 
-    /// 8-byte words of one slot.
+    /// 8-byte words of one slot, or of a bucket whose slots share one.
     #[inline]
     #[must_use]
     pub const fn slot_words(&self) -> usize {
@@ -161,7 +180,10 @@ impl CuckooLayout {
     #[inline]
     #[must_use]
     pub const fn bucket_bytes(&self) -> usize {
-        self.slot_words() * 8 * self.bucket_slots as usize
+        match self.kind {
+            SlotKind::Signatures => 8,
+            _ => self.slot_words() * 8 * self.bucket_slots as usize,
+        }
     }
 
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
@@ -207,6 +229,17 @@ impl CuckooLayout {
         }
         candidates
     }
+}
+
+/// The hash that a key's signature is taken from: independent of its buckets.
+pub(super) const fn signature_hash(hash: u64) -> u64 {
+    way_hash(hash, MOST_WAYS as u64)
+}
+
+/// The number of a bucket's count of displacements.
+#[inline]
+pub(super) const fn stripe_of(bucket: u64) -> usize {
+    (bucket % STRIPES as u64) as usize
 }
 
 /// The hash of one way: the finalizer of SplitMix64 over the key's hash and the way's number.

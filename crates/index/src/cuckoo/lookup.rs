@@ -2,10 +2,10 @@
 //!
 //! Invariant: a key that is in the table is in a slot of one of its buckets, at every moment. A reader
 //! that reads the buckets at different moments may still miss it, if it was displaced in between; then
-//! the count of displacements is not what it was before the reader began.
+//! the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key, Place};
-use super::layout::{MOST_WAYS, MOVES_AT};
+use super::layout::MOST_WAYS;
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{GET, GET_ALL, IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, window};
@@ -25,9 +25,14 @@ pub enum LookupOrder {
 /// A record that was found.
 pub(super) struct Found {
     pub(super) place: Place,
-    /// The slot's first word, which its next writer must replace.
-    pub(super) word: u64,
     pub(super) value: Value,
+}
+
+/// How many records of a key a search is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    First,
+    All,
 }
 
 /// A bucket as it was read.
@@ -38,7 +43,7 @@ pub(super) struct Bucket {
 
 /// How often a bucket is read before a record in it is called unreadable, and how often a lookup
 /// starts again because keys were displaced.
-const MOST_READS: u32 = 100;
+pub(super) const MOST_READS: u32 = 100;
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -58,11 +63,12 @@ impl<E: Endpoint> CuckooTable<E> {
         let key = self.key(key)?;
         // At once: the longer between two looks at the count, the likelier that it changes.
         for _ in 0..MOST_READS {
-            let before = self.moves_seen.get();
+            let before = self.moves_seen.of(&key.candidates);
+            let sealed = self.sealed.get();
             if let Some(found) = self.search(&key).await? {
                 return Ok(Some(found.value));
             }
-            if self.sealed.get() || self.no_moves_since(before).await? {
+            if sealed || self.no_moves_since(before, &key.candidates).await? {
                 return Ok(None);
             }
         }
@@ -80,47 +86,57 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         // Sealed: nothing moves, and every match stays where it is.
         let key = self.key(key)?;
-        let mut count = 0;
-        for mut bucket in self.read_buckets(key.candidates.as_slice()).await? {
-            for slot in 0..self.layout.bucket_slots as usize {
-                if let Some(record) = self.match_in(&key, &mut bucket, slot).await? {
-                    found(&record.value);
-                    count += 1;
-                }
-            }
-        }
-        Ok(count)
+        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
+        let records = self.records_in(&key, &mut buckets).await?;
+        records.iter().for_each(|record| found(&record.value));
+        Ok(records.len())
     }
 
     /// Looks through the key's buckets once.
     async fn search(&self, key: &Key<'_>) -> Result<Option<Found>> {
         let candidates = key.candidates.as_slice();
-        match self.order {
-            LookupOrder::Sequential => {
-                for number in candidates {
-                    let mut bucket = self.read_bucket(*number).await?;
-                    if let Some(found) = self.search_bucket(key, &mut bucket).await? {
-                        return Ok(Some(found));
-                    }
-                }
-            }
-            LookupOrder::Parallel | LookupOrder::Gathered => {
-                for bucket in &mut self.read_buckets(candidates).await? {
-                    if let Some(found) = self.search_bucket(key, bucket).await? {
-                        return Ok(Some(found));
-                    }
-                }
+        let together = match self.order {
+            LookupOrder::Sequential => 1,
+            LookupOrder::Parallel | LookupOrder::Gathered => candidates.len(),
+        };
+        for numbers in candidates.chunks(together) {
+            let mut buckets = self.read_buckets(numbers).await?;
+            let found = self.search_in(key, &mut buckets, Extent::First).await?;
+            if let Some(found) = found.into_iter().next() {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    /// Whether nothing was displaced since the count was `before`.
-    async fn no_moves_since(&self, before: u64) -> Result<bool> {
-        let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8).await?;
-        let moves = moves.words()[0];
-        self.moves_seen.set(moves);
-        Ok(moves == before)
+    /// All records of the key in buckets that were read.
+    pub(super) async fn records_in(
+        &self,
+        key: &Key<'_>,
+        buckets: &mut [Bucket],
+    ) -> Result<Vec<Found>> {
+        self.search_in(key, buckets, Extent::All).await
+    }
+
+    async fn search_in(
+        &self,
+        key: &Key<'_>,
+        buckets: &mut [Bucket],
+        extent: Extent,
+    ) -> Result<Vec<Found>> {
+        if self.layout.kind == SlotKind::Signatures {
+            return self.search_heap_buckets(key, buckets, extent).await;
+        }
+        let mut all = Vec::new();
+        for bucket in buckets {
+            for slot in 0..self.layout.bucket_slots as usize {
+                all.extend(self.match_in(key, bucket, slot).await?);
+                if extent == Extent::First && !all.is_empty() {
+                    return Ok(all);
+                }
+            }
+        }
+        Ok(all)
     }
 
     pub(super) async fn read_bucket(&self, number: u64) -> Result<Bucket> {
@@ -169,21 +185,8 @@ impl<E: Endpoint> CuckooTable<E> {
             .collect()
     }
 
-    pub(super) async fn search_bucket(
-        &self,
-        key: &Key<'_>,
-        bucket: &mut Bucket,
-    ) -> Result<Option<Found>> {
-        for slot in 0..self.layout.bucket_slots as usize {
-            if let Some(found) = self.match_in(key, bucket, slot).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
-
     /// The record of a slot, if it is the key's. Reads the bucket again while the record is not whole.
-    pub(super) async fn match_in(
+    async fn match_in(
         &self,
         key: &Key<'_>,
         bucket: &mut Bucket,
@@ -196,7 +199,7 @@ impl<E: Endpoint> CuckooTable<E> {
         for attempt in 0..MOST_READS {
             let words = self.slot_words(&bucket.bytes, slot);
             let word = words[0];
-            let found = |value| Found { place, word, value };
+            let found = |value| Found { place, value };
             if self.layout.kind == SlotKind::Word {
                 let mine = WordFormat::is_live(word) && self.words.same_key(word, key.word);
                 let value =
@@ -235,6 +238,27 @@ impl<E: Endpoint> CuckooTable<E> {
             slot: bucket.number * u64::from(self.layout.bucket_slots) + slot as u64,
             attempts: MOST_READS,
         })
+    }
+
+    /// Which of a bucket's words publishes a slot.
+    pub(super) const fn word_index(&self, slot: usize) -> usize {
+        match self.layout.kind {
+            SlotKind::Signatures => 0,
+            _ => slot * self.layout.slot_words(),
+        }
+    }
+
+    /// The word that publishes a slot of a bucket that was read.
+    pub(super) fn word_of(&self, bucket: &Bucket, slot: usize) -> u64 {
+        bucket.bytes.words()[self.word_index(slot)]
+    }
+
+    /// Whether a slot of a bucket that was read can take a record.
+    pub(super) fn is_free(&self, bucket: &Bucket, slot: usize) -> bool {
+        match self.layout.kind {
+            SlotKind::Signatures => bucket.signatures().signature(slot) == 0,
+            _ => self.word_of(bucket, slot) == 0,
+        }
     }
 
     /// The words of a slot in a bucket that was read.

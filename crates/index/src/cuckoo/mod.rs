@@ -10,45 +10,79 @@
 //! in at least one of its places. A client becomes the writer at its first write; another is told
 //! [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over) from a
 //! writer that is known to be dead, which leaves nothing to repair: at most a key stands twice, until
-//! it is next written. A full table says so and goes on serving. Tables with several records of a key are [built](CuckooTable::build) whole and sealed.
+//! it is next written. A full table says so and goes on serving. Tables with several records of a key are [built](CuckooTable::build)
+//! whole and sealed.
 //! `scan` meets every key while no insertion displaces others: once, or twice where it stands twice.
 //!
 //! **How a reader is not misled.** It reads its key's buckets one after the other or side by side,
 //! and an insertion may carry the key from a bucket that is not read yet to one that has been. So
-//! every displacement counts in one word, between the copy and the overwriting of the original; a
-//! reader that has found nothing looks whether that word is what it was before, and reads again if
-//! not. Hits need no such look, and sealed tables never do.
+//! every displacement counts, between the copy and the overwriting of the original, in one of 64
+//! words: that of the bucket that it leaves. A reader that has found nothing looks whether the counts of its buckets are
+//! what they were before, and reads again if not. The seal is read with them. Hits need no such look,
+//! and tables that are known to be sealed never do.
 //!
 //! **Who may write what.**
 //!
 //! ```text
-//! 0     used slots | entries | heap ... | tickets | writer | moves | sealed
-//! 4096  bucket 0 | bucket 1 | ...           a bucket is 1 to 8 slots, side by side
-//! slot  Word    | live, 1 bit | key and value, together 63 bits ^ mask |
-//!       Inline  | head | key bytes | value bytes |        the head has a checksum of the rest
-//!       Heap    | head |                                  the record is out of band
+//! 0           used slots | entries | heap ... | tickets | writer
+//! 3136        64 counts of displacements | sealed
+//! 4096        bucket 0 | bucket 1 | ...     a bucket is 1 to 8 slots, side by side
+//! slot        Word    | live, 1 bit | key and value, together 63 bits ^ mask |
+//!             Inline  | head | key bytes | value bytes |  the head has a checksum of the rest
+//!             Heap    | head |                            the record is out of band
+//! bucket      Signatures | 4 signatures, 8 bits each | use | heap bucket's number |     32 bits
+//! heap bucket    record 0 | record 1 | record 2 | record 3     each in a region of the largest's size
 //! ```
-//! Only the writer changes slots, each by a compare-and-swap of its first word, which publishes the
-//! bytes written before it; before the bytes of a slot in use are overwritten, its first word is 0. An
+//! Only the writer changes slots, each by a compare-and-swap of the word that publishes it, and the
+//! bytes written before it: that is a slot's first word, or of a Signatures bucket the word of all
+//! four. Before the bytes of a slot in use are overwritten, its first word is 0, or its signature. An
 //! insertion with all its displacements is one batch of verbs: what of it takes effect is its first
-//! part, wherever the writer or the fabric stops. Heads are those of the linear table.
+//! part, wherever the writer or the fabric stops. A batch comes to a bucket once, and each of its steps expects the
+//! word that the step before left. Heads are those of the linear table.
+//!
+//! **Signatures** (paper 000, figure 5). A lookup reads the word of each bucket, and the records whose signatures
+//! are the key's: their regions alone. A new value goes into a free position, and one swap clears the old
+//! signature and sets the new; without a free position, all four go to another heap bucket, and one
+//! swap names that. So a word is its whole bucket at one moment, and what an old word means can be told as long
+//! as the regions that it names are as they were.
+//!
+//! *When must a word be read again?* A region that has been written since is no proof of anything: the
+//! record may be torn, or whole and not published yet, or of a heap bucket that has gone to another bucket. Each
+//! record is therefore stamped with a use that is later than that of any word before it, and the word
+//! that publishes it has that use. A reader that finds a wrong checksum or a later stamp reads the word
+//! again; whatever else it finds was there when it read the word.
+//!
+//! *When is a key absent?* No record of a bucket's word is the key's: then the key was not in the
+//! bucket at the moment at which the word was read. Updates never leave such a moment. Displacements
+//! are counted, as for all kinds. A key that was removed and came back at another place was absent in
+//! between, which is within the lookup.
+//!
+//! Uses come round: a word of 32 bits has what the number of heap buckets leaves, 8 to 11 bits. A reader that
+//! stops between two READs for exactly so long that more than half of them have gone by (128 to
+//! 1024 writes to that bucket) could believe a record a moment before it is published. Heaps
+//! that would leave fewer are refused: more than 2^24 - 1 heap buckets, 67 million slots.
 //!
 //! A client draws a ticket once, its mark, and is the writer while the writer's word has it. That word
-//! is not looked at by every write: a writer that was deposed while it lives can do harm.
+//! is not looked at by every write: a writer that was deposed while it lives can do harm, as where both
+//! write into the same free position. Whoever resigns waits for its operations that are under way.
 //!
 //! Sources: paper 000, sections 2.2, 4.1 and 4.5 (layouts; lookups sequential and parallel). Insertion
 //! from the client, breadth first, and readers beside it are not in it.
 
+mod batch;
 mod build;
 mod client;
 mod facade;
+mod heap_bucket;
 mod insert;
 mod layout;
 mod locks;
 mod lookup;
+mod moves;
 mod path;
 mod remove;
 mod scan;
+mod signatures;
 mod survey;
 mod writer;
 

@@ -1,9 +1,11 @@
 //! The shortest way to a free slot, breadth first, a level of buckets in one round trip.
 
+use super::batch::Content;
 use super::client::{CuckooTable, Place};
 use super::locks::Held;
 use super::lookup::Bucket;
 use crate::Result;
+use crate::slot::SlotKind;
 use farslot_fabric::{Endpoint, window};
 use std::collections::HashSet;
 
@@ -19,17 +21,19 @@ pub(super) enum Search {
 }
 
 /// A slot to be filled: a free one, or one whose content was copied to another place before.
+#[derive(Clone, Copy)]
 pub(super) struct Hole {
     pub(super) place: Place,
-    /// The slot's first word.
+    /// The word that publishes the slot.
     pub(super) word: u64,
 }
 
 /// The copy of a slot to another place.
 pub(super) struct Move {
+    /// The bucket that it leaves.
+    pub(super) from: u64,
     pub(super) to: Hole,
-    /// The slot's words.
-    pub(super) slot: Vec<u64>,
+    pub(super) content: Content,
 }
 
 /// A bucket that the search has reached, and from which slot.
@@ -56,7 +60,7 @@ impl<E: Endpoint> CuckooTable<E> {
             .map(|bucket| Reached { bucket, from: None })
             .collect();
         if let Some(roomiest) = self.roomiest(&reached) {
-            return Ok(self.way_to(&reached, roomiest));
+            return self.way_to(&reached, roomiest).await;
         }
         let (mut level, mut in_the_way) = (0..reached.len(), false);
         for _ in 0..MOST_LEVELS {
@@ -85,7 +89,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 .clone()
                 .find(|index| self.free_slot(&reached[*index]).is_some());
             if let Some(free) = free {
-                return Ok(self.way_to(&reached, free));
+                return self.way_to(&reached, free).await;
             }
         }
         Ok(if in_the_way {
@@ -110,10 +114,6 @@ impl<E: Endpoint> CuckooTable<E> {
         (free(roomiest) > 0).then_some(roomiest)
     }
 
-    fn is_free(&self, bucket: &Bucket, slot: usize) -> bool {
-        self.slot_words(&bucket.bytes, slot)[0] == 0
-    }
-
     fn free_slot(&self, reached: &Reached) -> Option<usize> {
         (0..self.layout.bucket_slots as usize).find(|slot| self.is_free(&reached.bucket, *slot))
     }
@@ -121,18 +121,11 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Where the records of a level's buckets could go: the bucket, and the slot that leads there.
     async fn ways_on(&self, level: &[Reached], first: usize) -> Result<Vec<(u64, (usize, usize))>> {
         let slots = self.layout.bucket_slots as usize;
-        let mut hashes = vec![None; level.len() * slots];
-        let mut failed = Ok(());
-        let looks = (0..hashes.len()).map(|index| {
-            let (bucket, slot) = (&level[index / slots].bucket, index % slots);
-            self.key_hash_of(bucket, slot)
-        });
-        window(hashes.len(), looks, |index, hash| match hash {
-            Ok(hash) => hashes[index] = hash,
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        failed?;
+        let buckets: Vec<&Bucket> = level.iter().map(|reached| &reached.bucket).collect();
+        let hashes = match self.layout.kind {
+            SlotKind::Signatures => self.hashes_in(&buckets).await?,
+            _ => self.hashes_of_slots(&buckets).await?,
+        };
         let mut ways = Vec::new();
         for (index, hash) in hashes.into_iter().enumerate() {
             let from = (first + index / slots, index % slots);
@@ -150,25 +143,68 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(ways)
     }
 
+    async fn hashes_of_slots(&self, buckets: &[&Bucket]) -> Result<Vec<Option<u64>>> {
+        let slots = self.layout.bucket_slots as usize;
+        let mut hashes = vec![None; buckets.len() * slots];
+        let mut failed = Ok(());
+        let looks =
+            (0..hashes.len()).map(|index| self.key_hash_of(buckets[index / slots], index % slots));
+        window(hashes.len(), looks, |index, hash| match hash {
+            Ok(hash) => hashes[index] = hash,
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed.map(|()| hashes)
+    }
+
     /// The chain of moves that ends in a reached bucket's free slot.
-    fn way_to(&self, reached: &[Reached], end: usize) -> Search {
+    async fn way_to(&self, reached: &[Reached], end: usize) -> Result<Search> {
         let slot = self
             .free_slot(&reached[end])
             .expect("the way ends at a free slot");
-        let hole = |index: usize, slot, word| {
-            let bucket = reached[index].bucket.number;
-            let place = Place { bucket, slot };
+        let hole = |index: usize, slot| {
+            let bucket = &reached[index].bucket;
+            let place = Place {
+                bucket: bucket.number,
+                slot,
+            };
+            let word = self.word_of(bucket, slot);
             Hole { place, word }
         };
-        let (mut to, mut moves, mut at) = (hole(end, slot, 0), Vec::new(), end);
+        let (mut holes, mut sources, mut at) = (vec![hole(end, slot)], Vec::new(), end);
         while let Some((parent, slot)) = reached[at].from {
-            let words = self
-                .slot_words(&reached[parent].bucket.bytes, slot)
-                .to_vec();
-            let from = hole(parent, slot, words[0]);
-            moves.push(Move { to, slot: words });
-            (to, at) = (from, parent);
+            holes.push(hole(parent, slot));
+            sources.push((&reached[parent].bucket, slot));
+            at = parent;
         }
-        Search::Place(to, moves)
+        let mut contents: Vec<Option<Content>> = sources.iter().map(|_| None).collect();
+        let mut failed = Ok(());
+        let looks = sources
+            .iter()
+            .map(|(bucket, slot)| self.content_in(bucket, *slot));
+        window(sources.len(), looks, |index, content| match content {
+            Ok(content) => contents[index] = Some(content),
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed?;
+        let moves = contents
+            .into_iter()
+            .flatten()
+            .zip(holes.windows(2))
+            .map(|(content, pair)| Move {
+                from: pair[1].place.bucket,
+                to: pair[0],
+                content,
+            });
+        Ok(Search::Place(holes[holes.len() - 1], moves.collect()))
+    }
+
+    /// What a slot holds, as it goes to another.
+    async fn content_in(&self, bucket: &Bucket, slot: usize) -> Result<Content> {
+        Ok(match self.layout.kind {
+            SlotKind::Signatures => Content::Record(self.entrant_from(bucket, slot).await?),
+            _ => Content::Words(self.slot_words(&bucket.bytes, slot).to_vec()),
+        })
     }
 }

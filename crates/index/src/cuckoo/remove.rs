@@ -13,15 +13,16 @@ impl<E: Endpoint> CuckooTable<E> {
 
     async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        self.become_writer("remove").await?;
         let held = self.locks.take(key.candidates.as_slice()).await;
+        self.become_writer("remove").await?;
         let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
         let Some(found) = self.only_copy(&key, &mut buckets).await? else {
             return Ok(false);
         };
-        self.swap(found.place, found.word, 0).await?;
+        let word = self.word_in(&buckets, found.place);
+        self.vacate(&mut buckets, found.place).await?;
         drop(held);
-        self.free_block_of(found.word).await;
+        self.free_block_of(word).await;
         self.entries_changed(-1).await;
         Ok(true)
     }

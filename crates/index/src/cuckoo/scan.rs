@@ -1,7 +1,9 @@
 //! Visiting every record, a piece of the table at a time.
 
 use super::client::CuckooTable;
-use super::lookup::Bucket;
+use super::heap_bucket::Residents;
+use super::lookup::{Bucket, MOST_READS};
+use super::signatures::SignatureWord;
 use crate::hash::checksum;
 use crate::heap::Record;
 use crate::slot::{Head, SlotKind, WordFormat};
@@ -10,8 +12,6 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
 
 /// Bytes of buckets that one piece reads.
 const PIECE: usize = 64 << 10;
-/// How often a bucket is read before a record in it is called unreadable.
-const MOST_READS: u32 = 100;
 
 /// A record that was met.
 enum Met {
@@ -48,6 +48,21 @@ impl<E: Endpoint> CuckooTable<E> {
             .endpoint
             .read(from, buckets as usize * bucket_bytes)
             .await?;
+        if self.layout.kind == SlotKind::Signatures {
+            self.visit_heap_buckets(first, &piece, &mut visit).await?;
+        } else {
+            self.visit_slots(first, &piece, &mut visit).await?;
+        }
+        let next = first + buckets;
+        Ok((next < self.layout.buckets).then_some(Cursor(next)))
+    }
+
+    async fn visit_slots(
+        &self,
+        first: u64,
+        piece: &Buffer,
+        visit: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
         let slots = self.layout.bucket_slots as usize;
         let in_use = piece
             .words()
@@ -69,9 +84,44 @@ impl<E: Endpoint> CuckooTable<E> {
             Err(error) => failed = Err(error),
         })
         .await;
-        failed?;
-        let next = first + buckets;
-        Ok((next < self.layout.buckets).then_some(Cursor(next)))
+        failed
+    }
+
+    /// Visits the records of Signatures buckets. Those of one are all of the same moment: an update may
+    /// take one from a position that is not read yet to one that has been.
+    async fn visit_heap_buckets(
+        &self,
+        first: u64,
+        piece: &Buffer,
+        visit: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let words = piece.words().iter().zip(first..);
+        let in_use = words
+            .map(|(word, number)| (SignatureWord(*word), number))
+            .filter(|(word, _)| !word.is_vacant())
+            .map(|(word, number)| self.meet_residents(number, word));
+        let mut failed = Ok(());
+        window(BATCH_WIDTH, in_use, |_, met| match met {
+            Ok(residents) => {
+                for record in residents.iter().flatten() {
+                    visit(record.key(), record.value());
+                }
+            }
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        failed
+    }
+
+    async fn meet_residents(&self, number: u64, mut word: SignatureWord) -> Result<Residents> {
+        for attempt in 0..MOST_READS {
+            if let Some(residents) = self.read_residents(word).await? {
+                return Ok(residents);
+            }
+            self.pause(attempt).await;
+            word = self.read_bucket(number).await?.signatures();
+        }
+        Err(self.unreadable(number))
     }
 
     /// The record of a slot that was read, or is read again until it is whole.

@@ -7,7 +7,8 @@ use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Becomes the writer of a table of unique keys, unless another client is.
+    /// Becomes the writer of a table of unique keys, unless another client is. Whoever asks holds the
+    /// buckets that it writes, so that it is the writer until it lets them go.
     pub(super) async fn become_writer(&self, operation: &'static str) -> Result<()> {
         if self.layout.keys == KeyRule::Multi {
             return Err(IndexError::MultiKey { operation });
@@ -91,6 +92,8 @@ impl<E: Endpoint> CuckooTable<E> {
     /// # Errors
     /// [`IndexError::WriterBusy`] if a third client was faster, or what the fabric says.
     pub async fn take_over(&self) -> Result<()> {
+        // No operation goes on as the writer that it was.
+        let _alone = self.locks.take_alone(&[]).await;
         let word = self.table.plus(WRITER_AT);
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
@@ -104,18 +107,33 @@ impl<E: Endpoint> CuckooTable<E> {
         self.endpoint.operation(UPKEEP, taking).await
     }
 
-    /// Stops being the writer, so that another client may be.
+    /// Stops being the writer, so that another client may be: reports what this one has counted, gives
+    /// back what it holds of the heap, waits for its operations that are under way, and takes its mark
+    /// out of the writer's word. An operation that begins later makes it the writer again, if no
+    /// other is. A client that never wrote has nothing to resign.
+    ///
+    /// Waits for ever if an operation was begun and is neither polled nor dropped.
     ///
     /// # Errors
-    /// What the fabric says.
+    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts and
+    /// memory that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
-        self.report().await?;
-        let Some(mark) = self.writer.take() else {
-            return Ok(());
-        };
+        let alone = self.locks.take_alone(&[]).await;
+        let mut handed_over = self.report().await;
+        if let Some(heap) = &self.heap {
+            handed_over = handed_over.and(heap.flush().await);
+        }
+        let mark = self.mark.get();
+        if mark == 0 {
+            return handed_over;
+        }
+        // The mark, not what this client takes itself for: a claim or an earlier resignation whose answer
+        // was lost may have left it there, and no other client has it.
+        self.writer.set(None);
         let word = self.table.plus(WRITER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;
-        Ok(())
+        drop(alone);
+        handed_over
     }
 }

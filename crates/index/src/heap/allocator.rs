@@ -32,6 +32,8 @@ const HEAD_BITS: u32 = 34;
 pub struct Heap<E> {
     endpoint: Rc<E>,
     place: HeapPlace,
+    /// Extents are multiples of this many bytes.
+    unit: u64,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
     extent: Cell<(u64, u64)>,
     /// How many bytes the next extent is to have.
@@ -52,12 +54,23 @@ impl<E: Endpoint> Heap<E> {
         Self {
             endpoint,
             place,
+            unit: GRANULE,
             extent: Cell::new((0, 0)),
             next_extent: Cell::new(FIRST_EXTENT),
             carved: Cell::new(0),
             mark: Cell::new(0),
             extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
+        }
+    }
+
+    /// A client of a heap whose blocks are all of one class: block number `n` starts at granule
+    /// 1 + `n` times the granules of a block, whoever takes extents.
+    pub(crate) fn of_one_class(endpoint: Rc<E>, place: HeapPlace, class: usize) -> Self {
+        Self {
+            unit: block_bytes(class) as u64,
+            carved: Cell::new(class),
+            ..Self::new(endpoint, place)
         }
     }
 
@@ -151,7 +164,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(())
     }
 
-    fn at(&self, granule: u64) -> RemoteAddr {
+    pub(crate) fn at(&self, granule: u64) -> RemoteAddr {
         self.place.start.plus(granule * GRANULE)
     }
 
@@ -159,7 +172,8 @@ impl<E: Endpoint> Heap<E> {
         self.place.header.plus(8 + class as u64 * 8)
     }
 
-    async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
+    /// A block for so many bytes, which nobody else writes until it is freed.
+    pub(crate) async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
         let full = || too_large(bytes, self.place.bytes);
         let class = class_for(bytes).ok_or_else(full)?;
         if let Some(block) = self.reuse(class, RESTING) {
@@ -238,8 +252,9 @@ impl<E: Endpoint> Heap<E> {
         let last = self.place.bytes / GRANULE * GRANULE;
         let fit = |mark: u64| {
             let start = mark.saturating_add(GRANULE);
-            let end = start.saturating_add(wanted).min(last);
-            (start.saturating_add(least) <= end).then_some((start, end))
+            let room = last.saturating_sub(start).min(wanted);
+            let room = room / self.unit * self.unit;
+            (least <= room).then_some((start, start + room))
         };
         let mut mark = self.mark.get();
         if fit(mark).is_none() {

@@ -128,7 +128,7 @@ pub fn encode(pool: &BufferPool, key: &[u8], value: &[u8]) -> Result<Buffer> {
 }
 
 /// Gives an encoded record the generation of the block that it goes to, and its checksum.
-pub(super) fn seal(record: &mut Buffer, block: BlockRef) {
+pub(crate) fn seal(record: &mut Buffer, block: BlockRef) {
     let sum = checksum(&record[8..], block.generation);
     record.words_mut()[0] = u64::from(sum) | block.generation << 32;
 }

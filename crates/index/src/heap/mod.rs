@@ -20,6 +20,7 @@ mod allocator;
 mod layout;
 
 pub use allocator::Heap;
+pub(crate) use layout::seal;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,

@@ -85,7 +85,11 @@ impl<E: Endpoint> LinearTable<E> {
             for lane in &mut lanes {
                 idle &= self.run(lane, &mut keys, &go_on, &mut done, cx).is_ready();
             }
-            if idle { Poll::Ready(()) } else { Poll::Pending }
+            if idle {
+                Poll::Ready(())
+            } else {
+                self.polled(Poll::Pending)
+            }
         })
         .await;
     }
@@ -183,15 +187,24 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     fn look<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>) -> Next {
         let key = lane.key.as_ref().expect("a lane that reads has a key");
-        let (_, seen) = self.scan_words(key, lane.reader.words());
+        let words = lane.reader.words();
+        let (passed, seen) = self.scan_words(key, words);
+        let distance = lane.first + passed;
         let next = match seen {
             Seen::Nothing => {
                 lane.first += lane.slots;
                 lane.slots = 0;
                 return Next::Read;
             }
-            Seen::Empty => Next::Absent,
+            Seen::Empty => {
+                self.met_empty(lane.home, distance);
+                Next::Absent
+            }
             Seen::Word(word) if self.layout.keys == KeyRule::Unique || self.has_value(word) => {
+                if self.hints.is_some() {
+                    let behind = (passed as usize + 1) * (self.layout.slot_bytes() / 8);
+                    self.met_in_use(lane.home, distance, &words[behind..]);
+                }
                 Next::Found(word)
             }
             Seen::Word(_) | Seen::Head(_) => return Next::More,

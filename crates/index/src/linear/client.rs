@@ -4,10 +4,11 @@ use super::layout::{ENTRIES_AT, LinearLayout, USED_AT};
 use super::read_policy::ReadSizes;
 use crate::hash::{scale, word_of};
 use crate::heap::Heap;
+use crate::hints::ClusterHints;
 use crate::slot::{SlotKind, WordFormat};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A linear table as one thread's coroutines see it.
@@ -19,6 +20,8 @@ pub struct LinearTable<E> {
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
     pub(super) sizes: ReadSizes,
+    /// What its lookups have learnt of clusters, if it asked for that.
+    pub(super) hints: Option<Box<RefCell<ClusterHints>>>,
     load: Load,
 }
 
@@ -58,7 +61,7 @@ impl<E: Endpoint> LinearTable<E> {
         sizes: ReadSizes,
     ) -> Result<Self> {
         layout.check()?;
-        let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
+        let heap = (layout.kind.has_heads())
             .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
         let opened = Self {
             words: layout.words(),
@@ -75,6 +78,7 @@ impl<E: Endpoint> LinearTable<E> {
             layout,
             heap,
             sizes,
+            hints: None,
         };
         opened.refresh().await?;
         Ok(opened)
@@ -92,7 +96,7 @@ impl<E: Endpoint> LinearTable<E> {
         &self.endpoint
     }
 
-    /// Slots that the next READ fetches.
+    /// Slots that the next READ fetches, unless a hint says otherwise.
     #[inline]
     #[must_use]
     pub fn read_size(&self) -> u64 {
@@ -131,7 +135,7 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => self.words.dead_word(bytes).ok(),
             SlotKind::Pair => self.words.pair_key(bytes),
-            SlotKind::Inline | SlotKind::Heap => Some(0),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => Some(0),
         }
     }
 

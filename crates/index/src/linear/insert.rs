@@ -5,6 +5,7 @@
 //! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
@@ -17,6 +18,8 @@ pub(super) struct Draft<'v> {
     pub(super) value: &'v [u8],
     /// What a Word or Pair slot's word becomes.
     pub(super) word: u64,
+    /// Whether the record goes out of band even if no slot is the key's yet.
+    out: bool,
     /// The record out of band, from when it is written until a slot names it.
     pub(super) block: Option<BlockRef>,
 }
@@ -44,10 +47,10 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        let mut probe = Probe::new(key);
-        // Whether the key is there or not, its record goes out of band: written while the slot is
-        // looked for.
-        let mut spot = if self.layout.kind == SlotKind::Heap {
+        let mut probe = Probe::new(key, self.until_all());
+        // Where the record goes out of band whether the key is there or not, it is written while the slot
+        // is looked for.
+        let mut spot = if draft.out {
             let (written, spot) =
                 both(self.write_out(key, draft), self.locate(key, &mut probe)).await;
             written?;
@@ -87,7 +90,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, Until::Match);
         loop {
             let done = match self.locate(key, &mut probe).await? {
                 Spot::End => return Err(self.full()),
@@ -120,11 +123,12 @@ impl<E: Endpoint> LinearTable<E> {
         let word = match self.layout.kind {
             SlotKind::Word => self.words.live_word(key.word, value)?,
             SlotKind::Pair => self.words.pair_value(value)?,
-            SlotKind::Inline | SlotKind::Heap => 0,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => 0,
         };
         Ok(Draft {
             value,
             word,
+            out: self.layout.goes_out(key.bytes.len() + value.len()),
             block: None,
         })
     }
@@ -140,8 +144,14 @@ impl<E: Endpoint> LinearTable<E> {
         let claim = match self.layout.kind {
             SlotKind::Word => draft.word,
             SlotKind::Pair => key.word,
-            SlotKind::Inline => Head::claimed(key.hash),
-            SlotKind::Heap => Head::out(key.hash, self.write_out(key, draft).await?),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
+                if draft.out =>
+            {
+                Head::out(key.hash, self.write_out(key, draft).await?)
+            }
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                Head::claimed(key.hash)
+            }
         };
         #[cfg(not(feature = "broken-insert"))]
         let claimed = self.swap(probe, 0, 0, claim).await?;
@@ -151,16 +161,20 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         self.slot_used();
-        if self.layout.kind == SlotKind::Heap {
+        self.probe_met_in_use(probe);
+        if draft.out {
             draft.block = None;
         }
         let published = match self.layout.kind {
-            SlotKind::Word | SlotKind::Heap => true,
+            _ if draft.out => true,
+            SlotKind::Word => true,
             SlotKind::Pair => {
                 probe.patch(2, 0, claim);
                 self.swap(probe, 1, 0, draft.word).await?
             }
-            SlotKind::Inline => self.publish_inline(key, probe, claim, draft).await?,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                self.publish_inline(key, probe, claim, draft).await?
+            }
         };
         if published {
             self.entries_changed(1).await;
@@ -194,7 +208,11 @@ impl<E: Endpoint> LinearTable<E> {
             .take(key_len + draft.value.len())?;
         record[..key_len].copy_from_slice(key.bytes);
         record[key_len..].copy_from_slice(draft.value);
-        let head = Head::inline(key.hash, &record, self.layout.mask_seed);
+        let seed = self.layout.mask_seed;
+        let head = match self.layout.kind {
+            SlotKind::Hybrid => Head::sized(key.hash, &record, key_len, seed),
+            _ => Head::inline(key.hash, &record, seed),
+        };
         let body = self.address_of(probe).plus(8);
         let write = self.endpoint.write(body, record);
         let (written, published) = both(write, self.swap(probe, 0, claim, head)).await;
@@ -213,7 +231,7 @@ impl<E: Endpoint> LinearTable<E> {
         let (word, new) = match self.layout.kind {
             SlotKind::Word => (0, draft.word),
             SlotKind::Pair => (1, draft.word),
-            SlotKind::Inline | SlotKind::Heap => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
                 (0, Head::out(key.hash, self.write_out(key, draft).await?))
             }
         };

@@ -7,7 +7,9 @@
 //! ```
 
 use crate::heap::HeapPlace;
-use crate::slot::{KeyRule, RecordShape, SlotKind, WordFormat, bad_option, slots_for};
+use crate::slot::{
+    KeyRule, RecordShape, SlotKind, WordFormat, bad_option, inline_bytes, slots_for,
+};
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,9 @@ pub struct LinearOptions {
     pub load_factor: f64,
     /// What its slots hold; by default what suits the sizes.
     pub slot: Option<SlotKind>,
+    /// Bytes of key and value that a Hybrid slot has room for: a multiple of 8 up to 1024, by default
+    /// 32. Only for Hybrid slots.
+    pub inline_bytes: Option<u32>,
     /// How many records a key may have.
     pub keys: KeyRule,
     /// Bytes for records out of band; by default enough for `capacity` records of the largest size
@@ -56,6 +61,7 @@ impl LinearOptions {
             value,
             load_factor: 0.75,
             slot: None,
+            inline_bytes: None,
             keys: KeyRule::Unique,
             heap_bytes: None,
             hasher: Hasher::Xxh3 { seed },
@@ -75,13 +81,15 @@ impl LinearOptions {
         };
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
+        check_kind(kind)?;
         self.hasher.check(self.key)?;
         // Heads of removed keys stand for them by their hash alone, which Knuth's is too weak for.
-        if self.hasher == Hasher::Knuth && matches!(kind, SlotKind::Inline | SlotKind::Heap) {
+        if self.hasher == Hasher::Knuth && kind.has_heads() {
             return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
         }
         Ok(LinearLayout {
             kind,
+            inline_bytes: inline_bytes(kind, self.inline_bytes)?,
             slots,
             key: self.key,
             value: self.value,
@@ -94,11 +102,23 @@ impl LinearOptions {
     }
 }
 
+/// Refuses slots that only other schemes have.
+fn check_kind(kind: SlotKind) -> Result<()> {
+    if kind == SlotKind::Signatures {
+        let limit = "only cuckoo tables have buckets of signatures";
+        return Err(bad_option("slot", "Signatures", limit));
+    }
+    Ok(())
+}
+
 /// All that a client must know of a table: kept in the catalog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinearLayout {
     /// What a slot holds.
     pub kind: SlotKind,
+    /// Bytes of key and value that a Hybrid slot has room for; 0 of other kinds.
+    #[serde(default)]
+    pub inline_bytes: u32,
     /// How many there are.
     pub slots: u64,
     /// The size of the keys.
@@ -121,6 +141,8 @@ impl LinearLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
     pub(super) fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
+        inline_bytes(self.kind, Some(self.inline_bytes))?;
+        check_kind(self.kind)?;
         self.hasher.check(self.key)?;
         slots_for(self.slots, 1.0)?;
         if !(1..=self.slots).contains(&self.longest_probe) {
@@ -135,9 +157,21 @@ impl LinearLayout {
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
         match self.kind {
-            SlotKind::Word | SlotKind::Heap => 8,
+            SlotKind::Word | SlotKind::Heap | SlotKind::Signatures => 8,
             SlotKind::Pair => 16,
             SlotKind::Inline => 8 + (self.key.most() + self.value.most()).next_multiple_of(8),
+            SlotKind::Hybrid => 8 + self.inline_bytes as usize,
+        }
+    }
+
+    /// Whether the first record of a slot goes out of band, if key and value have so many bytes
+    /// together. Every later one does, in tables that have a heap.
+    #[inline]
+    pub(super) const fn goes_out(&self, record_bytes: usize) -> bool {
+        match self.kind {
+            SlotKind::Word | SlotKind::Pair | SlotKind::Inline => false,
+            SlotKind::Heap | SlotKind::Signatures => true,
+            SlotKind::Hybrid => record_bytes > self.inline_bytes as usize,
         }
     }
 
@@ -185,7 +219,12 @@ mod tests {
     fn options_that_no_table_can_have_are_named() {
         let fixed =
             |key, value| LinearOptions::new(100, FieldSize::Fixed(key), FieldSize::Fixed(value), 1);
-        let options: [(&str, LinearOptions); 8] = [
+        let hybrid = |bytes| LinearOptions {
+            slot: Some(SlotKind::Hybrid),
+            inline_bytes: Some(bytes),
+            ..fixed(8, 8)
+        };
+        let options: [(&str, LinearOptions); 13] = [
             (
                 "capacity",
                 LinearOptions {
@@ -230,6 +269,17 @@ mod tests {
                 },
             ),
             ("key and value size", fixed(8, u32::MAX)),
+            ("inline bytes", hybrid(0)),
+            ("inline bytes", hybrid(12)),
+            ("inline bytes", hybrid(1032)),
+            ("inline bytes", hybrid(u32::MAX)),
+            (
+                "inline bytes",
+                LinearOptions {
+                    slot: Some(SlotKind::Heap),
+                    ..hybrid(32)
+                },
+            ),
         ];
         for (named, options) in options {
             match options.layout() {
@@ -249,7 +299,7 @@ mod tests {
         for kind in [SlotKind::Word, SlotKind::Pair] {
             assert!(knuth(kind).layout().is_ok());
         }
-        for kind in [SlotKind::Inline, SlotKind::Heap] {
+        for kind in [SlotKind::Inline, SlotKind::Heap, SlotKind::Hybrid] {
             assert!(matches!(
                 knuth(kind).layout(),
                 Err(IndexError::BadOption { option: "hash", .. })
@@ -278,11 +328,37 @@ mod tests {
             },
             LinearLayout {
                 longest_probe: good.slots + 1,
+                ..good.clone()
+            },
+            LinearLayout {
+                kind: SlotKind::Hybrid,
+                ..good.clone()
+            },
+            LinearLayout {
+                inline_bytes: 8,
                 ..good
             },
         ];
         for layout in bad {
             assert!(layout.check().is_err(), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn hybrid_slots_have_the_room_that_was_asked_for() {
+        let hybrid = |inline_bytes| {
+            let options = LinearOptions {
+                slot: Some(SlotKind::Hybrid),
+                inline_bytes,
+                ..LinearOptions::new(9, FieldSize::UpTo(99), FieldSize::UpTo(9999), 1)
+            };
+            options.layout().unwrap()
+        };
+        for (asked, bytes) in [(None, 32), (Some(8), 8), (Some(1024), 1024)] {
+            let layout = hybrid(asked);
+            assert!(layout.check().is_ok());
+            assert_eq!(layout.slot_bytes(), 8 + bytes);
+            assert!(!layout.goes_out(bytes) && layout.goes_out(bytes + 1));
         }
     }
 

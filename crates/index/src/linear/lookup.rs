@@ -5,6 +5,7 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
 use crate::hash::{checksum, scale};
@@ -28,11 +29,11 @@ pub(super) enum Seen {
     Empty,
     /// A Word or Pair slot of the key: the word that holds its value.
     Word(u64),
-    /// An Inline or Heap slot that may be the key's.
+    /// An Inline, Heap or Hybrid slot that may be the key's.
     Head(u64),
 }
 
-/// What a closer look at an Inline or Heap slot has shown.
+/// What a closer look at such a slot has shown.
 enum Verdict {
     Mine(Option<Value>),
     OtherKey,
@@ -49,7 +50,7 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
-        let mut probe = Probe::new(&key);
+        let mut probe = Probe::new(&key, Until::Match);
         self.find_from(&key, &mut probe).await
     }
 
@@ -67,8 +68,15 @@ impl<E: Endpoint> LinearTable<E> {
                 probe.skip();
                 self.find_further(key, probe).await
             }
-            Spot::Mine { value, .. } => Ok(value),
-            Spot::Empty | Spot::End => Ok(None),
+            Spot::Mine { value, .. } => {
+                self.probe_met_in_use(probe);
+                Ok(value)
+            }
+            Spot::Empty => {
+                self.met_empty(probe.home, probe.distance);
+                Ok(None)
+            }
+            Spot::End => Ok(None),
         }
     }
 
@@ -82,14 +90,19 @@ impl<E: Endpoint> LinearTable<E> {
             match self.locate(key, probe).await? {
                 Spot::Mine { value: None, .. } => probe.skip(),
                 Spot::Mine { value, .. } => return Ok(value),
-                Spot::Empty | Spot::End => return Ok(None),
+                Spot::Empty => {
+                    self.met_empty(probe.home, probe.distance);
+                    return Ok(None);
+                }
+                Spot::End => return Ok(None),
             }
         }
     }
 
     /// A record of a multi-key table's key that may stand behind a dead slot of the key.
     pub(super) async fn find_behind_dead(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        self.find_further(key, &mut Probe::new(key)).await
+        self.find_further(key, &mut Probe::new(key, Until::Match))
+            .await
     }
 
     pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
@@ -97,20 +110,38 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
-        let mut probe = Probe::new(&key);
+        let mut probe = Probe::new(&key, self.until_all());
         let mut count = 0;
-        while let Spot::Mine { value, .. } = self.locate(&key, &mut probe).await? {
-            if let Some(value) = value {
-                found(&value);
-                count += 1;
+        loop {
+            match self.locate(&key, &mut probe).await? {
+                Spot::Mine { value, .. } => {
+                    if let Some(value) = value {
+                        found(&value);
+                        count += 1;
+                    }
+                    if self.layout.keys == KeyRule::Unique {
+                        self.probe_met_in_use(&probe);
+                        break;
+                    }
+                    probe.skip();
+                }
+                Spot::Empty => {
+                    self.met_empty(probe.home, probe.distance);
+                    break;
+                }
+                Spot::End => break,
             }
-            if self.layout.keys == KeyRule::Unique {
-                break;
-            }
-            probe.skip();
         }
         self.lookup_took(probe.reads);
         Ok(count)
+    }
+
+    /// What ends a walk over all records of a key.
+    pub(super) fn until_all(&self) -> Until {
+        match self.layout.keys {
+            KeyRule::Unique => Until::Match,
+            KeyRule::Multi => Until::EmptySlot,
+        }
     }
 
     /// Walks on from the probe's place to the key's next slot, or to the end of its probe.
@@ -157,7 +188,9 @@ impl<E: Endpoint> LinearTable<E> {
             _ if head == 0 => Seen::Empty,
             SlotKind::Pair if head == key.word => Seen::Word(second),
             SlotKind::Word if self.words.same_key(head, key.word) => Seen::Word(head),
-            SlotKind::Inline | SlotKind::Heap if Head::decode(head).may_be(key.hash) => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid
+                if Head::decode(head).may_be(key.hash) =>
+            {
                 Seen::Head(head)
             }
             _ => Seen::Nothing,
@@ -196,7 +229,16 @@ impl<E: Endpoint> LinearTable<E> {
     async fn look_closer(&self, key: &Key<'_>, word: u64, probe: &Probe<'_, E>) -> Result<Verdict> {
         match Head::decode(word) {
             Head::Claimed { .. } | Head::Dead { .. } => Ok(Verdict::Mine(None)),
-            Head::Inline { sum, .. } => self.look_inline(key, sum, probe),
+            Head::Inline { sum, .. } => {
+                let lengths = (self.layout.key.most(), self.layout.value.most());
+                self.look_inline(key, lengths, sum, probe)
+            }
+            Head::Sized {
+                key_len,
+                value_len,
+                sum,
+                ..
+            } => self.look_inline(key, (key_len, value_len), sum, probe),
             Head::Out { block, .. } => {
                 let heap = self.heap.as_ref().expect("tables with heads have a heap");
                 Ok(match heap.read(block).await? {
@@ -223,13 +265,22 @@ impl<E: Endpoint> LinearTable<E> {
         Head::decode(head).may_be(hash) && distance < self.layout.longest_probe
     }
 
-    fn look_inline(&self, key: &Key<'_>, sum: u32, probe: &Probe<'_, E>) -> Result<Verdict> {
-        let key_len = self.layout.key.most();
-        let record = probe.body(self.layout.slot_bytes() / 8);
-        let record = &record[..key_len + self.layout.value.most()];
-        if checksum(record, self.layout.mask_seed) != sum {
+    /// Compares the key in the slot, whose key and value have these lengths.
+    fn look_inline(
+        &self,
+        key: &Key<'_>,
+        (key_len, value_len): (usize, usize),
+        sum: u32,
+        probe: &Probe<'_, E>,
+    ) -> Result<Verdict> {
+        let body = probe.body(self.layout.slot_bytes() / 8);
+        // A head that says more than the slot can hold is none that this table's clients write.
+        let Some(record) = body
+            .get(..key_len + value_len)
+            .filter(|record| checksum(record, self.layout.mask_seed) == sum)
+        else {
             return Ok(Verdict::ReadAgain);
-        }
+        };
         if record[..key_len] != *key.bytes {
             return Ok(Verdict::OtherKey);
         }

@@ -41,17 +41,38 @@
 //!           reads again. Replaced values go to the heap, for the slot's bytes are never written
 //!           twice; so does the record of whoever meets a claim for its own key that its claimant
 //!           has not published. Nobody waits for the dead.
+//!
+//! Hybrid  | kind, 3 bits | ... | key bytes | value bytes |      any sizes
+//!           Heap and Inline in one table (paper 000, section 7: future work). A key's first record
+//!           that fits goes into the slot as an Inline one, under a head that has both lengths; one
+//!           that does not fit goes out of band as a Heap one, and needs no claim. Which, is decided by
+//!           who inserts, from his record's size alone.
 //! ```
+//! **Why Inline's protocol holds in Hybrid slots.** A slot is empty until one compare-and-swap makes it
+//! claimed or a reference, and it is never empty again: all who insert the key, whatever the sizes of
+//! their records, race for that one word, and one wins. Only a claim's winner writes the slot's bytes,
+//! and only from the claim does a head lead to these bytes, by a compare-and-swap that he alone does. As
+//! no slot is claimed twice, its bytes are written once, and no head in its life leads to other bytes
+//! than its first: who has read a head and the bytes with its checksum has read the record. A slot that
+//! began as a reference has no claim, so that its bytes are never written or read; a value that would
+//! fit goes out of band there too, as does each value after the first. Everything else (a claim of the
+//! own key that is met goes out of band, Dead and revived) looks at heads only, and heads are the same.
+//!
+//! How large the room in a slot should be, [`LinearOptions::hybrid_for`] asks the model: every READ of
+//! slots pays for room, and each record that fits saves a READ.
+//!
 //! `0` is an empty slot in every layout. The masks are drawn for each table, so that the one pattern
 //! which cannot be stored, the mask itself, is one that nobody can know or hit by chance (2^-64).
 //!
-//! Sources: paper 000, sections 3 and 4 (probing, read sizes, inline and out of band); paper 002,
+//! Sources: paper 000, sections 3 and 4 (probing, read sizes, hints, inline and out of band); paper 002,
 //! section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement, values,
 //! and concurrent writers to long records are not in them.
 
 mod batch;
 mod client;
 mod facade;
+mod hinting;
+mod hybrid;
 mod insert;
 mod layout;
 mod lookup;
@@ -64,6 +85,7 @@ mod update;
 
 pub use crate::slot::{KeyRule, SlotKind};
 pub use client::LinearTable;
+pub use hybrid::RecordMix;
 pub use layout::{LinearLayout, LinearOptions};
 pub use read_policy::{ReadPolicy, ReadSizes};
 pub use survey::Survey;

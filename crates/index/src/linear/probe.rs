@@ -1,6 +1,7 @@
 //! Walking along a key's probe, a chunk of slots at a time.
 
 use super::client::{Key, LinearTable};
+use super::hinting::{ReadLength, Until};
 use crate::Result;
 use farslot_fabric::verb::VerbFuture;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
@@ -10,7 +11,9 @@ use std::task::{Context, Poll};
 
 /// How far a walk has come. Distances count slots from the key's home.
 pub(super) struct Probe<'t, E: Endpoint> {
-    home: u64,
+    pub(super) home: u64,
+    /// What ends it, for the lengths of its READs.
+    until: Until,
     /// The slot that is looked at.
     pub(super) distance: u64,
     chunk: Option<Chunk>,
@@ -44,13 +47,12 @@ pub(super) enum NextRead {
 struct Ahead<'t, E: Endpoint> {
     answer: Answer<'t, E>,
     first: u64,
-    slots: u64,
+    length: ReadLength,
 }
 
 enum Answer<'t, E: Endpoint> {
     Awaited(VerbFuture<'t, E, Buffer>),
     Here(Buffer),
-    Taken,
 }
 
 impl<E: Endpoint> Ahead<'_, E> {
@@ -68,9 +70,10 @@ impl<E: Endpoint> Ahead<'_, E> {
 
 impl<'t, E: Endpoint> Probe<'t, E> {
     #[inline]
-    pub(super) fn new(key: &Key<'_>) -> Self {
+    pub(super) fn new(key: &Key<'_>, until: Until) -> Self {
         Self {
             home: key.home,
+            until,
             distance: 0,
             chunk: None,
             ahead: None,
@@ -81,8 +84,8 @@ impl<'t, E: Endpoint> Probe<'t, E> {
         }
     }
 
-    /// A probe that was walked up to a chunk, after so many READs. The chunk, if it is here, has that
-    /// many slots.
+    /// A probe for a match that was walked up to a chunk, after so many READs. The chunk, if it is
+    /// here, has that many slots.
     pub(super) fn walked(
         key: &Key<'_>,
         distance: u64,
@@ -98,7 +101,7 @@ impl<'t, E: Endpoint> Probe<'t, E> {
             distance,
             chunk,
             reads,
-            ..Self::new(key)
+            ..Self::new(key, Until::Match)
         }
     }
 
@@ -157,7 +160,7 @@ impl<'t, E: Endpoint> Probe<'t, E> {
 impl<E: Endpoint> LinearTable<E> {
     /// The number of the slot at a distance from a home slot, round the table's end.
     #[inline]
-    fn slot_number(&self, home: u64, distance: u64) -> u64 {
+    pub(super) fn slot_number(&self, home: u64, distance: u64) -> u64 {
         let slot = home + distance;
         if slot < self.layout.slots {
             slot
@@ -180,18 +183,20 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Reads the chunk at the probe's place; false at the end of the probe, behind which no key is.
     pub(super) async fn read_chunk<'t>(&'t self, probe: &mut Probe<'t, E>) -> Result<bool> {
-        let (first, slots) = self.chunk_at(probe.distance);
-        if slots == 0 {
+        let first = probe.distance;
+        let length = self.read_length(probe.home, first, probe.until);
+        if length.slots == 0 {
             return Ok(false);
         }
         probe.reads += 1;
         probe.chunk = Some(if self.sizes.look_ahead {
-            self.read_looking_ahead(probe, first, slots).await?
+            self.read_looking_ahead(probe, first, length).await?
         } else {
+            let mut read = self.ask(probe.home, first, length.slots);
             Chunk {
-                bytes: self.ask(probe.home, first, slots).await?,
+                bytes: poll_fn(|cx| self.polled(Pin::new(&mut read).poll(cx))).await?,
                 first,
-                slots,
+                slots: length.slots,
             }
         });
         Ok(true)
@@ -203,41 +208,42 @@ impl<E: Endpoint> LinearTable<E> {
         &'t self,
         probe: &mut Probe<'t, E>,
         first: u64,
-        slots: u64,
+        length: ReadLength,
     ) -> Result<Chunk> {
-        let ask_ahead = |first, slots| {
-            let answer = Answer::Awaited(self.ask(probe.home, first, slots));
+        let home = probe.home;
+        let ask_ahead = |first, length: ReadLength| {
+            let answer = Answer::Awaited(self.ask(home, first, length.slots));
             Box::new(Ahead {
                 answer,
                 first,
-                slots,
+                length,
             })
         };
         let mut asked = match probe.ahead.take() {
             Some(ahead) if ahead.first == first => ahead,
-            _ => ask_ahead(first, slots),
+            _ => ask_ahead(first, length),
         };
-        let (behind, more) = self.chunk_at(asked.first + asked.slots);
-        probe.ahead = (more > 0).then(|| ask_ahead(behind, more));
-        let bytes = wait_for_first(&mut asked, &mut probe.ahead).await?;
+        let behind = asked.first + asked.length.slots;
+        let more = self.read_length(home, behind, probe.until);
+        let goes_on = more.slots > 0 && !asked.length.reaches_empty;
+        probe.ahead = goes_on.then(|| ask_ahead(behind, more));
+        let both = poll_fn(|cx| self.polled(poll_first(&mut asked, &mut probe.ahead, cx)));
+        both.await?;
+        let Answer::Here(bytes) = asked.answer else {
+            unreachable!("a chunk is taken once, when it is here")
+        };
         Ok(Chunk {
             bytes,
             first: asked.first,
-            slots: asked.slots,
+            slots: asked.length.slots,
         })
     }
 
-    /// The chunk that starts at a distance: how many slots it has.
-    #[inline]
-    fn chunk_at(&self, first: u64) -> (u64, u64) {
-        let left = self.layout.longest_probe.saturating_sub(first);
-        (first, self.read_size().min(left))
-    }
-
-    /// What to read at a distance from a home slot, for who posts the READ himself.
+    /// What to read at a distance from a home slot, for who looks for a match and posts the READ
+    /// himself.
     #[inline]
     pub(super) fn next_read(&self, home: u64, first: u64) -> NextRead {
-        let (first, slots) = self.chunk_at(first);
+        let slots = self.read_length(home, first, Until::Match).slots;
         let start = self.slot_number(home, first);
         if slots == 0 {
             NextRead::End
@@ -272,24 +278,18 @@ impl<E: Endpoint> LinearTable<E> {
     }
 }
 
-/// Waits for a chunk; the READ of the one behind it leaves in the same batch.
-async fn wait_for_first<E: Endpoint>(
+/// Polls a chunk's READ; that of the one behind it leaves in the same batch.
+fn poll_first<E: Endpoint>(
     asked: &mut Ahead<'_, E>,
     behind: &mut Option<Box<Ahead<'_, E>>>,
-) -> Result<Buffer> {
-    poll_fn(|cx| {
-        let first = asked.poll(cx);
-        if let Some(next) = behind
-            && let Poll::Ready(Err(_)) = next.poll(cx)
-        {
-            // It is asked for again, and its error reported, if it is ever needed.
-            *behind = None;
-        }
-        first
-    })
-    .await?;
-    match std::mem::replace(&mut asked.answer, Answer::Taken) {
-        Answer::Here(bytes) => Ok(bytes),
-        _ => unreachable!("a chunk is taken once, when it is here"),
+    cx: &mut Context<'_>,
+) -> Poll<Result<()>> {
+    let first = asked.poll(cx);
+    if let Some(next) = behind
+        && let Poll::Ready(Err(_)) = next.poll(cx)
+    {
+        // It is asked for again, and its error reported, if it is ever needed.
+        *behind = None;
     }
+    first
 }

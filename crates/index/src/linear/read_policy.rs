@@ -4,7 +4,8 @@ use super::layout::LinearLayout;
 use crate::slot::KeyRule;
 use crate::{IndexError, Result};
 use farslot_model::{
-    HitPolicy, ModelError, NicModel, Objective, ReadSizeModel, ReadSizeTable, Workload,
+    Hint, HintedReadSizes, HitPolicy, ModelError, NicModel, Objective, ReadSizeModel,
+    ReadSizeTable, Workload,
 };
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl ReadPolicy {
 }
 
 /// READs that are longer than this are split: more would monopolise buffers and links.
-const LONGEST_READ: usize = 16 << 10;
+pub(super) const LONGEST_READ: usize = 16 << 10;
 
 /// The read sizes of a table for all load factors. Made once, shared by all clients of a process.
 #[derive(Clone, Debug)]
@@ -54,7 +55,10 @@ pub struct ReadSizes {
 #[derive(Clone, Debug)]
 enum Sizes {
     Fixed(u64),
-    ByLoad(Arc<ReadSizeTable>),
+    ByLoad {
+        oblivious: Arc<ReadSizeTable>,
+        hinted: Arc<HintedReadSizes>,
+    },
 }
 
 impl ReadSizes {
@@ -76,12 +80,9 @@ impl ReadSizes {
                     KeyRule::Unique => HitPolicy::StopAtMatch,
                     KeyRule::Multi => HitPolicy::AllMatches,
                 };
-                let table = model(layout, nic, objective, capped)
-                    .and_then(|model| {
-                        ReadSizeTable::new(&model, layout.slots, Workload::new(hit_ratio, stop)?)
-                    })
-                    .map_err(refused)?;
-                Sizes::ByLoad(Arc::new(table))
+                model(layout, nic, objective, capped)
+                    .and_then(|model| by_load(model, layout.slots, Workload::new(hit_ratio, stop)?))
+                    .map_err(|error| refused("read policy", error))?
             }
         };
         Ok(Self {
@@ -106,9 +107,38 @@ impl ReadSizes {
     pub fn at_load(&self, load: f64) -> u64 {
         match &self.sizes {
             Sizes::Fixed(slots) => *slots,
-            Sizes::ByLoad(table) => (table.read_size(load) as u64).clamp(1, self.most),
+            Sizes::ByLoad { oblivious, .. } => {
+                (oblivious.read_size(load) as u64).clamp(1, self.most)
+            }
         }
     }
+
+    /// Slots to read at a load factor where a cluster is known, for who reads on to the empty slot
+    /// (paper 000, Eq. 10). Exactly up to that slot within a cluster, if one READ may be so long. In
+    /// front of one a fixed size stays what it is, but for slots behind the empty one.
+    pub(super) fn hinted(&self, load: f64, hint: Hint) -> u64 {
+        let slots = match (&self.sizes, hint) {
+            (Sizes::Fixed(slots), Hint::Ahead { .. }) => {
+                hint.to_empty_slot().saturating_add(1).min(*slots)
+            }
+            (Sizes::Fixed(_), Hint::Inside { left }) => left.saturating_add(1),
+            (Sizes::ByLoad { hinted, .. }, _) => hinted.read_size(load, hint) as u64,
+        };
+        slots.clamp(1, self.most)
+    }
+}
+
+fn by_load(
+    model: ReadSizeModel,
+    capacity: u64,
+    workload: Workload,
+) -> std::result::Result<Sizes, ModelError> {
+    let oblivious = Arc::new(ReadSizeTable::new(&model, capacity, workload)?);
+    let hinted = HintedReadSizes::new(Arc::clone(&oblivious), model, capacity, workload)?;
+    Ok(Sizes::ByLoad {
+        oblivious,
+        hinted: Arc::new(hinted),
+    })
 }
 
 fn model(
@@ -127,9 +157,10 @@ fn model(
     })
 }
 
-fn refused(error: ModelError) -> IndexError {
+/// The error for numbers that the model refuses.
+pub(super) fn refused(option: &'static str, error: ModelError) -> IndexError {
     IndexError::BadOption {
-        option: "read policy",
+        option,
         value: "as given".into(),
         limit: error.to_string(),
     }

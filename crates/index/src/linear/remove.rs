@@ -25,7 +25,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn bury_all(&self, key: &Key<'_>, removed: &mut i64) -> Result<()> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, self.until_all());
         while let Spot::Mine { word, value } = self.locate(key, &mut probe).await? {
             if value.is_some() {
                 if !self.bury(key, &mut probe, word).await? {
@@ -51,7 +51,9 @@ impl<E: Endpoint> LinearTable<E> {
         let (word, dead) = match self.layout.kind {
             SlotKind::Word => (0, self.words.bury(seen)),
             SlotKind::Pair => (1, 0),
-            SlotKind::Inline | SlotKind::Heap => (0, Head::dead(key.hash)),
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                (0, Head::dead(key.hash))
+            }
         };
         let buried = self.swap(probe, word, seen, dead).await?;
         if buried {

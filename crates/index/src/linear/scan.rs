@@ -16,7 +16,8 @@ const MOST_READS: u32 = 100;
 
 /// A record that was met.
 enum Met {
-    Here(Buffer),
+    /// Key and value, and the key's length.
+    Here(Buffer, usize),
     Out(Record),
     Nothing,
 }
@@ -49,7 +50,7 @@ impl<E: Endpoint> LinearTable<E> {
             .await?;
         match self.layout.kind {
             SlotKind::Word | SlotKind::Pair => self.visit_words(piece.words(), visit),
-            SlotKind::Inline | SlotKind::Heap => {
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
                 self.visit_heads(first, &piece, &mut visit).await?;
             }
         }
@@ -88,10 +89,9 @@ impl<E: Endpoint> LinearTable<E> {
             .enumerate()
             .filter(|(_, slot)| slot[..8] != [0; 8])
             .map(|(index, slot)| self.meet(first + index as u64, slot));
-        let key_len = self.layout.key.most();
         let mut failed = Ok(());
         window(BATCH_WIDTH, in_use, |_, met| match met {
-            Ok(Met::Here(record)) => visit(&record[..key_len], &record[key_len..]),
+            Ok(Met::Here(record, key_len)) => visit(&record[..key_len], &record[key_len..]),
             Ok(Met::Out(record)) => visit(record.key(), record.value()),
             Ok(Met::Nothing) => {}
             Err(error) => failed = Err(error),
@@ -107,14 +107,15 @@ impl<E: Endpoint> LinearTable<E> {
         for attempt in 0..MOST_READS {
             let met = match Head::decode(slot.words()[0]) {
                 Head::Inline { sum, .. } => {
-                    let len = self.layout.key.most() + self.layout.value.most();
-                    let record = &slot[8..8 + len];
-                    let whole = checksum(record, self.layout.mask_seed) == sum;
-                    whole
-                        .then(|| pool.copy_of(record))
-                        .transpose()?
-                        .map(Met::Here)
+                    let lengths = (self.layout.key.most(), self.layout.value.most());
+                    self.meet_here(&slot, lengths, sum)?
                 }
+                Head::Sized {
+                    key_len,
+                    value_len,
+                    sum,
+                    ..
+                } => self.meet_here(&slot, (key_len, value_len), sum)?,
                 Head::Out { block, .. } => {
                     let head = slot.words()[0];
                     let record = self.heap().read(block).await?;
@@ -137,5 +138,19 @@ impl<E: Endpoint> LinearTable<E> {
             slot: number,
             attempts: MOST_READS,
         })
+    }
+
+    /// The record in a slot, whose key and value have these lengths, if it is whole.
+    fn meet_here(
+        &self,
+        slot: &[u8],
+        (key_len, value_len): (usize, usize),
+        sum: u32,
+    ) -> Result<Option<Met>> {
+        let record = slot
+            .get(8..8 + key_len + value_len)
+            .filter(|record| checksum(record, self.layout.mask_seed) == sum);
+        let copied = record.map(|record| self.endpoint.core().buffers.copy_of(record));
+        Ok(copied.transpose()?.map(|record| Met::Here(record, key_len)))
     }
 }

@@ -102,11 +102,8 @@ impl<E: Endpoint> LinearTable<E> {
         match self.layout.kind {
             SlotKind::Word => WordFormat::is_live(slot[0]),
             SlotKind::Pair => slot[1] != 0,
-            SlotKind::Inline | SlotKind::Heap => {
-                matches!(
-                    Head::decode(slot[0]),
-                    Head::Inline { .. } | Head::Out { .. }
-                )
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
+                Head::decode(slot[0]).is_live()
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Replacing the value of a key that is present.
 
 use super::client::{Key, LinearTable};
+use super::hinting::Until;
 use super::insert::Draft;
 use super::lookup::Spot;
 use super::probe::Probe;
@@ -27,7 +28,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        let mut probe = Probe::new(key);
+        let mut probe = Probe::new(key, Until::Match);
         loop {
             let spot = self.locate(key, &mut probe).await?;
             let Spot::Mine {

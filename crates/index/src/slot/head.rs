@@ -1,14 +1,18 @@
-//! The head word of Inline and Heap slots: what is in the slot, and whose it is.
+//! The head word of Inline, Heap and Hybrid slots: what is in the slot, and whose it is.
 //!
 //! ```text
 //! empty     0
-//! claimed   | 1, 3 bits | identity, 61 bits               |   Inline: its claimant is writing it
+//! claimed   | 1, 3 bits | identity, 61 bits               |   Inline, Hybrid: its claimant is writing it
 //! inline    | 2, 3 bits | tag, 29 bits | checksum, 32 bits |   Inline: key and value are in the slot
 //! out       | 3, 3 bits | tag, 10 bits | block, 51 bits    |   the record is in the heap
 //! dead      | 4, 3 bits | identity, 61 bits               |   the key was removed
+//! sized     | 5, 3 bits | tag, 9 bits | key length - 1, 10 bits | value length, 10 bits | checksum, 32 |
+//!                                                             Hybrid: key and value are in the slot
 //! ```
 //! An identity is 61 bits of the key's hash and stands for the key; a tag is a part of it that is
-//! only good for skipping other keys: the key itself is compared before a record is believed.
+//! only good for skipping other keys: the key itself is compared before a record is believed. The tag
+//! of a sized head is the shortest, for it gives its bits to the lengths; a false match costs no READ
+//! there, for the key is at hand. A record of up to [`MOST_SIZED`] bytes has both lengths in them.
 
 use crate::hash::checksum;
 use crate::heap::BlockRef;
@@ -17,6 +21,16 @@ const KIND_SHIFT: u32 = 61;
 const IDENTITY: u64 = (1 << KIND_SHIFT) - 1;
 const INLINE_TAG: u64 = (1 << 29) - 1;
 const OUT_TAG: u64 = (1 << 10) - 1;
+const SIZED_TAG: u64 = (1 << 9) - 1;
+/// Bits of either length in a sized head.
+const LENGTH_BITS: u32 = 10;
+const LENGTH: u64 = (1 << LENGTH_BITS) - 1;
+const KEY_LENGTH_SHIFT: u32 = 32 + LENGTH_BITS;
+const SIZED_TAG_SHIFT: u32 = KEY_LENGTH_SHIFT + LENGTH_BITS;
+
+/// The most bytes of a key and a value whose lengths a sized head can say. A key has at least 1 byte,
+/// so that the value then has fewer than that.
+pub(crate) const MOST_SIZED: usize = 1 << LENGTH_BITS;
 
 /// A head word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +49,12 @@ pub(crate) enum Head {
     },
     Dead {
         identity: u64,
+    },
+    Sized {
+        tag: u64,
+        key_len: usize,
+        value_len: usize,
+        sum: u32,
     },
     /// No head that this version writes.
     Unknown,
@@ -61,6 +81,12 @@ impl Head {
             4 => Self::Dead {
                 identity: word & IDENTITY,
             },
+            5 => Self::Sized {
+                tag: word >> SIZED_TAG_SHIFT & SIZED_TAG,
+                key_len: (word >> KEY_LENGTH_SHIFT & LENGTH) as usize + 1,
+                value_len: (word >> 32 & LENGTH) as usize,
+                sum: word as u32,
+            },
             _ => Self::Unknown,
         }
     }
@@ -72,6 +98,15 @@ impl Head {
     /// The head of a slot that holds `record`, key and value, in a table with this seed.
     pub(crate) fn inline(hash: u64, record: &[u8], seed: u64) -> u64 {
         2 << KIND_SHIFT | inline_tag(hash) << 32 | u64::from(checksum(record, seed))
+    }
+
+    /// The head of a Hybrid slot that holds `record`, of which the first `key_len` bytes are the key.
+    /// The key has a byte at least, and all of it at most [`MOST_SIZED`].
+    pub(crate) fn sized(hash: u64, record: &[u8], key_len: usize, seed: u64) -> u64 {
+        debug_assert!(key_len > 0 && key_len <= record.len() && record.len() <= MOST_SIZED);
+        let lengths = (key_len as u64 - 1) << LENGTH_BITS | (record.len() - key_len) as u64;
+        let sum = u64::from(checksum(record, seed));
+        5 << KIND_SHIFT | sized_tag(hash) << SIZED_TAG_SHIFT | lengths << 32 | sum
     }
 
     pub(crate) const fn out(hash: u64, block: BlockRef) -> u64 {
@@ -90,7 +125,17 @@ impl Head {
             Self::Claimed { identity: of } | Self::Dead { identity: of } => of == identity(hash),
             Self::Inline { tag, .. } => tag == inline_tag(hash),
             Self::Out { tag, .. } => tag == out_tag(hash),
+            Self::Sized { tag, .. } => tag == sized_tag(hash),
         }
+    }
+
+    /// Whether the slot holds a record, in itself or out of band.
+    #[inline]
+    pub(crate) const fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Inline { .. } | Self::Out { .. } | Self::Sized { .. }
+        )
     }
 }
 
@@ -107,6 +152,10 @@ const fn out_tag(hash: u64) -> u64 {
     hash & OUT_TAG
 }
 
+const fn sized_tag(hash: u64) -> u64 {
+    hash & SIZED_TAG
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,15 +166,42 @@ mod tests {
         fn heads_say_what_they_were_made_of(hash: u64, bits in 0u64..1 << 51, other: u64) {
             let block = BlockRef::unpack(bits);
             let record = hash.to_le_bytes();
-            for word in [Head::claimed(hash), Head::dead(hash), Head::inline(hash, &record, 1), Head::out(hash, block)] {
+            let words = [
+                Head::claimed(hash),
+                Head::dead(hash),
+                Head::inline(hash, &record, 1),
+                Head::out(hash, block),
+                Head::sized(hash, &record, 3, 1),
+            ];
+            for word in words {
                 let head = Head::decode(word);
                 prop_assert!(head.may_be(hash) && head != Head::Unknown);
-                prop_assert!(!head.may_be(other) || hash & 1023 == other & 1023);
+                prop_assert!(!head.may_be(other) || hash & SIZED_TAG == other & SIZED_TAG);
             }
             let Head::Out { block: seen, .. } = Head::decode(Head::out(hash, block)) else {
                 panic!("a reference to a block stays one");
             };
             prop_assert_eq!(seen, block);
+        }
+
+        #[test]
+        fn sized_heads_know_every_length_up_to_the_most(
+            hash: u64,
+            len in prop_oneof![1..=MOST_SIZED, Just(1), Just(MOST_SIZED)],
+            split in any::<proptest::sample::Index>(),
+            flip in any::<proptest::sample::Index>(),
+        ) {
+            let mut record: Vec<u8> = (0..len).map(|at| hash.rotate_left(at as u32) as u8).collect();
+            let wanted = 1 + split.index(len);
+            let word = Head::sized(hash, &record, wanted, 7);
+            let Head::Sized { tag, key_len, value_len, sum } = Head::decode(word) else {
+                panic!("a sized head stays one");
+            };
+            prop_assert_eq!((tag, key_len, key_len + value_len), (hash & SIZED_TAG, wanted, len));
+            prop_assert_eq!(sum, checksum(&record, 7));
+            let bit = flip.index(len * 8);
+            record[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_ne!(Head::sized(hash, &record, wanted, 7), word);
         }
     }
 }

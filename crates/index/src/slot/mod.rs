@@ -3,7 +3,7 @@
 mod head;
 mod words;
 
-pub(crate) use head::Head;
+pub(crate) use head::{Head, MOST_SIZED};
 pub(crate) use words::WordFormat;
 
 use crate::heap;
@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 /// Records longer than this are stored out of band unless told otherwise (paper 000, section 5.7).
 const LONGEST_INLINE: usize = 32;
+
+/// Slots of a bucket whose word holds signatures.
+pub(crate) const SIGNATURES: usize = 4;
 
 /// What a slot holds. The pages of the schemes draw each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -24,6 +27,19 @@ pub enum SlotKind {
     Inline,
     /// A reference to a record out of band.
     Heap,
+    /// Key and value of any sizes: in the slot where they fit, else out of band.
+    Hybrid,
+    /// Four to a word: a signature of one byte each, and where their records lie together out of
+    /// band. Only of cuckoo tables.
+    Signatures,
+}
+
+impl SlotKind {
+    /// Whether the slots begin with a [`Head`], and records may lie out of band.
+    #[inline]
+    pub(crate) const fn has_heads(self) -> bool {
+        matches!(self, Self::Inline | Self::Heap | Self::Hybrid)
+    }
 }
 
 /// How many records a key may have.
@@ -96,13 +112,17 @@ impl RecordShape {
     /// Refuses sizes that no slot of this kind, or no block of a heap, can hold.
     pub(crate) fn check(&self, kind: SlotKind) -> Result<()> {
         let (key, value) = (self.key.most(), self.value.most());
-        let record = heap::record_bytes(key, value);
+        let record = self.block_bytes(kind);
         if key == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
         let fixed =
             matches!(self.key, FieldSize::Fixed(_)) && matches!(self.value, FieldSize::Fixed(_));
-        if kind != SlotKind::Heap && !fixed {
+        if !matches!(
+            kind,
+            SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
+        ) && !fixed
+        {
             return Err(bad_option(
                 "slot",
                 format!("{kind:?}"),
@@ -112,7 +132,7 @@ impl RecordShape {
         let fits = match kind {
             SlotKind::Word => key + value <= 8,
             SlotKind::Pair => key <= 8 && value <= 8,
-            SlotKind::Inline | SlotKind::Heap => true,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => true,
         };
         if !fits {
             let limit = "Word slots hold 8 bytes in all, Pair slots 8 of each";
@@ -123,13 +143,27 @@ impl RecordShape {
             ));
         }
         if record > heap::LARGEST_RECORD {
-            let limit = format!("at most {} bytes in all", heap::LARGEST_RECORD - 16);
+            let limit = match kind {
+                SlotKind::Signatures => heap::LARGEST_RECORD / SIGNATURES - 16,
+                _ => heap::LARGEST_RECORD - 16,
+            };
+            let limit = format!("at most {limit} bytes in all");
             return Err(bad_option("key and value size", key + value, limit));
         }
         Ok(())
     }
 
-    /// Bytes of heap for `capacity` records, unless `asked` says how many.
+    /// Bytes of what lies out of band in one piece: a record, or those of a bucket of signatures, each
+    /// in a region of its own that is a multiple of 8 bytes.
+    pub(crate) const fn block_bytes(&self, kind: SlotKind) -> usize {
+        let record = heap::record_bytes(self.key.most(), self.value.most());
+        match kind {
+            SlotKind::Signatures => record.next_multiple_of(8) * SIGNATURES,
+            _ => record,
+        }
+    }
+
+    /// Bytes of heap for `capacity` records, or buckets of signatures, unless `asked` says how many.
     pub(crate) fn heap_bytes(
         &self,
         kind: SlotKind,
@@ -139,9 +173,10 @@ impl RecordShape {
         let records = match kind {
             SlotKind::Word | SlotKind::Pair => return Ok(0),
             SlotKind::Inline => capacity.div_ceil(8),
-            SlotKind::Heap => capacity,
+            // What share of the records fits into hybrid slots, only their owner knows.
+            SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => capacity,
         };
-        let largest = heap::record_bytes(self.key.most(), self.value.most());
+        let largest = self.block_bytes(kind);
         let class = heap::class_for(largest).expect("checked to be at most the largest record");
         // Some more than the records need: extents and free blocks of clients lie idle.
         let ample = u128::from(records) * heap::block_bytes(class) as u128 * 9 / 8 + (1 << 20);
@@ -156,6 +191,23 @@ impl RecordShape {
                 format!("at most {}", heap::LARGEST_HEAP),
             )),
         }
+    }
+}
+
+/// Bytes of key and value that a slot has room for behind its head: of Hybrid slots what is `asked`,
+/// or else what suits small records; 0 of the other kinds, whose slots the sizes decide.
+pub(crate) fn inline_bytes(kind: SlotKind, asked: Option<u32>) -> Result<u32> {
+    match (kind, asked) {
+        (SlotKind::Hybrid, asked) => {
+            let bytes = asked.unwrap_or(LONGEST_INLINE as u32);
+            if !bytes.is_multiple_of(8) || !(8..=MOST_SIZED as u32).contains(&bytes) {
+                let limit = format!("a multiple of 8 from 8 to {MOST_SIZED}");
+                return Err(bad_option("inline bytes", bytes, limit));
+            }
+            Ok(bytes)
+        }
+        (_, None | Some(0)) => Ok(0),
+        (_, Some(bytes)) => Err(bad_option("inline bytes", bytes, "only for Hybrid slots")),
     }
 }
 

@@ -218,13 +218,15 @@ struct Shape {
     operations: u32,
     layout: LinearLayout,
     reads: Reads,
+    /// Clusters that a client remembers.
+    hints: usize,
     /// The longest pause of a coroutine between two operations.
     pause: Nanos,
     faults: FaultPlan,
 }
 
 impl Shape {
-    fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
+    fn of(slot: Slot, seed: u64, hints: usize, rng: &mut ChaCha8Rng) -> Self {
         let keys = rng.random_range(2..=6);
         let slots = [2, 3, 4, 8, 16][rng.random_range(0..5)];
         let mut options = slot.options(slots, rng.random());
@@ -244,6 +246,7 @@ impl Shape {
                 fixed,
                 look_ahead: rng.random_bool(0.3),
             },
+            hints,
             pause: [0, 2_000, 20_000][rng.random_range(0..3)],
             faults: faults(seed, clients, rng),
         }
@@ -297,12 +300,21 @@ pub struct Failure {
 
 /// Runs a seed and judges it.
 pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
+    run_with_hints(slot, seed, 0)
+}
+
+/// Runs a seed with clients that remember so many clusters, and judges it.
+pub fn run_with_hints(
+    slot: Slot,
+    seed: u64,
+    hints: usize,
+) -> Result<(Tally, Summary), Box<Failure>> {
     let salt = slot
         .name
         .bytes()
         .fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ salt << 32);
-    let shape = Shape::of(slot, seed, &mut rng);
+    let shape = Shape::of(slot, seed, hints, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());
     let (record, tally) = (Record::new(), Rc::new(Cell::new(Tally::default())));
@@ -314,6 +326,7 @@ pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
             let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
             simulation.spawn(client, async move |endpoint| {
                 let table = open(endpoint, &shape.layout, shape.reads).await;
+                let table = table.with_hints(shape.hints);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
                     let caller = Caller {
                         table: &table,

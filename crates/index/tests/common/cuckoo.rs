@@ -4,11 +4,19 @@ use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, WORD_SET};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
+use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use std::rc::Rc;
 
 /// The slots that a cuckoo table can have.
-pub const SLOTS: [Slot; 5] = [WORD_SET, WORD, INLINE, INLINE_SHORT, HEAP];
+pub const SLOTS: [Slot; 6] = [WORD_SET, WORD, INLINE, INLINE_SHORT, HEAP, SIGNATURES];
+
+/// A word of signatures a bucket, and its records together out of band.
+pub const SIGNATURES: Slot = Slot {
+    name: "signatures",
+    kind: SlotKind::Signatures,
+    ..HEAP
+};
 
 pub const ORDERS: [LookupOrder; 3] = [
     LookupOrder::Sequential,
@@ -27,13 +35,17 @@ pub const fn ways(ways: u32, bucket_slots: u32) -> Ways {
     Ways { ways, bucket_slots }
 }
 
-/// Options for a table of `slots` slots, or some more to fill its last bucket.
+/// Options for a table of `slots` slots, or some more to fill its last bucket. One of signatures has
+/// buckets of 4, whatever is asked for.
 pub fn options(slot: Slot, slots: u64, ways: Ways, seed: u64) -> CuckooOptions {
     CuckooOptions {
         slot: Some(slot.kind),
         load_factor: 1.0,
         ways: ways.ways,
-        bucket_slots: ways.bucket_slots,
+        bucket_slots: match slot.kind {
+            SlotKind::Signatures => 4,
+            _ => ways.bucket_slots,
+        },
         ..CuckooOptions::new(slots, slot.key, slot.value, seed)
     }
 }

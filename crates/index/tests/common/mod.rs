@@ -26,6 +26,8 @@ pub struct Slot {
     pub kind: SlotKind,
     pub key: FieldSize,
     pub value: FieldSize,
+    /// Of hybrid slots.
+    pub inline_bytes: Option<u32>,
 }
 
 const fn fixed(name: &'static str, kind: SlotKind, key: u32, value: u32) -> Slot {
@@ -34,6 +36,7 @@ const fn fixed(name: &'static str, kind: SlotKind, key: u32, value: u32) -> Slot
         kind,
         key: FieldSize::Fixed(key),
         value: FieldSize::Fixed(value),
+        inline_bytes: None,
     }
 }
 
@@ -50,10 +53,26 @@ pub const HEAP: Slot = Slot {
     kind: SlotKind::Heap,
     key: FieldSize::UpTo(40),
     value: FieldSize::UpTo(300),
+    inline_bytes: None,
+};
+/// Two records in three stand in their slots.
+pub const HYBRID: Slot = Slot {
+    name: "hybrid",
+    kind: SlotKind::Hybrid,
+    inline_bytes: Some(240),
+    ..HEAP
+};
+/// Most records stand in their slots; keys of 1 byte.
+pub const HYBRID_SHORT: Slot = Slot {
+    name: "hybrid-short",
+    key: FieldSize::UpTo(7),
+    value: FieldSize::UpTo(21),
+    inline_bytes: Some(16),
+    ..HYBRID
 };
 
 /// All of them.
-pub const SLOTS: [Slot; 8] = [
+pub const SLOTS: [Slot; 10] = [
     WORD_SET,
     WORD,
     PAIR,
@@ -62,6 +81,8 @@ pub const SLOTS: [Slot; 8] = [
     INLINE,
     INLINE_SHORT,
     HEAP,
+    HYBRID,
+    HYBRID_SHORT,
 ];
 
 /// A number that a value does not stand for.
@@ -70,7 +91,10 @@ pub const TORN: u64 = u64::MAX;
 impl Slot {
     /// Whether records lie out of band, at first or later.
     pub fn has_heap(self) -> bool {
-        matches!(self.kind, SlotKind::Inline | SlotKind::Heap)
+        matches!(
+            self.kind,
+            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
+        )
     }
 
     /// Key number `number`; below 256, all keys differ.
@@ -124,6 +148,7 @@ impl Slot {
     pub fn options(self, slots: u64, seed: u64) -> LinearOptions {
         LinearOptions {
             slot: Some(self.kind),
+            inline_bytes: self.inline_bytes,
             load_factor: 1.0,
             ..LinearOptions::new(slots, self.key, self.value, seed)
         }

@@ -1,0 +1,133 @@
+//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the writer or
+//! the fabric stops.
+
+use super::client::{CuckooTable, Place};
+use super::heap_bucket::Entrant;
+use super::layout::{MOVES_AT, stripe_of};
+use crate::heap::BlockRef;
+use crate::{IndexError, Result};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// A verb of a chain that takes effect in order.
+pub(super) enum Step {
+    Write {
+        to: RemoteAddr,
+        data: Buffer,
+    },
+    Swap {
+        place: Place,
+        expected: u64,
+        new: u64,
+    },
+    /// Counts a displacement from this bucket.
+    CountMove {
+        from: u64,
+    },
+}
+
+/// What one insertion or replacement changes.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) steps: Vec<Step>,
+    /// Heap buckets that words will name.
+    pub(super) taken: Vec<BlockRef>,
+    /// Heap buckets that no word will name any more.
+    pub(super) left: Vec<BlockRef>,
+}
+
+/// What a slot is to hold.
+pub(super) enum Content {
+    /// Its words, of which the first publishes the others.
+    Words(Vec<u64>),
+    /// A record of a bucket whose slots share their word.
+    Record(Entrant),
+}
+
+impl Step {
+    pub(super) const fn swap(place: Place, expected: u64, new: u64) -> Self {
+        Self::Swap {
+            place,
+            expected,
+            new,
+        }
+    }
+}
+
+impl<E: Endpoint> CuckooTable<E> {
+    /// Runs a batch that was made, and gives back the heap buckets that no word names then. Those of a
+    /// batch that has failed may still be written, or named.
+    pub(super) async fn run_batch(&self, batch: Batch, made: Result<()>) -> Result<()> {
+        let Batch { steps, taken, left } = batch;
+        let unused = if made.is_ok() {
+            self.run(steps).await?;
+            left
+        } else {
+            taken
+        };
+        for block in unused {
+            self.heap().free(block).await;
+        }
+        made
+    }
+
+    /// Posts the steps in order: in one batch, if the send queue has room. None is posted behind one
+    /// that has failed, or a key could be overwritten whose copy never came.
+    async fn run(&self, chain: Vec<Step>) -> Result<()> {
+        let (failed, mut outcome) = (Cell::new(false), Ok(()));
+        let (width, failed) = (chain.len(), &failed);
+        let steps = chain.into_iter().map(async |step| {
+            let mut step = pin!(self.step(step));
+            poll_fn(|cx| {
+                if failed.get() {
+                    return Poll::Ready(Ok(()));
+                }
+                let done = step.as_mut().poll(cx);
+                failed.set(matches!(done, Poll::Ready(Err(_))));
+                done
+            })
+            .await
+        });
+        window(width, steps, |_, done| {
+            if done.is_err() {
+                outcome = done;
+            }
+        })
+        .await;
+        outcome
+    }
+
+    async fn step(&self, step: Step) -> Result<()> {
+        match step {
+            Step::Write { to, data } => Ok(self.endpoint.write(to, data).await?),
+            Step::Swap {
+                place,
+                expected,
+                new,
+            } => self.swap(place, expected, new).await,
+            Step::CountMove { from } => {
+                let stripe = MOVES_AT + stripe_of(from) as u64 * 8;
+                let count = self.endpoint.fetch_add(self.table.plus(stripe), 1);
+                count.await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes the word that publishes a slot, which nobody else does.
+    pub(super) async fn swap(&self, place: Place, expected: u64, new: u64) -> Result<()> {
+        let seen = self
+            .endpoint
+            .compare_swap(self.slot_at(place), expected, new);
+        if seen.await? == expected {
+            return Ok(());
+        }
+        self.writer.set(None);
+        Err(IndexError::WriterLost {
+            slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
+        })
+    }
+}
