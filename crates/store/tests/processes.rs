@@ -36,6 +36,10 @@ fn other_process() {
             let table = std::env::var(TABLE).unwrap();
             read_the_lasting(&Store::open(&address).unwrap().table(&table).unwrap());
         }
+        "builder" => {
+            let table = std::env::var(TABLE).unwrap();
+            build_numbers(&Store::open(&address).unwrap(), &table);
+        }
         "clean writer" => {
             let table = std::env::var(TABLE).unwrap();
             let table = Store::open(&address).unwrap().table(&table).unwrap();
@@ -312,4 +316,65 @@ fn readers_beside_a_cuckoo_writer_never_miss_what_it_moves() {
         panic!("no survey of buckets");
     };
     assert!(survey.displacements > 1_000, "{}", survey.displacements);
+}
+
+const BUILT: u64 = 100_000;
+
+/// Builds a sealed table of numbered records.
+fn build_numbers(store: &Store, table: &str) {
+    let records: Vec<_> = (0..BUILT)
+        .map(|number| (number.to_le_bytes(), value_of(number)))
+        .collect();
+    let records: Vec<(&[u8], &[u8])> = records
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    let options = TableOptions::new(1)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(48))
+        .sealed();
+    assert_eq!(store.build(table, &options, &records), Ok(BUILT));
+}
+
+/// Checks that every record of a table that [`build_numbers`] has built is there.
+fn check_numbers(table: &Table) {
+    for number in 0..BUILT {
+        let value = table.get(&number.to_le_bytes()).unwrap();
+        assert_eq!(value.as_deref(), Some(&value_of(number)[..]));
+    }
+    assert_eq!(table.survey().unwrap().live(), BUILT);
+}
+
+#[test]
+fn a_builder_killed_in_the_middle_leaves_a_table_that_says_so() {
+    let address = address("builder");
+    let server = Server::start(&address, 256 << 20).unwrap();
+    let store = server.store();
+    let mut finished = 0;
+    for round in 0..4 {
+        let name = format!("t{round}");
+        let (mut builder, _lines) = start("builder", &address, &name);
+        while store.table(&name).is_err() {
+            std::thread::yield_now();
+        }
+        builder.kill().unwrap();
+        builder.wait().unwrap();
+        let table = store.table(&name).unwrap();
+        match table.get(&[1; 8]) {
+            Err(StoreError::Index(IndexError::NotBuilt)) => {
+                assert!(table.survey().is_err() && table.for_each(|_, _| ()).is_err());
+            }
+            // It was faster than the kill: then all of it is there.
+            Ok(None) => {
+                check_numbers(&table);
+                finished += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(finished < 4, "never killed in time");
+    // What a builder that ends by itself has built in another process is found here.
+    let (mut builder, _lines) = start("builder", &address, "whole");
+    assert!(builder.wait().unwrap().success());
+    check_numbers(&store.table("whole").unwrap());
 }
