@@ -1,5 +1,5 @@
-//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the writer or
-//! the fabric stops.
+//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the writer
+//! or the fabric stops.
 
 use super::client::{CuckooTable, Place};
 use super::heap_bucket::Entrant;

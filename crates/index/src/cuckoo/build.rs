@@ -39,9 +39,9 @@ impl<E: Endpoint> CuckooTable<E> {
     /// part of the records, and the table is to be made anew.
     ///
     /// # Errors
-    /// [`IndexError::Sealed`], [`IndexError::NotEmpty`], [`IndexError::Full`] where the records have no place,
-    /// [`IndexError::HeapFull`], a record that does not fit, [`IndexError::WriterBusy`], or what the
-    /// fabric says.
+    /// [`IndexError::Sealed`], [`IndexError::NotEmpty`], [`IndexError::Full`] where the records have
+    /// no place, [`IndexError::HeapFull`], a record that does not fit, [`IndexError::WriterBusy`], or
+    /// what the fabric says.
     pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
         self.endpoint.operation(PUT, self.build_all(records)).await
     }

@@ -147,7 +147,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
     /// fail: the operation that is counted is done, and counts may lag.
     pub(super) async fn entries_changed(&self, change: i64) {
-        // Used slots and entries are the same here, but for what could not be told: no slot is ever dead.
+        // Used slots are as many as entries, but for what could not be told: no slot is ever dead.
         let mut untold = 0;
         for count in &self.unreported {
             count.set(count.get() + change);

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has read
 //! stays so until it has written. Every change is a compare-and-swap of the word that publishes a slot
-//! (its first, or the one that its bucket's slots share) from what was read; one that fails shows that there is another writer.
+//! (its first, or the one that its bucket's slots share) from what was read; one that fails shows that
+//! there is another writer.
 
 use super::batch::{Batch, Content, Step};
 use super::client::{CuckooTable, Key, Place};

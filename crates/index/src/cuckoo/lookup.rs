@@ -9,6 +9,7 @@ use super::layout::MOST_WAYS;
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{GET, GET_ALL, IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, window};
+use std::slice;
 
 /// In which order the buckets of a key are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -95,15 +96,37 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Looks through the key's buckets once.
     async fn search(&self, key: &Key<'_>) -> Result<Option<Found>> {
         let candidates = key.candidates.as_slice();
-        let together = match self.order {
-            LookupOrder::Sequential => 1,
-            LookupOrder::Parallel | LookupOrder::Gathered => candidates.len(),
-        };
-        for numbers in candidates.chunks(together) {
-            let mut buckets = self.read_buckets(numbers).await?;
-            let found = self.search_in(key, &mut buckets, Extent::First).await?;
-            if let Some(found) = found.into_iter().next() {
-                return Ok(Some(found));
+        match self.order {
+            LookupOrder::Sequential => {
+                for number in candidates {
+                    let mut bucket = self.read_bucket(*number).await?;
+                    let found = self.first_in(key, slice::from_mut(&mut bucket)).await?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                Ok(None)
+            }
+            LookupOrder::Parallel | LookupOrder::Gathered => {
+                let mut buckets = self.read_buckets(candidates).await?;
+                self.first_in(key, &mut buckets).await
+            }
+        }
+    }
+
+    /// A record of the key in buckets that were read.
+    async fn first_in(&self, key: &Key<'_>, buckets: &mut [Bucket]) -> Result<Option<Found>> {
+        if self.layout.kind == SlotKind::Signatures {
+            let found = self
+                .search_heap_buckets(key, buckets, Extent::First)
+                .await?;
+            return Ok(found.into_iter().next());
+        }
+        for bucket in buckets {
+            for slot in 0..self.layout.bucket_slots as usize {
+                if let Some(found) = self.match_in(key, bucket, slot).await? {
+                    return Ok(Some(found));
+                }
             }
         }
         Ok(None)
@@ -115,25 +138,13 @@ impl<E: Endpoint> CuckooTable<E> {
         key: &Key<'_>,
         buckets: &mut [Bucket],
     ) -> Result<Vec<Found>> {
-        self.search_in(key, buckets, Extent::All).await
-    }
-
-    async fn search_in(
-        &self,
-        key: &Key<'_>,
-        buckets: &mut [Bucket],
-        extent: Extent,
-    ) -> Result<Vec<Found>> {
         if self.layout.kind == SlotKind::Signatures {
-            return self.search_heap_buckets(key, buckets, extent).await;
+            return self.search_heap_buckets(key, buckets, Extent::All).await;
         }
         let mut all = Vec::new();
         for bucket in buckets {
             for slot in 0..self.layout.bucket_slots as usize {
                 all.extend(self.match_in(key, bucket, slot).await?);
-                if extent == Extent::First && !all.is_empty() {
-                    return Ok(all);
-                }
             }
         }
         Ok(all)

@@ -10,57 +10,59 @@
 //! in at least one of its places. A client becomes the writer at its first write; another is told
 //! [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over) from a
 //! writer that is known to be dead, which leaves nothing to repair: at most a key stands twice, until
-//! it is next written. A full table says so and goes on serving. Tables with several records of a key are [built](CuckooTable::build)
-//! whole and sealed.
-//! `scan` meets every key while no insertion displaces others: once, or twice where it stands twice.
+//! it is next written. A full table says so and goes on serving. Tables with several records of a key
+//! are [built](CuckooTable::build) whole and sealed. `scan` meets every key while no insertion
+//! displaces others: once, or twice where it stands twice.
 //!
 //! **How a reader is not misled.** It reads its key's buckets one after the other or side by side,
 //! and an insertion may carry the key from a bucket that is not read yet to one that has been. So
 //! every displacement counts, between the copy and the overwriting of the original, in one of 64
-//! words: that of the bucket that it leaves. A reader that has found nothing looks whether the counts of its buckets are
-//! what they were before, and reads again if not. The seal is read with them. Hits need no such look,
-//! and tables that are known to be sealed never do.
+//! words: that of the bucket that the key leaves. A reader that has found nothing looks whether the
+//! counts of its buckets are what they were before, and reads again if not. It reads the seal with
+//! them. Hits need no such look, and tables that are known to be sealed never do.
 //!
 //! **Who may write what.**
 //!
 //! ```text
-//! 0           used slots | entries | heap ... | tickets | writer
-//! 3136        64 counts of displacements | sealed
-//! 4096        bucket 0 | bucket 1 | ...     a bucket is 1 to 8 slots, side by side
-//! slot        Word    | live, 1 bit | key and value, together 63 bits ^ mask |
-//!             Inline  | head | key bytes | value bytes |  the head has a checksum of the rest
-//!             Heap    | head |                            the record is out of band
-//! bucket      Signatures | 4 signatures, 8 bits each | use | heap bucket's number |     32 bits
-//! heap bucket    record 0 | record 1 | record 2 | record 3     each in a region of the largest's size
+//! 0            used slots | entries | heap ... | tickets | writer
+//! 3136         64 counts of displacements | sealed
+//! 4096         bucket 0 | bucket 1 | ...      a bucket is 1 to 8 slots, side by side
+//! slot         Word       | live, 1 bit | key and value, together 63 bits ^ mask |
+//!              Inline     | head | key bytes | value bytes |  the head has a checksum of the rest
+//!              Heap       | head |                            the record is out of band
+//! bucket       Signatures | 4 signatures, 8 bits each | use | heap bucket's number |   one word
+//! heap bucket  record 0 | record 1 | record 2 | record 3   each in a region of the largest's size
 //! ```
-//! Only the writer changes slots, each by a compare-and-swap of the word that publishes it, and the
-//! bytes written before it: that is a slot's first word, or of a Signatures bucket the word of all
-//! four. Before the bytes of a slot in use are overwritten, its first word is 0, or its signature. An
+//! Only the writer changes slots, each by a compare-and-swap of the word that publishes it, behind
+//! the bytes that it publishes: a slot's first word, or that of a Signatures bucket for its four.
+//! Before the bytes of a slot in use are overwritten, its first word is 0, or its signature. An
 //! insertion with all its displacements is one batch of verbs: what of it takes effect is its first
-//! part, wherever the writer or the fabric stops. A batch comes to a bucket once, and each of its steps expects the
-//! word that the step before left. Heads are those of the linear table.
+//! part, wherever the writer or the fabric stops. A batch comes to no bucket twice, and each of its
+//! swaps expects the word that the one before it left there. Heads are those of the linear table.
 //!
-//! **Signatures** (paper 000, figure 5). A lookup reads the word of each bucket, and the records whose signatures
-//! are the key's: their regions alone. A new value goes into a free position, and one swap clears the old
-//! signature and sets the new; without a free position, all four go to another heap bucket, and one
-//! swap names that. So a word is its whole bucket at one moment, and what an old word means can be told as long
-//! as the regions that it names are as they were.
+//! **Signatures** (paper 000, figure 5). A lookup reads its buckets' words, and of the heap buckets
+//! the regions whose signatures are the key's. A new value goes into a free position, and one swap
+//! clears the old signature and sets the new; where no position is free, all four records go to
+//! another heap bucket, and one swap names that. So a word is its whole bucket at one moment, for as
+//! long as the regions that it names are what they were.
 //!
-//! *When must a word be read again?* A region that has been written since is no proof of anything: the
-//! record may be torn, or whole and not published yet, or of a heap bucket that has gone to another bucket. Each
-//! record is therefore stamped with a use that is later than that of any word before it, and the word
-//! that publishes it has that use. A reader that finds a wrong checksum or a later stamp reads the word
-//! again; whatever else it finds was there when it read the word.
+//! *When is the word read again?* A region that was written since the word was read proves nothing:
+//! its record may be torn, or whole and not published yet, or that of another bucket which has got
+//! the heap bucket. So every record is stamped with a later use than that of the word at the time, and
+//! the word that publishes it takes that use on. Who finds a wrong checksum or a later stamp reads
+//! the word again. All else was there when the word was read: once a region is written again, its
+//! stamp is later than every word that named what it held before.
 //!
-//! *When is a key absent?* No record of a bucket's word is the key's: then the key was not in the
-//! bucket at the moment at which the word was read. Updates never leave such a moment. Displacements
-//! are counted, as for all kinds. A key that was removed and came back at another place was absent in
-//! between, which is within the lookup.
+//! *When is a key absent?* When none of the records that a word names is the key's, it was not in that
+//! bucket when the word was read. An update never takes it out for a moment, and displacements are
+//! counted, as for all kinds. A key that was removed and came back at another place was absent in
+//! between: during the lookup.
 //!
-//! Uses come round: a word of 32 bits has what the number of heap buckets leaves, 8 to 11 bits. A reader that
-//! stops between two READs for exactly so long that more than half of them have gone by (128 to
-//! 1024 writes to that bucket) could believe a record a moment before it is published. Heaps
-//! that would leave fewer are refused: more than 2^24 - 1 heap buckets, 67 million slots.
+//! Uses come round after 2^8 to 2^11 writes to a heap bucket, which is what its number leaves of 32
+//! bits. Records that stay are copied to another heap bucket before they could look later than their
+//! word. A reader that stops between its two READs while half a round or more goes by could believe a
+//! record in the moment before it is published. Heaps of more than 2^24 - 1 heap buckets, 67 million
+//! slots, would leave fewer uses, and are refused.
 //!
 //! A client draws a ticket once, its mark, and is the writer while the writer's word has it. That word
 //! is not looked at by every write: a writer that was deposed while it lives can do harm, as where both

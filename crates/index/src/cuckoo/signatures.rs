@@ -96,7 +96,7 @@ impl HeapBuckets {
         if number_bits > MOST_NUMBER_BITS {
             let most = (1u64 << MOST_NUMBER_BITS) - 1;
             let limit = format!(
-                "at most {} with signatures, which name {most} heap buckets; Heap slots have no such limit",
+                "at most {} with signatures, which name {most} heap buckets",
                 (most + 1) * block_bytes(class) as u64 - 1
             );
             return Err(bad_option("heap bytes", layout.heap_bytes, limit));
@@ -140,8 +140,9 @@ impl HeapBuckets {
         1 << (self.use_bits - 1)
     }
 
-    /// The stamp of a record that is written into the block of `word`, if it need not be copied to another
-    /// first: uses come round, and what was stamped half a round ago would look later than the word.
+    /// The use that the next write to a heap bucket has; none where the records that stay must be
+    /// copied to another first. Uses come round: what was stamped half a round ago would look later
+    /// than the word.
     pub(super) fn next_use(self, block: BlockRef) -> Option<BlockRef> {
         let generation = self.wrapped(block.generation + 1);
         (generation & (self.half() - 1) != 0).then_some(BlockRef {
@@ -189,12 +190,13 @@ mod tests {
     proptest! {
         #[test]
         fn words_keep_signatures_and_heap_bucket(
-            bits: u64, position in 0..SIGNATURES, signature: u8, capacity in 1u64..1 << 24, number in 0u64..1 << 20,
-            generation in 0u64..1 << 11,
+            bits: u64, position in 0..SIGNATURES, signature: u8, capacity in 1u64..1 << 24,
+            number in 0u64..1 << 20, generation in 0u64..1 << 11,
         ) {
             let of = buckets(capacity, None);
             let number = number % (1 << (of.number_bits - 1));
-            let block = BlockRef { granule: 1 + number * of.granules(), generation: of.wrapped(generation), class: of.class };
+            let granule = 1 + number * of.granules();
+            let block = BlockRef { granule, generation: of.wrapped(generation), class: of.class };
             let word = of.naming(SignatureWord(bits), block);
             prop_assert_eq!(of.block(word), block);
             let with = word.with(position, signature);

@@ -127,8 +127,8 @@ impl<E: Endpoint> CuckooTable<E> {
         if mark == 0 {
             return handed_over;
         }
-        // The mark, not what this client takes itself for: a claim or an earlier resignation whose answer
-        // was lost may have left it there, and no other client has it.
+        // The mark, not what this client takes itself for: a claim or an earlier resignation whose
+        // answer was lost may have left it there, and no other client has it.
         self.writer.set(None);
         let word = self.table.plus(WRITER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
