@@ -70,7 +70,7 @@ impl Shape {
                     bucket_slots: layout.bucket_slots,
                 }),
                 slot_kind: kind_name(layout.kind),
-                slot_bytes: layout.slot_words() * 8,
+                slot_bytes: layout.bucket_bytes() / layout.bucket_slots as usize,
                 slots: layout.slots(),
                 key: layout.key,
                 value: layout.value,

@@ -14,7 +14,7 @@ fn stores() -> [Store; 2] {
     ]
 }
 
-fn kinds() -> [TableOptions; 8] {
+fn kinds() -> [TableOptions; 9] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
@@ -30,6 +30,7 @@ fn kinds() -> [TableOptions; 8] {
         fixed(4, 3).slots(SlotKind::Word).cuckoo(cuckoo),
         fixed(4, 3).cuckoo(cuckoo),
         fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),
+        fixed(4, 3).slots(SlotKind::Signatures).cuckoo(cuckoo),
     ]
 }
 

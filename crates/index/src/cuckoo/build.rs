@@ -100,7 +100,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Err(IndexError::NotEmpty { slots: used })
     }
 
-    fn slots_in_use(&self, bucket: &[u64]) -> u64 {
+    /// How many slots of a bucket that was read hold a record.
+    pub(super) fn slots_in_use(&self, bucket: &[u64]) -> u64 {
         let used = match self.layout.kind {
             SlotKind::Signatures => SignatureWord(bucket[0]).used().count(),
             _ => {

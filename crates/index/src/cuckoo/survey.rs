@@ -69,11 +69,10 @@ impl<E: Endpoint> CuckooTable<E> {
                 .read(at, count as usize * bucket_bytes)
                 .await?;
             for (bucket, words) in (first..).zip(read.words().chunks_exact(bucket_bytes / 8)) {
-                let slots = words.chunks_exact(self.layout.slot_words());
-                let used = slots.filter(|slot| slot[0] != 0).count();
-                by_used[used] += 1;
+                let used = self.slots_in_use(words);
+                by_used[used as usize] += 1;
                 let part = (u128::from(bucket) * parts as u128 / u128::from(buckets)) as usize;
-                live_in[part] += used as u64;
+                live_in[part] += used;
                 buckets_in[part] += 1;
             }
         }
