@@ -23,6 +23,9 @@ pub struct OpenOptions {
     pub read_policy: Option<ReadPolicy>,
     /// Whether lookups in a linear table request the next chunk ahead (paper 002).
     pub look_ahead: bool,
+    /// How many of the largest clusters of a linear table each thread remembers (paper 000, section 3.4). For keys with
+    /// many records each; lookups of unique keys gain little, and each pays for it.
+    pub cluster_hints: usize,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
     /// What may be done to the memory.
@@ -35,6 +38,7 @@ impl Default for OpenOptions {
             limits: Limits::default(),
             read_policy: None,
             look_ahead: false,
+            cluster_hints: 0,
             lookup_order: LookupOrder::default(),
             rights: Rights::ALL,
         }
@@ -274,7 +278,12 @@ impl Store {
         let session = match record.scheme.clone() {
             Scheme::Linear(layout) => {
                 let sizes = self.read_sizes(&record, &layout)?;
-                session::open(endpoint, LinearTable::open(own, at, layout, sizes))?
+                let hints = self.0.options.cluster_hints;
+                let opening = async {
+                    let table = LinearTable::open(own, at, layout, sizes).await?;
+                    Ok(table.with_hints(hints))
+                };
+                session::open(endpoint, opening)?
             }
             Scheme::Cuckoo(layout) => {
                 let order = self.0.options.lookup_order;
