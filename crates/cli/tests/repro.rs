@@ -13,11 +13,7 @@ fn a_table_is_for_people_and_for_machines() {
     let for_people = farslot(["repro", "000-table3"]).output().unwrap();
     assert!(for_people.status.success(), "{}", error_of(&for_people));
     let text = String::from_utf8(for_people.stdout).unwrap();
-    for part in [
-        "| paper |",
-        "Variable Linear, 128 bytes inline",
-        "Computed: ",
-    ] {
+    for part in ["paper |", "Variable Linear, 128 bytes inline", "Computed: "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let for_machines = farslot(["repro", "000-table3", "--json"]).output().unwrap();

@@ -13,7 +13,7 @@ use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 
 pub(super) const ID: &str = "000-fig12";
 
-/// Half a minute.
+/// Three quarters of a minute of one core.
 pub(super) const SCALE: Scale = Scale {
     slots: 1 << 19,
     tables: 1,

@@ -11,7 +11,7 @@ use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::{KeyRule, ReadPolicy};
 
-/// Half a minute.
+/// Three quarters of a minute of one core.
 pub(super) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 4,

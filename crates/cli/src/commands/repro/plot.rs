@@ -7,7 +7,9 @@ use plotters::prelude::*;
 use std::error::Error;
 use std::ops::Range;
 
-const SIZE: (u32, u32) = (800, 480);
+const SIZE: (u32, u32) = (1020, 460);
+/// Where the legend begins.
+const LEGEND_AT: u32 = 720;
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -101,7 +103,8 @@ where
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let mut chart = ChartBuilder::on(area)
+    let (left, right) = area.split_horizontally(LEGEND_AT);
+    let mut chart = ChartBuilder::on(&left)
         .caption(&plot.title, ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(42)
@@ -117,11 +120,6 @@ where
         .draw()?;
     for (line, colour) in plot.lines.iter().zip(colours(&plot.lines)) {
         let style = ShapeStyle::from(&colour).stroke_width(2);
-        let label = match line.source {
-            Source::Ours => line.name.clone(),
-            Source::Paper => format!("{} (paper)", line.name),
-            Source::Model => format!("{} (model)", line.name),
-        };
         let is_papers = line.source == Source::Paper;
         if !is_papers || line.points.len() > 1 {
             let points = line.points.iter().copied();
@@ -133,18 +131,29 @@ where
         }
         let radius = if line.points.len() > 40 { 0 } else { 3 };
         let dots = line.points.iter().map(|at| Circle::new(*at, radius, style));
-        chart
-            .draw_series(dots)?
-            .label(label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        chart.draw_series(dots)?;
     }
-    if plot.lines.len() > 1 {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.2))
-            .draw()?;
+    legend(plot, &right)
+}
+
+/// The names of the lines, beside the plot, where they hide none of it.
+fn legend(plot: &Plot, area: &Area<'_>) -> Drawn {
+    for (row, (line, colour)) in plot.lines.iter().zip(colours(&plot.lines)).enumerate() {
+        let style = ShapeStyle::from(&colour).stroke_width(2);
+        let y = 56 + 20 * row as i32;
+        let (label, dashes) = match line.source {
+            Source::Ours => (line.name.clone(), &[(0, 20)][..]),
+            Source::Paper => (
+                format!("{} (paper)", line.name),
+                &[(0, 5), (8, 13), (16, 20)][..],
+            ),
+            Source::Model => (format!("{} (model)", line.name), &[(0, 20)][..]),
+        };
+        for (from, to) in dashes {
+            area.draw(&PathElement::new([(*from, y), (*to, y)], style))?;
+        }
+        let font = ("sans-serif", 13).into_font();
+        area.draw(&Text::new(label, (28, y - 6), font))?;
     }
     Ok(())
 }
