@@ -23,7 +23,7 @@
 //! |---|---|
 //! | `embedded` | of this process |
 //! | `shm://NAME` | of a process on this host, served under that name |
-//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC, in virtual time |
+//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ mod address;
 mod catalog;
 mod error;
 mod options;
+mod profile;
 mod server;
 mod session;
 mod store;
@@ -45,6 +46,7 @@ pub use farslot_index::linear::{KeyRule, LinearLayout, ReadPolicy, SlotKind, Sur
 pub use farslot_index::{Cursor, FieldSize, Hasher, Occupancy};
 pub use farslot_model as model;
 pub use options::{HashKind, TableOptions};
+pub use profile::{NicProfileError, nic_profile};
 pub use server::Server;
 pub use store::{OpenOptions, Store, read_cost};
 pub use table::{Found, Table};

@@ -37,8 +37,8 @@ struct LookupArgs {
     /// Where the table is
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
-    /// The simulated NIC [default: cx5-edr]
-    #[arg(long, value_name = "NAME", value_parser = NicProfile::by_name)]
+    /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
     /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm]
     #[arg(long, value_name = "N")]
