@@ -7,13 +7,14 @@
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!
+//! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
+//!
 //! Figures in virtual time are the same in every run of the same seed.
 
 #![forbid(unsafe_code)]
 
 mod answers;
 mod error;
-mod filling;
 mod keys;
 pub mod lookup_shm;
 pub mod lookup_sim;
@@ -21,6 +22,7 @@ pub mod memory_limit;
 mod paper000;
 mod report;
 pub mod repro;
+pub mod simulated;
 mod threads;
 
 pub use error::{BenchError, Result};

@@ -1,5 +1,6 @@
 //! The figures of paper 000 that ours stand beside.
 
+use crate::simulated::Records;
 use farslot::FieldSize;
 use farslot::index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 use farslot::model::{ModelError, TableLoad};
@@ -77,4 +78,9 @@ pub(crate) fn layout(slots: u64, keys: KeyRule, seed: u64) -> farslot::index::Re
         ..LinearOptions::new(slots, four_bytes, four_bytes, seed)
     }
     .layout()
+}
+
+/// So many of its 8-byte records, each with a key of its own.
+pub(crate) fn distinct_records(seed: u64, count: u32) -> Records {
+    Records::distinct(seed, count, RECORD_BYTES - 4)
 }

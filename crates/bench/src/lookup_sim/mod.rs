@@ -7,19 +7,20 @@
 //! The ceiling of each figure is what the same clients get with bare READs of the same size at random
 //! places, one READ a lookup.
 
-mod clients;
+mod bare_reads;
 
-use crate::filling::Filling;
-use crate::paper000::{FIXED, LOADS, TABLE_2, VARIABLE};
+use crate::paper000::{self, CLIENT_THREADS, FIXED, LOADS, TABLE_2, VARIABLE};
+use crate::simulated::{
+    Answer, Ask, Clients, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
+};
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
-use clients::{Clients, LookingUp, Rates, bare_reads};
+use bare_reads::bare_reads;
 use farslot::fabric::Nanos;
-use farslot::fabric::sim::{NicProfile, SimEndpoint};
+use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 use farslot::model::{HitPolicy, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload};
 use farslot::read_cost;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// What the benchmark may vary.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +97,7 @@ struct Bench<'o> {
 impl Bench<'_> {
     /// Lookups that return all records, of keys that may have several: what paper 000 does.
     fn all_matches(&mut self) -> Result<()> {
-        let mut table = Filling::new(self.options.slots, KeyRule::Multi, self.options.seed)?;
+        let mut table = Table::new(self.options, KeyRule::Multi)?;
         for (row, load) in LOADS.into_iter().enumerate() {
             table.fill_to(load)?;
             let fixed = ReadPolicy::Fixed(FIXED.read_sizes[row]);
@@ -113,7 +114,7 @@ impl Bench<'_> {
     }
 
     /// A row of table 2: what comes of a read size that was meant for another load.
-    fn misconfigured(&mut self, table: &Filling, row: usize) -> Result<()> {
+    fn misconfigured(&mut self, table: &Table, row: usize) -> Result<()> {
         let Some(papers) = TABLE_2.get(row) else {
             return Ok(());
         };
@@ -128,7 +129,7 @@ impl Bench<'_> {
 
     /// Lookups of unique keys, which end at the match.
     fn stop_at_match(&mut self) -> Result<()> {
-        let mut table = Filling::new(self.options.slots, KeyRule::Unique, self.options.seed)?;
+        let mut table = Table::new(self.options, KeyRule::Unique)?;
         for load in LOADS {
             table.fill_to(load)?;
             let name = format!("load {load:.2}, stop at match");
@@ -150,86 +151,117 @@ impl Bench<'_> {
     /// One row: lookups/s in a table, under the rate of READs of the same size.
     fn lookups(
         &mut self,
-        table: &Filling,
+        table: &Table,
         name: String,
         policy: ReadPolicy,
         paper: Option<f64>,
     ) -> Result<()> {
         (self.progress)(&name);
-        let layout = table.layout();
+        let layout = table.filling.layout();
         let sizes = ReadSizes::new(layout, policy)?;
-        let load = f64::from(table.records()) / layout.slots as f64;
+        let load = f64::from(table.records.count()) / layout.slots as f64;
         let read_size = sizes.at_load(load);
         let limit = self.bare_reads(table, read_size as usize * layout.slot_bytes())?;
-        let rate = self.measure(table, |client, seed| {
-            let looking_up = LookingUp {
-                layout: layout.clone(),
-                sizes: sizes.clone(),
-                keys: table.keys(),
-                records: table.records(),
-                width: self.options.width,
-                seed,
-            };
-            looking_up.run(client)
-        })?;
-        let row = BenchRow::new(name, rate.operations, "lookups/s").limited_by(limit);
+        let measured = self.measure(table, sizes)?;
+        let rate = measured.lookups_per_second();
+        let row = BenchRow::new(name, rate, "lookups/s").limited_by(limit);
         self.rows.push(BenchRow {
             paper,
             model: Some(self.modelled(table, read_size as usize)?),
             read_size: Some(read_size),
-            reads_per_lookup: Some(rate.reads / rate.operations),
+            reads_per_lookup: Some(measured.reads_per_lookup()),
             ..row
         });
         Ok(())
     }
 
     /// READs/s of one size at random places of the table. The first measurement of a size is a row.
-    fn bare_reads(&mut self, table: &Filling, bytes: usize) -> Result<f64> {
+    fn bare_reads(&mut self, table: &Table, bytes: usize) -> Result<f64> {
         if let Some(known) = self.reads.get(&bytes) {
             return Ok(*known);
         }
-        let last = table.layout().table_bytes() as u64 - bytes as u64;
-        let rate = self.measure(table, |client, seed| {
-            bare_reads(client, bytes, last, self.options.width, seed)
-        })?;
-        self.reads.insert(bytes, rate.reads);
-        let row = BenchRow::new(format!("bare READs of {bytes} B"), rate.reads, "READs/s");
+        let last = table.filling.layout().table_bytes() as u64 - bytes as u64;
+        let seed = self.options.seed;
+        let world = table
+            .filling
+            .memory()
+            .world(seed, self.options.profile.clone())?;
+        let width = self.options.width;
+        let mut clients = Clients::start(world, CLIENT_THREADS, seed, |endpoint, seed| {
+            bare_reads(endpoint, bytes, last, width, seed)
+        });
+        clients.run_until(WARM_UP)?;
+        let before = clients.reads_posted();
+        clients.run_until(WARM_UP + self.options.window)?;
+        let posted = clients.reads_posted() - before;
+        let rate = posted as f64 * 1e9 / self.options.window as f64;
+        self.reads.insert(bytes, rate);
+        let row = BenchRow::new(format!("bare READs of {bytes} B"), rate, "READs/s");
         let expected = 1e9 / read_cost(&self.options.profile).occupancy_ns(bytes);
         self.rows.push(BenchRow {
             model: Some(expected),
             ..row
         });
-        Ok(rate.reads)
+        Ok(rate)
     }
 
     /// What the exact model gives for hits: the rate at which the table's NIC is busy all the time.
-    fn modelled(&self, table: &Filling, read_size: usize) -> Result<f64> {
-        let layout = table.layout();
+    fn modelled(&self, table: &Table, read_size: usize) -> Result<f64> {
+        let layout = table.filling.layout();
         let nic = read_cost(&self.options.profile);
         let policy = match layout.keys {
             KeyRule::Multi => HitPolicy::AllMatches,
             KeyRule::Unique => HitPolicy::StopAtMatch,
         };
-        let fill = TableLoad::new(layout.slots, table.records().into())?;
+        let fill = TableLoad::new(layout.slots, table.records.count().into())?;
         let distances = ProbeDistribution::lookup(fill, Workload::hits(policy))?;
         let model = ReadSizeModel::new(layout.slot_bytes(), Objective::Throughput, nic)?;
         Ok(model.cost(&distances, read_size).lookups_per_second())
     }
 
-    /// Runs clients on a fresh copy of the table; returns what they do in the steady state. `client`
-    /// makes the work of one, which only ever ends by an error.
-    fn measure<F>(
-        &self,
-        table: &Filling,
-        client: impl Fn(Rc<SimEndpoint>, u64) -> F,
-    ) -> Result<Rates>
-    where
-        F: Future<Output = BenchError> + 'static,
-    {
+    /// Lookups of random keys in a fresh copy of the table.
+    fn measure(&self, table: &Table, sizes: ReadSizes) -> Result<Measured> {
+        let layout = table.filling.layout().clone();
+        let answer = match layout.keys {
+            KeyRule::Unique => Answer::Value,
+            KeyRule::Multi => Answer::AllRecords,
+        };
         let seed = self.options.seed;
-        let world = table.world(seed, self.options.profile.clone())?;
-        let clients = Clients::start(world, seed, client);
-        clients.rates(self.options.window)
+        let experiment = Experiment {
+            table: OpenLinear { layout, sizes },
+            records: table.records.clone(),
+            ask: Ask::Hits,
+            answer,
+            threads: CLIENT_THREADS,
+            width: self.options.width,
+            until: Until::Elapsed(self.options.window),
+            seed,
+        };
+        let profile = self.options.profile.clone();
+        experiment.run(table.filling.memory().world(seed, profile)?)
+    }
+}
+
+/// A table of paper 000's smallest records that is filled step by step.
+struct Table {
+    filling: Filling,
+    records: Records,
+    seed: u64,
+}
+
+impl Table {
+    fn new(options: &Options, rule: KeyRule) -> Result<Self> {
+        let layout = paper000::layout(options.slots, rule, options.seed)?;
+        Ok(Self {
+            filling: Filling::new(layout)?,
+            records: paper000::distinct_records(options.seed, 0),
+            seed: options.seed,
+        })
+    }
+
+    fn fill_to(&mut self, load: f64) -> Result<()> {
+        self.records = paper000::distinct_records(self.seed, self.filling.records_at(load));
+        self.filling.fill_with(&self.records)
     }
 }
 

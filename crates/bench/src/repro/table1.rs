@@ -7,8 +7,8 @@
 
 use super::Options;
 use crate::answers::Answers;
-use crate::filling::{Filling, TABLE_AT};
 use crate::paper000::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
+use crate::simulated::{Filling, Records, TABLE_AT};
 use crate::{BenchError, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::fabric::{Endpoint, Executor, Limits, window};
@@ -88,13 +88,16 @@ fn measure_table(options: &Options, number: u32) -> Result<Cells> {
         .seed
         .wrapping_mul(1 << 20)
         .wrapping_add(number.into());
-    let mut table = Filling::new(options.slots, KeyRule::Multi, seed)?;
+    let layout = paper000::layout(options.slots, KeyRule::Multi, seed)?;
+    let mut table = Filling::new(layout)?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut cells = Cells::default();
     for (row, (cells, load)) in cells.iter_mut().zip(LOADS).enumerate() {
-        table.fill_to(load)?;
+        let records = paper000::distinct_records(seed, table.records_at(load));
+        table.fill_with(&records)?;
         for (cell, column) in cells.iter_mut().zip(COLUMNS) {
-            *cell = reads_per_lookup(&table, column.read_sizes[row], options.lookups, &mut random)?;
+            let sizes = ReadSizes::new(table.layout(), ReadPolicy::Fixed(column.read_sizes[row]))?;
+            *cell = reads_per_lookup(&table, &records, sizes, options.lookups, &mut random)?;
         }
     }
     Ok(cells)
@@ -103,14 +106,15 @@ fn measure_table(options: &Options, number: u32) -> Result<Cells> {
 /// Looks up random keys of the table over the simulated fabric; returns what the endpoint counted.
 fn reads_per_lookup(
     filled: &Filling,
-    read_size: u32,
+    records: &Records,
+    sizes: ReadSizes,
     lookups: u32,
     random: &mut ChaCha8Rng,
 ) -> Result<f64> {
-    let world = filled.world(random.random(), NicProfile::connectx5_edr())?;
+    let profile = NicProfile::connectx5_edr();
+    let world = filled.memory().world(random.random(), profile)?;
     let endpoint = world.endpoint(Limits::default());
     let executor = Executor::new(Rc::clone(&endpoint));
-    let sizes = ReadSizes::new(filled.layout(), ReadPolicy::Fixed(read_size))?;
     let opening = LinearTable::open(
         Rc::clone(&endpoint),
         TABLE_AT,
@@ -118,10 +122,8 @@ fn reads_per_lookup(
         sizes,
     );
     let table = executor.block_on(opening)?;
-    let keys = filled.keys();
-    let records = filled.records();
     let jobs = (0..lookups).map(|_| {
-        let key = keys.short(random.random_range(0..records));
+        let key = records.key(random.random_range(0..records.count()));
         let table = &table;
         async move { table.get_all(&key, |_| {}).await }
     });

@@ -1,0 +1,104 @@
+//! Lookups in a table, from its first to its last.
+
+use super::clients::{Clients, WARM_UP};
+use super::lookups::{Answer, Ask, Lookups};
+use super::measured::Measured;
+use super::open::OpenTable;
+use super::records::Records;
+use crate::{BenchError, Result};
+use farslot::fabric::Nanos;
+use farslot::fabric::sim::World;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Virtual time after which it is looked whether there were lookups enough.
+const STEP: Nanos = 10_000;
+/// Virtual time for any experiment: one that needs longer has come to a standstill.
+const LONGEST: Nanos = 10_000_000_000;
+
+/// How long an experiment is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// Until so many lookups have ended.
+    Lookups(u64),
+    /// So many nanoseconds of virtual time.
+    Elapsed(Nanos),
+}
+
+/// What is looked up in which table, by how many at once.
+#[derive(Clone, Debug)]
+pub struct Experiment<T> {
+    /// How clients open the table.
+    pub table: T,
+    /// What is in it.
+    pub records: Records,
+    /// Which keys are looked up.
+    pub ask: Ask,
+    /// What a lookup returns.
+    pub answer: Answer,
+    /// Client threads, each with a queue pair.
+    pub threads: usize,
+    /// Lookups that each has under way.
+    pub width: usize,
+    /// How long it is measured.
+    pub until: Until,
+    /// What all chance derives from.
+    pub seed: u64,
+}
+
+impl<T: OpenTable> Experiment<T> {
+    /// Runs it in a world whose node 0 holds the table.
+    ///
+    /// # Errors
+    /// [`BenchError::WrongAnswers`], [`BenchError::EndedEarly`], or what the table says.
+    pub fn run(&self, world: World) -> Result<Measured> {
+        let measured = Rc::new(RefCell::new(Measured::default()));
+        let mut clients = Clients::start(world, self.threads, self.seed, |endpoint, seed| {
+            let lookups = Lookups {
+                table: self.table.clone(),
+                records: self.records.clone(),
+                ask: self.ask.clone(),
+                answer: self.answer,
+                width: self.width,
+                seed,
+                measured: Rc::clone(&measured),
+            };
+            lookups.run(endpoint)
+        });
+        clients.run_until(WARM_UP)?;
+        measured.take();
+        let span = match self.until {
+            Until::Elapsed(span) => {
+                clients.run_until(WARM_UP + span)?;
+                span
+            }
+            Until::Lookups(enough) => run_until_ended(&mut clients, enough, &measured)?,
+        };
+        let mut measured = measured.take();
+        measured.span = span;
+        Ok(measured)
+    }
+}
+
+/// Lets clients run until so many lookups have ended; returns how long that took.
+fn run_until_ended(
+    clients: &mut Clients,
+    enough: u64,
+    measured: &RefCell<Measured>,
+) -> Result<Nanos> {
+    let mut span = 0;
+    while measured.borrow().lookups < enough {
+        if span >= LONGEST {
+            return Err(BenchError::EndedEarly {
+                end: "no more lookups ended".into(),
+            });
+        }
+        span += STEP;
+        clients.run_until(WARM_UP + span)?;
+    }
+    Ok(span)
+}
+
+#[cfg(test)]
+#[path = "experiment_tests.rs"]
+mod tests;

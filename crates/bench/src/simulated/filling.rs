@@ -1,0 +1,102 @@
+//! Tables that are written in memory of this process.
+
+use super::memory::{TABLE_AT, TableMemory};
+use super::records::Records;
+use crate::Result;
+use crate::answers::Answers;
+use farslot::fabric::shm::ShmEndpoint;
+use farslot::index::Index;
+use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
+use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
+use farslot::model::NicModel;
+use std::rc::Rc;
+
+/// Records that are put at a time.
+const AT_A_TIME: u32 = 1 << 12;
+
+/// A linear table that is filled step by step.
+pub struct Filling {
+    memory: TableMemory,
+    table: LinearTable<ShmEndpoint>,
+    records: u32,
+}
+
+impl Filling {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// For a layout that no table has, or where there is not so much memory.
+    pub fn new(layout: LinearLayout) -> Result<Self> {
+        let memory = TableMemory::new(layout.table_bytes())?;
+        let executor = memory.executor();
+        let policy = ReadPolicy::throughput(NicModel::shared_memory());
+        let sizes = ReadSizes::new(&layout, policy)?;
+        let endpoint = Rc::clone(executor.endpoint());
+        let table = executor.block_on(LinearTable::open(endpoint, TABLE_AT, layout, sizes))?;
+        Ok(Self {
+            memory,
+            table,
+            records: 0,
+        })
+    }
+
+    /// What a client must know of the table.
+    #[must_use]
+    pub fn layout(&self) -> &LinearLayout {
+        self.table.layout()
+    }
+
+    /// The memory that the table lies in.
+    #[must_use]
+    pub fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    /// How many records fill the table up to a load factor.
+    #[must_use]
+    pub fn records_at(&self, load: f64) -> u32 {
+        (self.layout().slots as f64 * load).round() as u32
+    }
+
+    /// Puts those of the records that it does not have yet: it has the first ones.
+    ///
+    /// # Errors
+    /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers) where a record is not new, or what
+    /// the table says.
+    pub fn fill_with(&mut self, records: &Records) -> Result<()> {
+        let executor = self.memory.executor();
+        while self.records < records.count() {
+            let end = records.count().min(self.records.saturating_add(AT_A_TIME));
+            let piece: Vec<_> = (self.records..end)
+                .map(|record| (records.key(record), records.value(record)))
+                .collect();
+            let piece = piece.iter().map(|(key, value)| (&key[..], &value[..]));
+            let mut answers = Answers::default();
+            executor.block_on(self.table.put_many(piece, |_, new| answers.note(new)));
+            answers.check()?;
+            self.records = end;
+        }
+        Ok(executor.block_on(self.table.flush())?)
+    }
+}
+
+/// The memory of a sealed cuckoo table with these records.
+///
+/// # Errors
+/// Where the records have no place, or what the table says.
+pub fn built_cuckoo(layout: &CuckooLayout, records: &Records) -> Result<TableMemory> {
+    let memory = TableMemory::new(layout.table_bytes())?;
+    let executor = memory.executor();
+    let endpoint = Rc::clone(executor.endpoint());
+    let opening = CuckooTable::open(endpoint, TABLE_AT, layout.clone(), LookupOrder::Parallel);
+    let table = executor.block_on(opening)?;
+    let owned: Vec<_> = (0..records.count())
+        .map(|record| (records.key(record), records.value(record)))
+        .collect();
+    let borrowed: Vec<_> = owned
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    executor.block_on(table.build(&borrowed))?;
+    Ok(memory)
+}

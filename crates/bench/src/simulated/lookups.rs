@@ -1,0 +1,174 @@
+//! What one client thread of an experiment does.
+
+use super::endpoint::SortingEndpoint;
+use super::measured::Measured;
+use super::open::OpenTable;
+use super::records::Records;
+use super::zipf::Zipf;
+use crate::answers::Answers;
+use crate::{BenchError, Result};
+use farslot::fabric::sim::SimEndpoint;
+use farslot::fabric::{Endpoint, Nanos, window};
+use farslot::index::Index;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::iter;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// Which keys are looked up.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// The key of a random record.
+    Hits,
+    /// A key that no record has.
+    Misses,
+    /// The key of a record whose number has this distribution.
+    Popular(Zipf),
+}
+
+/// What a lookup returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The key's value ([`Index::get`]), the record's own. For keys with one record each.
+    Value,
+    /// All records of the key ([`Index::get_all`]).
+    AllRecords,
+}
+
+/// A key to look up, and what there is to be found.
+struct Question {
+    key: [u8; 4],
+    record: Option<u32>,
+}
+
+impl Ask {
+    fn draw(&self, records: &Records, random: &mut impl Rng) -> Question {
+        let record = match self {
+            Self::Misses => {
+                return Question {
+                    key: records.absent_key(random),
+                    record: None,
+                };
+            }
+            Self::Hits => random.random_range(0..records.count()),
+            Self::Popular(zipf) => zipf.draw(random) % records.count(),
+        };
+        Question {
+            key: records.key(record),
+            record: Some(record),
+        }
+    }
+}
+
+/// One client thread's lookups.
+pub(super) struct Lookups<T> {
+    pub(super) table: T,
+    pub(super) records: Records,
+    pub(super) ask: Ask,
+    pub(super) answer: Answer,
+    pub(super) width: usize,
+    pub(super) seed: u64,
+    /// Where all clients note what they have done.
+    pub(super) measured: Rc<RefCell<Measured>>,
+}
+
+/// One lookup that has ended.
+struct Ended {
+    records: u64,
+    is_right: bool,
+    latency: Nanos,
+    posted: super::endpoint::Posted,
+}
+
+impl<T: OpenTable> Lookups<T> {
+    /// Looks up keys for ever, or until an answer is wrong.
+    pub(super) async fn run(self, endpoint: Rc<SimEndpoint>) -> BenchError {
+        let endpoint = Rc::new(SortingEndpoint::new(endpoint, self.table.areas()));
+        let table = match self.table.clone().open(Rc::clone(&endpoint)).await {
+            Ok(table) => table,
+            Err(error) => return error.into(),
+        };
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let failed = RefCell::new(None);
+        let next = || {
+            let goes_on = failed.borrow().is_none();
+            goes_on.then(|| self.ask.draw(&self.records, &mut random))
+        };
+        let lookups = iter::from_fn(next).map(|question| {
+            let (this, table, endpoint) = (&self, &table, &endpoint);
+            async move { this.look_up(table, endpoint, question).await }
+        });
+        window(self.width, lookups, |_, ended| {
+            if let Err(error) = ended.and_then(|ended| self.note(&ended)) {
+                *failed.borrow_mut() = Some(error);
+            }
+        })
+        .await;
+        failed.take().expect("lookups end by an error only")
+    }
+
+    fn note(&self, ended: &Ended) -> Result<()> {
+        let mut measured = self.measured.borrow_mut();
+        measured.note(ended.records, ended.latency, ended.posted);
+        let mut answers = Answers::default();
+        answers.note(Ok::<_, BenchError>(ended.is_right));
+        answers.check()
+    }
+
+    async fn look_up(
+        &self,
+        table: &T::Table,
+        endpoint: &SortingEndpoint,
+        question: Question,
+    ) -> Result<Ended> {
+        let since = endpoint.now();
+        let mut posted = super::endpoint::Posted::default();
+        let mut answering = pin!(self.answer(table, &question));
+        // What is posted while a lookup is polled is posted by it.
+        let answered = poll_fn(|cx| {
+            let before = endpoint.posted();
+            let polled = answering.as_mut().poll(cx);
+            posted += endpoint.posted() - before;
+            polled
+        })
+        .await;
+        let (records, is_right) = answered?;
+        Ok(Ended {
+            records,
+            is_right,
+            latency: endpoint.now() - since,
+            posted,
+        })
+    }
+
+    /// How many records a lookup has found, and whether they are the right ones.
+    async fn answer(&self, table: &T::Table, question: &Question) -> Result<(u64, bool)> {
+        let (key, records) = (&question.key, &self.records);
+        match self.answer {
+            Answer::Value => {
+                let found = table.get(key).await?;
+                let is_right = match (&found, question.record) {
+                    (Some(value), Some(record)) => records.is_value(record, value),
+                    (found, record) => found.is_none() && record.is_none(),
+                };
+                Ok((u64::from(found.is_some()), is_right))
+            }
+            Answer::AllRecords => {
+                let mut has_value = question.record.is_none();
+                let found = table.get_all(key, |value| {
+                    has_value |= question
+                        .record
+                        .is_some_and(|record| records.is_value(record, value));
+                });
+                let found = found.await?;
+                let there_are = question
+                    .record
+                    .map_or(0, |record| records.with_key_of(record));
+                Ok((found as u64, has_value && found == there_are as usize))
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What clients have done in a span of virtual time.
+
+use super::endpoint::Posted;
+use farslot::fabric::Nanos;
+use hdrhistogram::Histogram;
+
+/// The longest latency that is told from longer ones, in nanoseconds.
+const LONGEST: u64 = 1_000_000_000;
+/// The most READs of a lookup that are told from more.
+const MOST_READS: u64 = 1 << 20;
+
+/// What client threads have done together. All of it is of lookups that ended in the span.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Nanoseconds of virtual time.
+    pub span: Nanos,
+    /// Lookups.
+    pub lookups: u64,
+    /// Records that they found.
+    pub records: u64,
+    /// READs that they posted.
+    pub posted: Posted,
+    /// How long each took.
+    latency: Histogram<u64>,
+    /// How many READs each posted.
+    reads: Histogram<u64>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        let histogram = |most| Histogram::new_with_max(most, 3).expect("bounds of a histogram");
+        Self {
+            span: 0,
+            lookups: 0,
+            records: 0,
+            posted: Posted::default(),
+            latency: histogram(LONGEST),
+            reads: histogram(MOST_READS),
+        }
+    }
+}
+
+impl Measured {
+    /// Notes a lookup that found so many records.
+    pub(super) fn note(&mut self, records: u64, latency: Nanos, posted: Posted) {
+        self.lookups += 1;
+        self.records += records;
+        self.posted += posted;
+        self.latency.saturating_record(latency);
+        self.reads
+            .saturating_record(posted.to_table + posted.to_heap);
+    }
+
+    /// Lookups per second.
+    #[must_use]
+    pub fn lookups_per_second(&self) -> f64 {
+        self.per_second(self.lookups)
+    }
+
+    /// Matching records per second.
+    #[must_use]
+    pub fn records_per_second(&self) -> f64 {
+        self.per_second(self.records)
+    }
+
+    /// Payload bytes per second: the effective bandwidth.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        self.per_second(self.posted.bytes)
+    }
+
+    /// READs of slots, per lookup.
+    #[must_use]
+    pub fn table_reads_per_lookup(&self) -> f64 {
+        self.per_lookup(self.posted.to_table)
+    }
+
+    /// READs of records out of band, per lookup.
+    #[must_use]
+    pub fn heap_reads_per_lookup(&self) -> f64 {
+        self.per_lookup(self.posted.to_heap)
+    }
+
+    /// All READs per lookup.
+    #[must_use]
+    pub fn reads_per_lookup(&self) -> f64 {
+        self.table_reads_per_lookup() + self.heap_reads_per_lookup()
+    }
+
+    /// The share of lookups that posted at least so many READs.
+    #[must_use]
+    pub fn share_with_reads(&self, at_least: u64) -> f64 {
+        self.per_lookup(self.reads.count_between(at_least, MOST_READS))
+    }
+
+    /// The latency that so many percent of the lookups did not exceed, in nanoseconds.
+    #[must_use]
+    pub fn latency_ns(&self, percent: f64) -> f64 {
+        self.latency.value_at_percentile(percent) as f64
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / self.span as f64
+    }
+
+    fn per_lookup(&self, count: u64) -> f64 {
+        count as f64 / self.lookups as f64
+    }
+}

@@ -1,0 +1,31 @@
+//! Lookups in any index behind a simulated NIC, measured in the steady state of virtual time.
+//!
+//! A table is written in memory of this process ([`TableMemory`]), which costs less than simulated verbs
+//! do, and its bytes are loaded into a simulated node. There client threads of one machine look up keys
+//! for ever ([`Experiment`]), each thread over a queue pair of its own and with some lookups under way;
+//! what they have done between two moments is what was measured ([`Measured`]). Every answer is checked:
+//! figures of a table that errs mean nothing.
+//!
+//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie.
+
+mod clients;
+mod endpoint;
+mod experiment;
+mod filling;
+mod lookups;
+mod measured;
+mod memory;
+mod open;
+mod records;
+mod zipf;
+
+pub use clients::{Clients, WARM_UP};
+pub use endpoint::{Areas, Posted, SortingEndpoint};
+pub use experiment::{Experiment, Until};
+pub use filling::{Filling, built_cuckoo};
+pub use lookups::{Answer, Ask};
+pub use measured::Measured;
+pub use memory::{TABLE_AT, TableMemory};
+pub use open::{OpenCuckoo, OpenLinear, OpenTable};
+pub use records::Records;
+pub use zipf::Zipf;
