@@ -19,6 +19,7 @@
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,8 +42,10 @@ const PAUSE: Nanos = 1_000_000;
 /// How a table is organised: its scheme, with all that a client must know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Scheme {
-    /// Open addressing with linear probing.
+    /// Open addressing with linear probing: any number of writers.
     Linear(LinearLayout),
+    /// Buckets of which each key has a few: one writer at a time.
+    Cuckoo(CuckooLayout),
 }
 
 impl Scheme {
@@ -51,7 +54,14 @@ impl Scheme {
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear(layout) => layout.table_bytes(),
+            Self::Cuckoo(layout) => layout.table_bytes(),
         }
+    }
+
+    /// Whether the table admits one writer at a time.
+    #[must_use]
+    pub const fn one_writer(&self) -> bool {
+        matches!(self, Self::Cuckoo(_))
     }
 }
 

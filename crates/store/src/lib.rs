@@ -29,12 +29,14 @@
 
 mod address;
 mod catalog;
+mod client;
 mod error;
 mod options;
 mod profile;
 mod server;
 mod session;
 mod store;
+mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
@@ -42,11 +44,13 @@ pub use catalog::{MOST_TABLES, MemoryUse, Scheme, TableRecord};
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_index as index;
-pub use farslot_index::linear::{KeyRule, LinearLayout, ReadPolicy, SlotKind, Survey};
-pub use farslot_index::{Cursor, FieldSize, Hasher, Occupancy};
+pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
+pub use farslot_index::linear::{LinearLayout, ReadPolicy};
+pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
-pub use options::{HashKind, TableOptions};
+pub use options::{CuckooShape, HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
 pub use server::Server;
 pub use store::{OpenOptions, Store, read_cost};
+pub use survey::Survey;
 pub use table::{Found, Table};

@@ -1,8 +1,9 @@
 //! What a table shall be.
 
-use crate::Result;
-use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
-use farslot_index::{FieldSize, Hasher};
+use crate::{Result, Scheme};
+use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
+use farslot_index::linear::{LinearLayout, LinearOptions};
+use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
 use serde::{Deserialize, Serialize};
 
 /// Which hash function a table uses.
@@ -15,32 +16,90 @@ pub enum HashKind {
     Knuth,
 }
 
+/// Where a key of a cuckoo table may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CuckooShape {
+    /// Buckets of each key, 2 to 4: what a lookup reads.
+    pub ways: u32,
+    /// Slots of a bucket, 1 to 8.
+    pub bucket_slots: u32,
+}
+
+impl Default for CuckooShape {
+    fn default() -> Self {
+        Self {
+            ways: 3,
+            bucket_slots: 4,
+        }
+    }
+}
+
+impl CuckooShape {
+    /// The load factor beyond which a large table has no place for some keys, where that is far below
+    /// 1 (the thresholds of random hypergraphs).
+    const fn limit(self) -> Option<f64> {
+        match (self.ways, self.bucket_slots) {
+            (2, 1) => Some(0.5),
+            (2, 2) => Some(0.897),
+            (3, 1) => Some(0.917),
+            _ => None,
+        }
+    }
+
+    /// The load factor unless another is asked for: with something to spare below the limit.
+    const fn load_factor(self) -> f64 {
+        match (self.ways, self.bucket_slots) {
+            (2, 1) => 0.4,
+            (2, 2) | (3, 1) => 0.8,
+            _ => 0.9,
+        }
+    }
+}
+
+/// The scheme, as far as it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Organisation {
+    Linear,
+    Cuckoo(CuckooShape),
+}
+
 /// What a table shall be: a capacity, and sizes where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
-    pub(crate) capacity: u64,
-    pub(crate) key: FieldSize,
-    pub(crate) value: FieldSize,
-    pub(crate) load_factor: f64,
-    pub(crate) slot: Option<SlotKind>,
-    pub(crate) keys: KeyRule,
-    pub(crate) heap_bytes: Option<u64>,
-    pub(crate) hash: HashKind,
+    capacity: u64,
+    key: FieldSize,
+    value: FieldSize,
+    load_factor: Option<f64>,
+    slot: Option<SlotKind>,
+    keys: KeyRule,
+    heap_bytes: Option<u64>,
+    hash: HashKind,
+    organisation: Organisation,
 }
 
 impl TableOptions {
-    /// A table for `capacity` keys of up to 256 bytes with values of up to 1 KiB, 3/4 full then.
+    /// A linear table for `capacity` keys of up to 256 bytes with values of up to 1 KiB.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
             key: FieldSize::UpTo(256),
             value: FieldSize::UpTo(1024),
-            load_factor: 0.75,
+            load_factor: None,
             slot: None,
             keys: KeyRule::Unique,
             heap_bytes: None,
             hash: HashKind::Xxh3,
+            organisation: Organisation::Linear,
+        }
+    }
+
+    /// Makes it a cuckoo table: fuller, with small lookups, and one writer at a time.
+    #[must_use]
+    pub fn cuckoo(self, shape: CuckooShape) -> Self {
+        Self {
+            organisation: Organisation::Cuckoo(shape),
+            ..self
         }
     }
 
@@ -56,11 +115,12 @@ impl TableOptions {
         Self { value, ..self }
     }
 
-    /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1.
+    /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets.
     #[must_use]
     pub fn load_factor(self, load_factor: f64) -> Self {
         Self {
-            load_factor,
+            load_factor: Some(load_factor),
             ..self
         }
     }
@@ -98,23 +158,79 @@ impl TableOptions {
         Self { hash, ..self }
     }
 
-    /// The layout that these options give, with a fresh seed.
+    /// The scheme that these options give, with a fresh seed.
     ///
     /// # Errors
     /// [`BadOption`](farslot_index::IndexError::BadOption) names the option and what is possible.
-    pub fn layout(&self) -> Result<LinearLayout> {
+    pub fn scheme(&self) -> Result<Scheme> {
+        Ok(match self.organisation {
+            Organisation::Linear => Scheme::Linear(self.linear()?),
+            Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
+        })
+    }
+
+    /// The scheme of a table that is to be written record by record.
+    pub(crate) fn writable_scheme(&self) -> Result<Scheme> {
+        if self.keys == KeyRule::Multi && matches!(self.organisation, Organisation::Cuckoo(_)) {
+            let limit = "one: a cuckoo table of several records a key could never be written";
+            return Err(bad_option("records a key", "several", limit));
+        }
+        self.scheme()
+    }
+
+    fn linear(&self) -> Result<LinearLayout> {
         let seed = rand::random();
+        let defaults = LinearOptions::new(self.capacity, self.key, self.value, seed);
         let options = LinearOptions {
-            load_factor: self.load_factor,
+            load_factor: self.load_factor.unwrap_or(defaults.load_factor),
             slot: self.slot,
             keys: self.keys,
             heap_bytes: self.heap_bytes,
-            hasher: match self.hash {
-                HashKind::Xxh3 => Hasher::Xxh3 { seed },
-                HashKind::Knuth => Hasher::Knuth,
-            },
-            ..LinearOptions::new(self.capacity, self.key, self.value, seed)
+            hasher: self.hasher(seed),
+            ..defaults
         };
         Ok(options.layout()?)
     }
+
+    fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
+        let load_factor = self.load_factor.unwrap_or(shape.load_factor());
+        if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
+            let CuckooShape { ways, bucket_slots } = shape;
+            let limit = format!("at most {limit} with {ways} ways and buckets of {bucket_slots}");
+            return Err(bad_option("load factor", load_factor, limit));
+        }
+        let seed = rand::random();
+        let options = CuckooOptions {
+            load_factor,
+            ways: shape.ways,
+            bucket_slots: shape.bucket_slots,
+            slot: self.slot,
+            keys: self.keys,
+            heap_bytes: self.heap_bytes,
+            hasher: self.hasher(seed),
+            ..CuckooOptions::new(self.capacity, self.key, self.value, seed)
+        };
+        Ok(options.layout()?)
+    }
+
+    const fn hasher(&self, seed: u64) -> Hasher {
+        match self.hash {
+            HashKind::Xxh3 => Hasher::Xxh3 { seed },
+            HashKind::Knuth => Hasher::Knuth,
+        }
+    }
+}
+
+fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> crate::StoreError {
+    let (value, limit) = (value.to_string(), limit.into());
+    IndexError::BadOption {
+        option,
+        value,
+        limit,
+    }
+    .into()
 }

@@ -1,11 +1,11 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
-use crate::catalog::{Catalog, Scheme, TableRecord, table_at};
-use crate::{Found, Result};
+use crate::catalog::Catalog;
+use crate::client::Client;
+use crate::{Found, Result, Survey};
 use farslot_fabric::counters::Snapshot;
-use farslot_fabric::{Endpoint, Executor};
-use farslot_index::linear::{LinearTable, ReadSizes, Survey};
-use farslot_index::{Cursor, FindOrPut, Index, Occupancy};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
+use farslot_index::{Cursor, FindOrPut, Occupancy, Result as Answer, Value};
 use std::rc::Rc;
 
 /// Gets the answer to each key of a batch, with the key's number.
@@ -34,26 +34,33 @@ pub(crate) trait Session {
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
     fn survey(&self) -> Result<Survey>;
+    fn writer(&self) -> Result<Option<u64>>;
+    fn start_writing(&self) -> Result<()>;
+    fn take_over(&self) -> Result<()>;
+    fn close(&self) -> Result<()>;
+    /// As `close`, but gives up before long.
+    fn abandon(&self);
     fn counters(&self) -> Snapshot;
     fn read_size(&self) -> u64;
-    fn now(&self) -> u64;
+    fn now(&self) -> Nanos;
 }
 
-struct LinearSession<E: Endpoint> {
+/// How long a table that is dropped tries to tell what it has to tell.
+const PATIENCE: Nanos = 100_000_000;
+
+struct SchemeSession<E: Endpoint, C> {
     executor: Executor<E>,
-    index: LinearTable<E>,
+    index: C,
 }
 
-/// Opens the table of a record on an endpoint of its own.
-pub(crate) fn open<E: Endpoint>(
+/// Opens a table on an endpoint of its own.
+pub(crate) fn open<E: Endpoint, C: Client + 'static>(
     endpoint: Rc<E>,
-    record: &TableRecord,
-    sizes: ReadSizes,
+    client: impl Future<Output = Answer<C>>,
 ) -> Result<Box<dyn Session>> {
-    let executor = Executor::new(Rc::clone(&endpoint));
-    let Scheme::Linear(layout) = record.scheme.clone();
-    let index = executor.block_on(LinearTable::open(endpoint, table_at(record), layout, sizes))?;
-    Ok(Box::new(LinearSession { executor, index }))
+    let executor = Executor::new(endpoint);
+    let index = executor.block_on(client)?;
+    Ok(Box::new(SchemeSession { executor, index }))
 }
 
 /// Runs something on the catalog with an endpoint that is made for it.
@@ -72,7 +79,36 @@ fn found(outcome: FindOrPut) -> Found {
     }
 }
 
-impl<E: Endpoint> Session for LinearSession<E> {
+/// Reports this client's counts, and lets another be the writer.
+async fn close(index: &impl Client) -> Result<()> {
+    let flushed = index.flush().await;
+    index.resign().await?;
+    Ok(flushed?)
+}
+
+impl<E: Endpoint, C: Client> SchemeSession<E, C> {
+    /// Runs a batch of writes; `done` gets each answer, and may itself use the table. Where writes
+    /// wait for one another, one of `done` would wait for the batch that it is called by: there, it
+    /// gets the answers when all have come.
+    fn write_many<T>(
+        &self,
+        done: &mut dyn FnMut(usize, Result<T>),
+        batch: impl AsyncFnOnce(&C, &mut dyn FnMut(usize, Answer<T>)),
+    ) {
+        let mut answer = |number, outcome: Answer<T>| done(number, outcome.map_err(Into::into));
+        if !C::WRITES_WAIT {
+            return self.executor.block_on(batch(&self.index, &mut answer));
+        }
+        let mut outcomes = Vec::new();
+        let mut keep = |number, outcome| outcomes.push((number, outcome));
+        self.executor.block_on(batch(&self.index, &mut keep));
+        for (number, outcome) in outcomes {
+            answer(number, outcome);
+        }
+    }
+}
+
+impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let value = self.executor.block_on(self.index.get(key))?;
         Ok(value.map(|value| value.to_vec()))
@@ -103,7 +139,7 @@ impl<E: Endpoint> Session for LinearSession<E> {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
-        let answer = |key, value: farslot_index::Result<Option<farslot_index::Value>>| match value {
+        let answer = |key, value: Answer<Option<Value>>| match value {
             Ok(value) => done(key, Ok(value.as_deref())),
             Err(error) => done(key, Err(error.into())),
         };
@@ -112,10 +148,10 @@ impl<E: Endpoint> Session for LinearSession<E> {
     }
 
     fn put_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let answer =
-            |record, new: farslot_index::Result<bool>| done(record, new.map_err(Into::into));
-        let all = self.index.put_many(records.iter().copied(), answer);
-        self.executor.block_on(all);
+        let records = records.iter().copied();
+        self.write_many(done, async |index, done| {
+            index.put_many(records, done).await
+        });
     }
 
     fn find_or_put_many(
@@ -123,32 +159,31 @@ impl<E: Endpoint> Session for LinearSession<E> {
         records: &[(&[u8], &[u8])],
         done: &mut dyn FnMut(usize, Result<Found>),
     ) {
-        let answer = |record, outcome: farslot_index::Result<FindOrPut>| {
-            done(record, outcome.map(found).map_err(Into::into));
-        };
-        let all = self.index.find_or_put_many(records.iter().copied(), answer);
-        self.executor.block_on(all);
+        let records = records.iter().copied();
+        self.write_many(done, async |index, done| {
+            let answer = |record, outcome: Answer<FindOrPut>| done(record, outcome.map(found));
+            index.find_or_put_many(records, answer).await;
+        });
     }
 
     fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let answer =
-            |record, was: farslot_index::Result<bool>| done(record, was.map_err(Into::into));
-        let all = self.index.update_many(records.iter().copied(), answer);
-        self.executor.block_on(all);
+        let records = records.iter().copied();
+        self.write_many(done, async |index, done| {
+            index.update_many(records, done).await;
+        });
     }
 
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>)) {
-        let answer = |key, values: farslot_index::Result<Vec<Vec<u8>>>| {
-            done(key, values.map_err(Into::into));
-        };
+        let answer = |key, values: Answer<Vec<Vec<u8>>>| done(key, values.map_err(Into::into));
         let all = self.index.get_all_many(keys.iter().copied(), answer);
         self.executor.block_on(all);
     }
 
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let answer = |key, was: farslot_index::Result<bool>| done(key, was.map_err(Into::into));
-        let all = self.index.remove_many(keys.iter().copied(), answer);
-        self.executor.block_on(all);
+        let keys = keys.iter().copied();
+        self.write_many(done, async |index, done| {
+            index.remove_many(keys, done).await
+        });
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
@@ -164,7 +199,33 @@ impl<E: Endpoint> Session for LinearSession<E> {
     }
 
     fn survey(&self) -> Result<Survey> {
-        Ok(self.executor.block_on(self.index.survey())?)
+        self.executor.block_on(self.index.survey())
+    }
+
+    fn writer(&self) -> Result<Option<u64>> {
+        self.executor.block_on(self.index.writer())
+    }
+
+    fn start_writing(&self) -> Result<()> {
+        self.executor.block_on(self.index.start_writing())
+    }
+
+    fn take_over(&self) -> Result<()> {
+        self.executor.block_on(self.index.take_over())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.executor.block_on(close(&self.index))
+    }
+
+    fn abandon(&self) {
+        let closing = self
+            .executor
+            .endpoint()
+            .timeout(PATIENCE, close(&self.index));
+        // A count that could not be reported is behind, which it may be; a writer that could not
+        // resign is as one that died.
+        let _ = self.executor.block_on(closing);
     }
 
     fn counters(&self) -> Snapshot {
@@ -175,7 +236,7 @@ impl<E: Endpoint> Session for LinearSession<E> {
         self.index.read_size()
     }
 
-    fn now(&self) -> u64 {
+    fn now(&self) -> Nanos {
         self.executor.endpoint().now()
     }
 }

@@ -1,13 +1,14 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, MemoryUse, Scheme, TableRecord};
+use crate::catalog::{CATALOG_BYTES, Catalog, MemoryUse, Scheme, TableRecord, table_at};
 use crate::profile::nic_profile;
 use crate::session::{self, with_catalog};
 use crate::{Address, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, FabricError, Limits, Rights};
-use farslot_index::linear::{ReadPolicy, ReadSizes};
+use farslot_index::cuckoo::{CuckooTable, LookupOrder};
+use farslot_index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot_model::NicModel;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,10 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct OpenOptions {
     /// What each thread's endpoint may hold, and how long it waits.
     pub limits: Limits,
-    /// How lookups find their read size; by default for throughput, by the costs of the fabric.
+    /// How lookups in a linear table find their read size; by default for throughput, by the costs of the fabric.
     pub read_policy: Option<ReadPolicy>,
-    /// Whether lookups request the next chunk ahead (paper 002).
+    /// Whether lookups in a linear table request the next chunk ahead (paper 002).
     pub look_ahead: bool,
+    /// In which order a lookup reads the buckets of a cuckoo table.
+    pub lookup_order: LookupOrder,
     /// What may be done to the memory.
     pub rights: Rights,
 }
@@ -32,6 +35,7 @@ impl Default for OpenOptions {
             limits: Limits::default(),
             read_policy: None,
             look_ahead: false,
+            lookup_order: LookupOrder::default(),
             rights: Rights::ALL,
         }
     }
@@ -172,7 +176,7 @@ impl Store {
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
-        let scheme = Scheme::Linear(options.layout()?);
+        let scheme = options.writable_scheme()?;
         match &self.0.fabric {
             Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
             Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),
@@ -233,17 +237,25 @@ impl Store {
     fn open_table<E: Endpoint>(&self, endpoint: Rc<E>, name: &str) -> Result<Table> {
         let find = async |catalog: Catalog<'_, E>| catalog.find(name).await;
         let record = with_catalog(Rc::clone(&endpoint), find)?;
-        let sizes = self.read_sizes(&record)?;
-        let session = session::open(endpoint, &record, sizes)?;
+        let (own, at) = (Rc::clone(&endpoint), table_at(&record));
+        let session = match record.scheme.clone() {
+            Scheme::Linear(layout) => {
+                let sizes = self.read_sizes(&record, &layout)?;
+                session::open(endpoint, LinearTable::open(own, at, layout, sizes))?
+            }
+            Scheme::Cuckoo(layout) => {
+                let order = self.0.options.lookup_order;
+                session::open(endpoint, CuckooTable::open(own, at, layout, order))?
+            }
+        };
         Ok(Table::new(record, session))
     }
 
-    fn read_sizes(&self, record: &TableRecord) -> Result<ReadSizes> {
+    fn read_sizes(&self, record: &TableRecord, layout: &LinearLayout) -> Result<ReadSizes> {
         let mut known = self.0.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sizes) = known.get(&record.offset) {
             return Ok(sizes.clone());
         }
-        let Scheme::Linear(layout) = &record.scheme;
         let mut sizes = ReadSizes::new(layout, self.read_policy())?;
         if self.0.options.look_ahead {
             sizes = sizes.looking_ahead();

@@ -18,6 +18,10 @@ pub enum Found {
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
+/// A cuckoo table admits one writer at a time: the first `Table` that writes, until it is closed or
+/// dropped. The others read, and their writes fail with
+/// [`WriterBusy`](farslot_index::IndexError::WriterBusy).
+///
 /// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
 /// that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
@@ -25,11 +29,16 @@ pub enum Found {
 pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
+    closed: bool,
 }
 
 impl Table {
     pub(crate) fn new(record: TableRecord, session: Box<dyn Session>) -> Self {
-        Self { record, session }
+        Self {
+            record,
+            session,
+            closed: false,
+        }
     }
 
     /// The table's name.
@@ -180,12 +189,49 @@ impl Table {
         self.session.flush()
     }
 
-    /// Looks at every slot: exact counts, occupancy along the table, lengths of clusters.
+    /// Looks at every slot: exact counts, occupancy along the table, and how the keys lie.
     ///
     /// # Errors
     /// What the fabric says.
     pub fn survey(&self) -> Result<Survey> {
         self.session.survey()
+    }
+
+    /// The number of the client that is the table's writer now, of a table that admits one.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn writer(&self) -> Result<Option<u64>> {
+        self.session.writer()
+    }
+
+    /// Becomes the writer now and not at the first write, of a table that admits one.
+    ///
+    /// # Errors
+    /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
+    pub fn start_writing(&self) -> Result<()> {
+        self.session.start_writing()
+    }
+
+    /// Becomes the writer in place of one that was killed, of a table that admits one. This waits as
+    /// long as something that it had begun may still happen. From a writer that is alive this takes
+    /// what it is about to write.
+    ///
+    /// # Errors
+    /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
+    /// the fabric says.
+    pub fn take_over(&self) -> Result<()> {
+        self.session.take_over()
+    }
+
+    /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can
+    /// be done at once, and does not say whether it was.
+    ///
+    /// # Errors
+    /// What the fabric says; another client may then have to [take over](Table::take_over).
+    pub fn close(mut self) -> Result<()> {
+        self.closed = true;
+        self.session.close()
     }
 
     /// What this table's endpoint has counted.
@@ -194,7 +240,7 @@ impl Table {
         self.session.counters()
     }
 
-    /// Slots that the next READ of a lookup fetches.
+    /// Slots that one READ of a lookup fetches: in a linear table, of the next lookup.
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.read_size()
@@ -209,7 +255,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // A count that could not be reported is behind, which it may be.
-        let _ = self.session.flush();
+        if !self.closed {
+            self.session.abandon();
+        }
     }
 }

@@ -125,7 +125,7 @@ fn check_table(table: &Table) {
         );
         assert_eq!(table.get(&key).unwrap().unwrap(), value_of(number));
     }
-    assert_eq!(table.survey().unwrap().live, 2_000);
+    assert_eq!(table.survey().unwrap().live(), 2_000);
 }
 
 #[test]

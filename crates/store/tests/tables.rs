@@ -1,7 +1,10 @@
 //! A table through the public API: every kind of slot, every fabric that needs no second process.
 
 use farslot::index::IndexError;
-use farslot::{FieldSize, Found, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions};
+use farslot::{
+    CuckooShape, FieldSize, Found, OpenOptions, SlotKind, Store, StoreError, Survey, Table,
+    TableOptions,
+};
 use std::collections::HashMap;
 
 fn stores() -> [Store; 2] {
@@ -11,17 +14,21 @@ fn stores() -> [Store; 2] {
     ]
 }
 
-fn kinds() -> [TableOptions; 4] {
+fn kinds() -> [TableOptions; 7] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
             .values(FieldSize::Fixed(value))
     };
+    let cuckoo = CuckooShape::default();
     [
         fixed(4, 3).slots(SlotKind::Word),
         fixed(4, 3),
         fixed(4, 3).slots(SlotKind::Inline),
         fixed(4, 3).slots(SlotKind::Heap),
+        fixed(4, 3).slots(SlotKind::Word).cuckoo(cuckoo),
+        fixed(4, 3).cuckoo(cuckoo),
+        fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),
     ]
 }
 
@@ -108,11 +115,24 @@ fn batches_iteration_and_survey() {
         assert_eq!(seen, expected);
 
         let survey = table.survey().unwrap();
-        assert_eq!((survey.live, survey.dead), (200, 100));
-        let in_clusters: u64 = survey.parts.len() as u64;
-        assert!(in_clusters == 64 && survey.cluster_count() > 0);
-        let load: f64 = survey.parts.iter().sum::<f64>() / survey.parts.len() as f64;
-        assert!((load - survey.load_factor()).abs() < 1e-9, "{load}");
+        assert_eq!(survey.live(), 200);
+        assert_eq!(survey.parts().len(), 64);
+        let load: f64 = survey.parts().iter().sum::<f64>() / 64.0;
+        match &survey {
+            Survey::Linear(survey) => {
+                assert_eq!(survey.dead, 100);
+                assert!(survey.cluster_count() > 0);
+                assert!((load - survey.load_factor()).abs() < 1e-9, "{load}");
+            }
+            Survey::Cuckoo(survey) => {
+                let buckets = survey.buckets.iter().sum::<u64>();
+                let used = (0..).zip(&survey.buckets).map(|(used, count)| used * count);
+                assert_eq!((buckets * 4, used.sum::<u64>()), (survey.slots, 200));
+                // The parts are of unequal sizes: a bucket more, or less.
+                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+            }
+            other => panic!("{other:?}"),
+        }
     });
 }
 
@@ -168,7 +188,7 @@ fn keys_and_values_that_do_not_fit_are_named() {
         "a value of 21 bytes does not fit: the table's values have at most 20 bytes"
     );
     assert!(table.get(b"").is_err() && table.remove(&[0; 11]).is_err());
-    assert_eq!(table.survey().unwrap().live, 0);
+    assert_eq!(table.survey().unwrap().live(), 0);
 }
 
 #[test]
@@ -191,7 +211,7 @@ fn threads_share_a_table() {
         }
     });
     let table = store.table("shared").unwrap();
-    assert_eq!(table.survey().unwrap().live, 4_001);
+    assert_eq!(table.survey().unwrap().live(), 4_001);
     assert_eq!(table.occupancy().unwrap().entries, 4_001);
     assert_eq!(table.get(b"3/999").unwrap().unwrap(), 999u32.to_le_bytes());
 }
@@ -205,7 +225,7 @@ fn callbacks_may_use_the_table() {
         table
             .for_each(|key, _| assert!(table.remove(key).unwrap()))
             .unwrap();
-        assert_eq!(table.survey().unwrap().live, 0);
+        assert_eq!(table.survey().unwrap().live(), 0);
         for number in 0..40 {
             table.put(&key(number), &value(number)).unwrap();
         }
@@ -221,6 +241,27 @@ fn callbacks_may_use_the_table() {
         let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (*key, &[1, 2, 3][..])).collect();
         table.update_many(&records, |_, was| assert!(was.unwrap()));
         assert_eq!(table.get(keys[5]).unwrap().unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn callbacks_of_writes_may_write() {
+    each_table(|table| {
+        let keys: Vec<_> = (0..400).map(key).collect();
+        let (first, second) = keys.split_at(200);
+        let records: Vec<(&[u8], &[u8])> =
+            first.iter().map(|key| (&key[..], &b"one"[..])).collect();
+        table.put_many(&records, |index, put| {
+            assert!(put.unwrap());
+            assert!(table.put(&second[index], b"two").unwrap());
+        });
+        let firsts: Vec<&[u8]> = first.iter().map(|key| &key[..]).collect();
+        table.remove_many(&firsts, |index, was| {
+            assert!(was.unwrap());
+            assert!(table.update(&second[index], b"six").unwrap());
+        });
+        assert_eq!(table.survey().unwrap().live(), 200);
+        assert_eq!(table.get(&second[199]).unwrap().unwrap(), b"six");
     });
 }
 

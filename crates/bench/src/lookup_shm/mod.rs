@@ -58,7 +58,7 @@ impl Options {
         /// The catalog, and what a table is rounded up to.
         const BESIDES: u64 = 1 << 20;
         self.check()?;
-        let table = self.table().layout()?.table_bytes();
+        let table = self.table().scheme()?.table_bytes();
         Ok(u64::try_from(table)
             .unwrap_or(u64::MAX)
             .saturating_add(BESIDES))

@@ -49,8 +49,10 @@ mod lookup;
 mod path;
 mod remove;
 mod scan;
+mod survey;
 mod writer;
 
 pub use client::CuckooTable;
 pub use layout::{CuckooLayout, CuckooOptions};
 pub use lookup::LookupOrder;
+pub use survey::Survey;
