@@ -2,6 +2,7 @@
 //!
 //! Everything here uses the public API only, returns typed reports, and prints nothing:
 //!
+//! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+pub mod calibrate;
 mod error;
 mod keys;
 pub mod lookup_shm;
