@@ -53,6 +53,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Measure this machine
     Bench(commands::bench::Args),
+    /// Measure what a fabric costs: a NIC profile for the model and the simulator
+    Calibrate(commands::calibrate::Args),
     /// Reproduce the tables and figures of the papers
     Repro(commands::repro::Args),
 }
@@ -70,6 +72,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Dump(args) => commands::dump::run(args, context),
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
+        Command::Calibrate(args) => commands::calibrate::run(args, context),
         Command::Repro(args) => commands::repro::run(args, context),
     }
 }

@@ -10,6 +10,7 @@
 //!   how many READs that takes.
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
+//! - [`advise`]: what an operation costs in each scheme.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
 //!
 //! These are pure functions: no I/O, no clock, no state. Numbers out of range are typed errors.
@@ -40,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod drops;
 mod error;
 mod mean;
