@@ -2,6 +2,7 @@
 //!
 //! Everything here uses the public API only, returns typed reports, and prints nothing:
 //!
+//! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
@@ -14,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod answers;
 pub mod calibrate;
 mod error;
