@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use farslot::fabric::FabricError;
+use farslot::index::IndexError;
 use farslot::{Address, OpenOptions, ReadPolicy, Store, StoreError, Table};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,36 @@ pub struct Context {
 /// Slots that a lookup of a one-shot command reads at a time.
 const READ_SIZE: u32 = 8;
 
+/// A one-shot command that writes may find another at it, which ends within this.
+const WRITER_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A node that was started in the background a moment ago may need this long to be there.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Becomes the table's writer, where it admits one; waits for another that ends soon.
+///
+/// # Errors
+/// That there is another writer, or what the fabric says.
+pub fn start_writing(table: &Table) -> Result<()> {
+    let since = Instant::now();
+    loop {
+        match table.start_writing() {
+            Err(StoreError::Index(IndexError::WriterBusy { .. }))
+                if since.elapsed() < WRITER_PATIENCE =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(StoreError::Index(IndexError::WriterBusy { writer })) => {
+                return Err(Failure::WriterBusy {
+                    table: table.name().into(),
+                    writer,
+                    address: None,
+                });
+            }
+            started => return Ok(started?),
+        }
+    }
+}
 
 const NO_ADDRESS: &str = "no store was named
   start one:  farslot serve shm://work &
@@ -83,5 +112,16 @@ impl Context {
             ..OpenOptions::default()
         };
         Ok(self.store_with(options)?.table(name)?)
+    }
+
+    /// Opens a table of the store that the user named, to write to it. Where it admits one writer,
+    /// this is it then, if another one-shot command ends soon.
+    ///
+    /// # Errors
+    /// As [`Context::table`], or that there is another writer.
+    pub fn writable_table(&self, name: &str) -> Result<Table> {
+        let table = self.table(name)?;
+        start_writing(&table)?;
+        Ok(table)
     }
 }

@@ -1,7 +1,5 @@
 //! Pictures of a table for the terminal.
 
-use farslot::Survey;
-
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Lines of the occupancy chart.
 const HEIGHT: usize = 4;
@@ -10,7 +8,7 @@ const WIDTH: f64 = 50.0;
 
 /// How full each part of the table is: a column a part, from the table's start to its end.
 #[must_use]
-pub fn occupancy(survey: &Survey) -> String {
+pub fn occupancy(parts: &[f64]) -> String {
     let mut text = String::new();
     for row in (0..HEIGHT).rev() {
         let label = match row {
@@ -18,7 +16,7 @@ pub fn occupancy(survey: &Survey) -> String {
             row if row == HEIGHT - 1 => "100 %",
             _ => "     ",
         };
-        let columns: String = survey.parts.iter().map(|part| cell(*part, row)).collect();
+        let columns: String = parts.iter().map(|part| cell(*part, row)).collect();
         text += &format!("{label} |{columns}|\n");
     }
     text
@@ -31,25 +29,31 @@ fn cell(part: f64, row: usize) -> char {
     EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
 }
 
-/// How many clusters there are of each length.
+/// How many there are of each class: a line with its name, its number and a bar.
 #[must_use]
-pub fn clusters(survey: &Survey) -> String {
-    let most = survey.clusters.iter().copied().max().unwrap_or(0).max(1) as f64;
+pub fn classes(counts: &[u64], name: impl Fn(usize) -> String) -> String {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
     let mut text = String::new();
-    for (class, count) in survey.clusters.iter().enumerate() {
-        let (from, to) = (1_u64 << class, (2_u64 << class) - 1);
-        let lengths = if from == to {
-            from.to_string()
-        } else {
-            format!("{from}-{to}")
-        };
+    for (class, count) in counts.iter().enumerate() {
         let bar = bar(*count as f64 / most * WIDTH);
         text += &format!(
-            "{lengths:>15}  {:>11}  {bar}\n",
+            "{:>15}  {:>11}  {bar}\n",
+            name(class),
             crate::output::grouped(*count)
         );
     }
     text
+}
+
+/// The lengths in a class of lengths: `1`, `2-3`, `4-7`.
+#[must_use]
+pub fn lengths(class: usize) -> String {
+    let (from, to) = (1_u64 << class, (2_u64 << class) - 1);
+    if from == to {
+        from.to_string()
+    } else {
+        format!("{from}-{to}")
+    }
 }
 
 /// A bar of so many columns, to an eighth.
@@ -69,16 +73,11 @@ mod tests {
 
     #[test]
     fn charts_show_what_was_surveyed() {
-        let survey = Survey {
-            parts: vec![0.0, 0.001, 0.5, 1.0],
-            clusters: vec![100, 50, 0, 1],
-            ..Survey::default()
-        };
         assert_eq!(
-            occupancy(&survey),
+            occupancy(&[0.0, 0.001, 0.5, 1.0]),
             "100 % |   █|\n      |   █|\n      |  ██|\n  0 % | ▁██|\n"
         );
-        let drawn = clusters(&survey);
+        let drawn = classes(&[100, 50, 0, 1], lengths);
         let lines: Vec<_> = drawn.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[0].ends_with(&"█".repeat(50)) && lines[0].contains(" 1 "));
@@ -89,11 +88,7 @@ mod tests {
 
     #[test]
     fn an_empty_table_is_drawn() {
-        let survey = Survey {
-            parts: vec![0.0; 3],
-            ..Survey::default()
-        };
-        assert_eq!(clusters(&survey), "");
-        assert!(occupancy(&survey).contains("|   |"));
+        assert_eq!(classes(&[], lengths), "");
+        assert!(occupancy(&[0.0; 3]).contains("|   |"));
     }
 }

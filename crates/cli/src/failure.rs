@@ -23,6 +23,16 @@ pub enum Failure {
         /// Where the store is.
         address: Option<Address>,
     },
+    /// Another client is the writer of a table that admits one.
+    #[error("client {writer} is the writer of {table:?}, which admits one at a time")]
+    WriterBusy {
+        /// The table.
+        table: String,
+        /// The writer's number.
+        writer: u64,
+        /// Where the store is.
+        address: Option<Address>,
+    },
     /// A file or a stream failed.
     #[error("{what}: {error}")]
     Io {
@@ -81,6 +91,15 @@ impl Failure {
                 error,
                 address: Some(address.clone()),
             },
+            Self::WriterBusy {
+                table,
+                writer,
+                address: None,
+            } => Self::WriterBusy {
+                table,
+                writer,
+                address: Some(address.clone()),
+            },
             other => other,
         }
     }
@@ -103,13 +122,18 @@ impl Failure {
     /// What the user can do about it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        let Self::Store { error, address } = self else {
-            return None;
+        let at = |address: &Option<Address>| {
+            let address = address.as_ref();
+            address.map_or_else(|| "ADDRESS".into(), ToString::to_string)
         };
-        let at = address
-            .as_ref()
-            .map_or_else(|| "ADDRESS".into(), ToString::to_string);
-        hint_for(error, &at)
+        match self {
+            Self::Store { error, address } => hint_for(error, &at(address)),
+            Self::WriterBusy { table, address, .. } => Some(format!(
+                "wait until it is done; if it was killed: farslot -a {} take-over {table}",
+                at(address)
+            )),
+            _ => None,
+        }
     }
 }
 
@@ -136,6 +160,19 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         }
         StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. }) => {
             "dump it and load it into a larger one: farslot load --create=CAPACITY".into()
+        }
+        StoreError::Index(IndexError::Sealed { .. } | IndexError::NotEmpty { .. }) => {
+            "dump it and load it into a new one: farslot load --create".into()
+        }
+        StoreError::Index(IndexError::NotBuilt) => {
+            "its builder may be at work yet; if it was killed, load the table under another name"
+                .into()
+        }
+        StoreError::Index(IndexError::MultiKey { .. }) => {
+            "such a table is built whole: farslot load --seal".into()
+        }
+        StoreError::Index(IndexError::WriterLost { .. }) => {
+            "somebody took over from this client as if it had been killed: do it again".into()
         }
         StoreError::Fabric(error) => return fabric_hint(error, at),
         _ => return None,

@@ -51,6 +51,9 @@ enum Command {
     Dump(commands::dump::Args),
     /// List the tables, or show how full one is and how its keys lie
     Stat(commands::stat::Args),
+    /// Let others write to a cuckoo table whose writer was killed, and to no other: one that is
+    /// still at work would do harm
+    TakeOver(commands::take_over::Args),
     /// Measure this machine
     Bench(commands::bench::Args),
     /// Measure what a fabric costs: a NIC profile for the model and the simulator
@@ -71,6 +74,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
         Command::Stat(args) => commands::stat::run(args, context),
+        Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),
         Command::Repro(args) => commands::repro::run(args, context),

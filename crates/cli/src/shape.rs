@@ -1,7 +1,7 @@
 //! What a table is, whatever its scheme: for people in a line, for machines as JSON.
 
 use crate::output;
-use farslot::{FieldSize, KeyRule, Scheme, TableRecord};
+use farslot::{CuckooShape, FieldSize, KeyRule, Scheme, SealedForm, SlotKind, TableRecord};
 use serde_json::{Value, json};
 
 /// What a table is.
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 pub struct Shape {
     /// The scheme's name.
     pub scheme: &'static str,
+    /// Where a key of a cuckoo table may be.
+    pub cuckoo: Option<CuckooShape>,
     /// What a slot holds.
     pub slot_kind: &'static str,
     /// Bytes of a slot.
@@ -32,23 +34,61 @@ impl Shape {
     #[must_use]
     pub fn of(scheme: &Scheme) -> Self {
         let table_bytes = u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX);
+        let multi_key = scheme.keys() == KeyRule::Multi;
         match scheme {
             Scheme::Linear(layout) => Self {
-                scheme: "linear",
-                slot_kind: match layout.kind {
-                    farslot::SlotKind::Word => "word",
-                    farslot::SlotKind::Pair => "pair",
-                    farslot::SlotKind::Inline => "inline",
-                    farslot::SlotKind::Heap => "heap",
+                scheme: scheme.name(),
+                cuckoo: None,
+                slot_kind: kind_name(layout.kind),
+                slot_bytes: layout.slot_bytes(),
+                slots: layout.slots,
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
+            Scheme::Sealed(layout) => Self {
+                scheme: scheme.name(),
+                cuckoo: None,
+                slot_kind: match layout.form {
+                    SealedForm::Inline => kind_name(SlotKind::Inline),
+                    SealedForm::OutOfBand => kind_name(SlotKind::Heap),
                 },
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,
                 key: layout.key,
                 value: layout.value,
-                multi_key: layout.keys == KeyRule::Multi,
+                multi_key,
                 heap_bytes: layout.heap_bytes,
                 table_bytes,
             },
+            Scheme::Cuckoo(layout) => Self {
+                scheme: scheme.name(),
+                cuckoo: Some(CuckooShape {
+                    ways: layout.ways,
+                    bucket_slots: layout.bucket_slots,
+                }),
+                slot_kind: kind_name(layout.kind),
+                slot_bytes: layout.slot_words() * 8,
+                slots: layout.slots(),
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
+        }
+    }
+
+    /// The scheme, with what is its own, for people.
+    #[must_use]
+    pub fn organisation(&self) -> String {
+        match self.cuckoo {
+            Some(CuckooShape { ways, bucket_slots }) => {
+                format!("{}, {ways} ways x {bucket_slots}", self.scheme)
+            }
+            None => self.scheme.into(),
         }
     }
 
@@ -59,7 +99,7 @@ impl Shape {
             "{} {} slots ({}), keys of {} bytes, values of {}; {}",
             output::grouped(self.slots),
             self.slot_kind,
-            self.scheme,
+            self.organisation(),
             self.key,
             self.value,
             output::sized(self.table_bytes),
@@ -71,7 +111,7 @@ impl Shape {
 #[must_use]
 pub fn described(record: &TableRecord) -> Value {
     let shape = Shape::of(&record.scheme);
-    json!({
+    let mut object = json!({
         "table": record.name,
         "scheme": shape.scheme,
         "slots": shape.slots,
@@ -82,7 +122,21 @@ pub fn described(record: &TableRecord) -> Value {
         "multi_key": shape.multi_key,
         "heap_bytes": shape.heap_bytes,
         "table_bytes": shape.table_bytes,
-    })
+    });
+    if let Some(CuckooShape { ways, bucket_slots }) = shape.cuckoo {
+        object["ways"] = ways.into();
+        object["bucket_slots"] = bucket_slots.into();
+    }
+    object
+}
+
+const fn kind_name(kind: SlotKind) -> &'static str {
+    match kind {
+        SlotKind::Word => "word",
+        SlotKind::Pair => "pair",
+        SlotKind::Inline => "inline",
+        SlotKind::Heap => "heap",
+    }
 }
 
 fn size(size: FieldSize) -> Value {

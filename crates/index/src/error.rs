@@ -85,6 +85,17 @@ pub enum IndexError {
         /// The operation.
         operation: &'static str,
     },
+    /// A table to be built whole that has not been, or whose builder has not finished.
+    #[error("the table has not been built")]
+    NotBuilt,
+    /// Two records of one key, for a table of unique keys.
+    #[error("record {record} has the key of record {first}, but the table's keys are unique")]
+    DuplicateKey {
+        /// The later record's number, from 0.
+        record: u64,
+        /// The earlier one's.
+        first: u64,
+    },
     /// A table to be built whole that has something in it.
     #[error("only an empty table can be built: {slots} slots are in use")]
     NotEmpty {

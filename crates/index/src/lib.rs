@@ -6,6 +6,7 @@
 //!
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
+//! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod hash;
 pub mod heap;
 pub mod linear;
 mod operation;
+pub mod sealed;
 mod slot;
 mod value;
 

@@ -8,6 +8,7 @@
 //!
 //! - [`ProbeDistribution`]: how far a lookup has to look, exactly, for tables of up to 2^40 slots, and
 //!   how many READs that takes.
+//! - [`ProbeDistribution::ordered`]: the same for a table whose keys stand in the order of their hashes.
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
 //! - [`advise`]: what an operation costs in each scheme.
@@ -46,6 +47,7 @@ mod drops;
 mod error;
 mod mean;
 mod nic;
+mod ordered;
 mod probe;
 mod read_size;
 mod read_table;

@@ -44,8 +44,13 @@ pub(crate) fn miss(table: TableLoad) -> f64 {
 
 /// Mean displacement of a random key of a table with a key.
 pub(crate) fn stop_at_match(table: TableLoad) -> f64 {
-    let others = table.occupied().saturating_sub(1);
-    0.5 * (knuth_q(Order::Zero, table.slots(), others) - 1.0)
+    displacement(table.slots(), table.occupied().saturating_sub(1))
+}
+
+/// Mean displacement of a random key of a table that holds so many others (at most as many as it has
+/// slots). Whose turn it is at a slot does not matter: it is the same in every order of the keys.
+pub(crate) fn displacement(slots: u64, others: u64) -> f64 {
+    0.5 * (knuth_q(Order::Zero, slots, others) - 1.0)
 }
 
 /// Mean slots from a random key's home slot to the first empty slot after it.

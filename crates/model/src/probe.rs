@@ -107,8 +107,33 @@ impl ProbeDistribution {
         })
     }
 
+    /// From P(distance = k) for k = 0, 1, ..., as far as they are known. If they do not reach to the
+    /// end of the distribution, the rest is a tail with what is left of the mass and of the mean.
+    pub(crate) fn of_masses(mut masses: Vec<f64>, complete: bool, mean: f64) -> Self {
+        let end = if complete {
+            0.0
+        } else {
+            let mut left = CompensatedSum::starting_at(1.0);
+            masses.iter().for_each(|mass| left.add(-mass));
+            left.value().max(0.0)
+        };
+        let mut survival = CompensatedSum::starting_at(end);
+        let mut total = CompensatedSum::default();
+        for mass in masses.iter_mut().rev() {
+            survival.add(*mass);
+            *mass = survival.value().min(1.0);
+            total.add(*mass);
+        }
+        let tabulated = total.value() - masses.first().copied().unwrap_or(0.0);
+        Self {
+            survival: masses,
+            tail: Tail::new(end, mean - tabulated),
+            mean: if complete { tabulated } else { mean },
+        }
+    }
+
     /// The mixture that takes `self` with probability `share`, and `other` otherwise.
-    fn mixed(&self, share: f64, other: &Self) -> Self {
+    pub(crate) fn mixed(&self, share: f64, other: &Self) -> Self {
         let rest = 1.0 - share;
         let len = self.survival.len().max(other.survival.len()) as u64;
         let survival = (0..len)

@@ -19,8 +19,10 @@
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_index::KeyRule;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
+use farslot_index::sealed::SealedLayout;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -46,6 +48,8 @@ pub enum Scheme {
     Linear(LinearLayout),
     /// Buckets of which each key has a few: one writer at a time.
     Cuckoo(CuckooLayout),
+    /// Linear probing, built whole and never written again.
+    Sealed(SealedLayout),
 }
 
 impl Scheme {
@@ -55,7 +59,34 @@ impl Scheme {
         match self {
             Self::Linear(layout) => layout.table_bytes(),
             Self::Cuckoo(layout) => layout.table_bytes(),
+            Self::Sealed(layout) => layout.table_bytes(),
         }
+    }
+
+    /// The scheme's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "linear",
+            Self::Cuckoo(_) => "cuckoo",
+            Self::Sealed(_) => "sealed",
+        }
+    }
+
+    /// How many records a key may have.
+    #[must_use]
+    pub const fn keys(&self) -> KeyRule {
+        match self {
+            Self::Linear(layout) => layout.keys,
+            Self::Cuckoo(layout) => layout.keys,
+            Self::Sealed(layout) => layout.keys,
+        }
+    }
+
+    /// Whether a table can be [built](crate::Table::build) whole.
+    #[must_use]
+    pub const fn buildable(&self) -> bool {
+        matches!(self, Self::Cuckoo(_) | Self::Sealed(_))
     }
 
     /// Whether the table admits one writer at a time.

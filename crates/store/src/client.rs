@@ -1,10 +1,11 @@
 //! The clients of the schemes, as far as they differ.
 
-use crate::{Result, Survey};
+use crate::{Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
-use farslot_index::Index;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
+use farslot_index::sealed::SealedTable;
+use farslot_index::{Index, IndexError};
 
 /// What a scheme's client does beside what every index does. A table that any number of clients may
 /// write needs no writer: the defaults are for it.
@@ -33,6 +34,14 @@ pub(crate) trait Client: Index {
         Ok(())
     }
 
+    /// Whether the table can never change again.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// Fills the empty table with all its records and seals it.
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()>;
+
     /// Is the writer no longer.
     async fn resign(&self) -> Result<()> {
         Ok(())
@@ -46,6 +55,10 @@ impl<E: Endpoint> Client for LinearTable<E> {
 
     async fn survey(&self) -> Result<Survey> {
         Ok(Survey::Linear(Self::survey(self).await?))
+    }
+
+    async fn build(&self, _: &[(&[u8], &[u8])]) -> Result<()> {
+        Err(StoreError::NotBuildable { scheme: "linear" })
     }
 }
 
@@ -72,7 +85,38 @@ impl<E: Endpoint> Client for CuckooTable<E> {
         Ok(Self::take_over(self).await?)
     }
 
+    fn is_sealed(&self) -> bool {
+        Self::is_sealed(self)
+    }
+
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        Ok(Self::build(self, records).await?)
+    }
+
     async fn resign(&self) -> Result<()> {
         Ok(Self::resign(self).await?)
+    }
+}
+
+impl<E: Endpoint> Client for SealedTable<E> {
+    fn read_size(&self) -> u64 {
+        Self::read_size(self)
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        Ok(Survey::Sealed(self.occupancy().await?))
+    }
+
+    async fn start_writing(&self) -> Result<()> {
+        let operation = "writing";
+        Err(IndexError::Sealed { operation }.into())
+    }
+
+    fn is_sealed(&self) -> bool {
+        true
+    }
+
+    async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        Ok(Self::build(self, records).await?)
     }
 }

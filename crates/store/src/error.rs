@@ -88,6 +88,12 @@ pub enum StoreError {
         /// The table's name.
         name: String,
     },
+    /// A table whose scheme is written record by record was to be built whole.
+    #[error("a {scheme} table cannot be built whole: it is written record by record")]
+    NotBuildable {
+        /// The table's scheme.
+        scheme: &'static str,
+    },
     /// A fabric that cannot be served by a process.
     #[error("{address:?} cannot be served: only shm:// addresses have an owner process")]
     NotServable {

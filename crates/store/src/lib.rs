@@ -30,6 +30,7 @@
 mod address;
 mod catalog;
 mod client;
+mod distinct;
 mod error;
 mod options;
 mod profile;
@@ -46,6 +47,7 @@ pub use farslot_fabric as fabric;
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
+pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
 pub use options::{CuckooShape, HashKind, TableOptions};

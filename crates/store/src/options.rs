@@ -1,10 +1,13 @@
 //! What a table shall be.
 
+use crate::distinct::{Pair, staying};
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
+use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
 use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Which hash function a table uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -61,6 +64,7 @@ impl CuckooShape {
 enum Organisation {
     Linear,
     Cuckoo(CuckooShape),
+    Sealed,
 }
 
 /// What a table shall be: a capacity, and sizes where the defaults do not fit.
@@ -103,6 +107,16 @@ impl TableOptions {
         }
     }
 
+    /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has been
+    /// [built](crate::Store::build).
+    #[must_use]
+    pub fn sealed(self) -> Self {
+        Self {
+            organisation: Organisation::Sealed,
+            ..self
+        }
+    }
+
     /// The size of the keys.
     #[must_use]
     pub fn keys(self, key: FieldSize) -> Self {
@@ -116,7 +130,7 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets.
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9.
     #[must_use]
     pub fn load_factor(self, load_factor: f64) -> Self {
         Self {
@@ -134,7 +148,8 @@ impl TableOptions {
         }
     }
 
-    /// Lets a key have several records.
+    /// Lets a key have several records. A cuckoo table of them can only be
+    /// [built](crate::Table::build) whole.
     #[must_use]
     pub fn multi_key(self) -> Self {
         Self {
@@ -166,16 +181,64 @@ impl TableOptions {
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
+            Organisation::Sealed => {
+                let heap_bytes = self.heap_bytes.unwrap_or_else(|| self.ample_heap());
+                Scheme::Sealed(self.sealed_options()?.layout(self.capacity, heap_bytes)?)
+            }
         })
     }
 
-    /// The scheme of a table that is to be written record by record.
-    pub(crate) fn writable_scheme(&self) -> Result<Scheme> {
-        if self.keys == KeyRule::Multi && matches!(self.organisation, Organisation::Cuckoo(_)) {
-            let limit = "one: a cuckoo table of several records a key could never be written";
-            return Err(bad_option("records a key", "several", limit));
+    /// Of these records, those that stay when the table has been built.
+    pub(crate) fn staying<'s, 'r>(&self, records: &'s [Pair<'r>]) -> Cow<'s, [Pair<'r>]> {
+        staying(self.keys, records)
+    }
+
+    /// The scheme of a table for exactly these records.
+    pub(crate) fn scheme_for(&self, records: &[Pair<'_>]) -> Result<Scheme> {
+        let capacity = (records.len() as u64).max(1);
+        match (self.organisation, self.heap_bytes) {
+            (Organisation::Sealed, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
+            (Organisation::Sealed, Some(asked)) => {
+                let limit = "for tables that are made before their records are known";
+                Err(bad_option("heap bytes", asked, limit))
+            }
+            _ => Self {
+                capacity,
+                ..self.clone()
+            }
+            .scheme(),
         }
-        self.scheme()
+    }
+
+    fn sealed_for(&self, records: &[Pair<'_>]) -> Result<SealedLayout> {
+        Ok(self.sealed_options()?.layout_for(records)?)
+    }
+
+    fn sealed_options(&self) -> Result<SealedOptions> {
+        let form = match self.slot {
+            None => None,
+            Some(SlotKind::Inline) => Some(SealedForm::Inline),
+            Some(SlotKind::Heap) => Some(SealedForm::OutOfBand),
+            Some(other) => {
+                let limit = "Inline or Heap in a sealed table";
+                return Err(bad_option("slot", format!("{other:?}"), limit));
+            }
+        };
+        let seed = rand::random();
+        let defaults = SealedOptions::new(self.key, self.value, seed);
+        Ok(SealedOptions {
+            form,
+            load_factor: self.load_factor.unwrap_or(defaults.load_factor),
+            keys: self.keys,
+            hasher: self.hasher(seed),
+            ..defaults
+        })
+    }
+
+    /// Heap of a sealed table for records of the largest size.
+    fn ample_heap(&self) -> u64 {
+        let largest = (self.key.most() + self.value.most() + 8).next_multiple_of(8);
+        self.capacity.saturating_mul(largest as u64)
     }
 
     fn linear(&self) -> Result<LinearLayout> {

@@ -37,6 +37,9 @@ pub(crate) trait Session {
     fn writer(&self) -> Result<Option<u64>>;
     fn start_writing(&self) -> Result<()>;
     fn take_over(&self) -> Result<()>;
+    fn resign(&self) -> Result<()>;
+    fn is_sealed(&self) -> bool;
+    fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()>;
     fn close(&self) -> Result<()>;
     /// As `close`, but gives up before long.
     fn abandon(&self);
@@ -212,6 +215,18 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn take_over(&self) -> Result<()> {
         self.executor.block_on(self.index.take_over())
+    }
+
+    fn resign(&self) -> Result<()> {
+        self.executor.block_on(self.index.resign())
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.index.is_sealed()
+    }
+
+    fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        self.executor.block_on(self.index.build(records))
     }
 
     fn close(&self) -> Result<()> {

@@ -9,6 +9,7 @@ use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, FabricError, Limits, Rights};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
+use farslot_index::sealed::SealedTable;
 use farslot_model::NicModel;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -176,7 +177,39 @@ impl Store {
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
-        let scheme = options.writable_scheme()?;
+        self.create_scheme(name, options.scheme()?)
+    }
+
+    /// Makes a table of exactly these records, which never changes: a sealed or a cuckoo table. Its
+    /// capacity is that of the records, whatever the options say. Of several records of a key, the last
+    /// stays where keys are unique. Returns how many stay.
+    ///
+    /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until it is
+    /// built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever if its
+    /// builder dies.
+    ///
+    /// # Errors
+    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a linear table.
+    pub fn build(
+        &self,
+        name: &str,
+        options: &TableOptions,
+        records: &[(&[u8], &[u8])],
+    ) -> Result<u64> {
+        let records = options.staying(records);
+        let scheme = options.scheme_for(&records)?;
+        if !scheme.buildable() {
+            let scheme = scheme.name();
+            return Err(StoreError::NotBuildable { scheme });
+        }
+        self.create_scheme(name, scheme)?;
+        let table = self.table(name)?;
+        table.build_distinct(&records)?;
+        table.close()?;
+        Ok(records.len() as u64)
+    }
+
+    fn create_scheme(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
         match &self.0.fabric {
             Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
             Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),
@@ -246,6 +279,10 @@ impl Store {
             Scheme::Cuckoo(layout) => {
                 let order = self.0.options.lookup_order;
                 session::open(endpoint, CuckooTable::open(own, at, layout, order))?
+            }
+            Scheme::Sealed(layout) => {
+                let policy = self.read_policy();
+                session::open(endpoint, SealedTable::open(own, at, layout, policy))?
             }
         };
         Ok(Table::new(record, session))

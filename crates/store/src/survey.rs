@@ -1,5 +1,6 @@
 //! What a look at every slot has shown, whatever the scheme.
 
+use crate::Occupancy;
 use farslot_index::{cuckoo, linear};
 
 /// What was seen of a table, slot by slot. Others may have written meanwhile: it is no snapshot.
@@ -10,6 +11,8 @@ pub enum Survey {
     Linear(linear::Survey),
     /// Of a cuckoo table: how full its buckets are.
     Cuckoo(cuckoo::Survey),
+    /// Of a sealed table: what its builder has counted, for nothing has changed since.
+    Sealed(Occupancy),
 }
 
 impl Survey {
@@ -19,6 +22,7 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.slots,
             Self::Cuckoo(survey) => survey.slots,
+            Self::Sealed(built) => built.slots,
         }
     }
 
@@ -29,6 +33,7 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.live,
             Self::Cuckoo(survey) => survey.live,
+            Self::Sealed(built) => built.entries,
         }
     }
 
@@ -37,7 +42,7 @@ impl Survey {
     pub const fn dead(&self) -> u64 {
         match self {
             Self::Linear(survey) => survey.dead,
-            Self::Cuckoo(_) => 0,
+            Self::Cuckoo(_) | Self::Sealed(_) => 0,
         }
     }
 
@@ -47,15 +52,17 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.load_factor(),
             Self::Cuckoo(survey) => survey.load_factor(),
+            Self::Sealed(built) => built.load_factor(),
         }
     }
 
-    /// Slots in use per slot in each of up to 64 equal parts of the table.
+    /// Slots in use per slot in each of up to 64 equal parts of the table; of a sealed table nothing.
     #[must_use]
     pub fn parts(&self) -> &[f64] {
         match self {
             Self::Linear(survey) => &survey.parts,
             Self::Cuckoo(survey) => &survey.parts,
+            Self::Sealed(_) => &[],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A table as one thread uses it.
 
 use crate::catalog::{Scheme, TableRecord};
+use crate::distinct::{Pair, staying};
 use crate::session::Session;
 use crate::{Cursor, Occupancy, Result, Survey};
 use farslot_fabric::Nanos;
@@ -222,6 +223,41 @@ impl Table {
     /// the fabric says.
     pub fn take_over(&self) -> Result<()> {
         self.session.take_over()
+    }
+
+    /// Whether the table can never change again, as far as this client knows.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.session.is_sealed()
+    }
+
+    /// Fills an empty table with these records, and seals it: it can never change again. Places are
+    /// found in local memory, so that this is much faster than putting, and the table can be fuller.
+    /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
+    ///
+    /// # Errors
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
+    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
+    /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
+    /// empty then as it was.
+    pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
+        let staying = staying(self.record.scheme.keys(), records);
+        self.build_distinct(&staying)?;
+        Ok(staying.len() as u64)
+    }
+
+    /// As [`Table::build`], with no key twice where keys are unique.
+    pub(crate) fn build_distinct(&self, records: &[Pair<'_>]) -> Result<()> {
+        self.session.build(records)
+    }
+
+    /// Is the table's writer no longer, until the next write.
+    ///
+    /// # Errors
+    /// What the fabric says; another client may then have to [take over](Table::take_over).
+    pub fn resign(&self) -> Result<()> {
+        self.session.resign()
     }
 
     /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can

@@ -2,7 +2,10 @@
 //! process starts this file again with a role.
 
 use farslot::fabric::FabricError;
-use farslot::{FieldSize, Server, SlotKind, Store, StoreError, Table, TableOptions};
+use farslot::index::IndexError;
+use farslot::{
+    CuckooShape, FieldSize, Server, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+};
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -29,8 +32,44 @@ fn other_process() {
                 .table(&std::env::var(TABLE).unwrap())
                 .unwrap(),
         ),
+        "reader" => {
+            let table = std::env::var(TABLE).unwrap();
+            read_the_lasting(&Store::open(&address).unwrap().table(&table).unwrap());
+        }
+        "clean writer" => {
+            let table = std::env::var(TABLE).unwrap();
+            let table = Store::open(&address).unwrap().table(&table).unwrap();
+            table.put(&[7; 8], &value_of(7)).unwrap();
+            // Dropped, not closed.
+        }
         other => panic!("no role {other:?}"),
     }
+}
+
+/// Keys that are never removed while others come and go.
+const LASTING: std::ops::Range<u64> = 1_000_000..1_001_000;
+
+/// Looks the lasting keys up until standard input closes: each must be there, whole.
+fn read_the_lasting(table: &Table) {
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        closed.send(()).unwrap();
+    });
+    println!("under way");
+    let mut rounds = 0;
+    while is_closed.try_recv().is_err() {
+        for number in LASTING {
+            let value = table.get(&number.to_le_bytes()).unwrap();
+            assert_eq!(
+                value.as_deref(),
+                Some(&value_of(number)[..]),
+                "key {number}"
+            );
+        }
+        rounds += 1;
+    }
+    println!("looked {rounds} times");
 }
 
 fn write_for_ever(table: &Table) {
@@ -107,6 +146,11 @@ fn a_client_killed_in_the_middle_leaves_whole_records_and_a_table_that_serves() 
 }
 
 fn check_table(table: &Table) {
+    check_records(table, 2_000);
+}
+
+/// Checks what a killed writer has left, and that all can be written: so many records are there then.
+fn check_records(table: &Table, records: u64) {
     let mut found = 0;
     table
         .for_each(|key, value| {
@@ -125,7 +169,7 @@ fn check_table(table: &Table) {
         );
         assert_eq!(table.get(&key).unwrap().unwrap(), value_of(number));
     }
-    assert_eq!(table.survey().unwrap().live(), 2_000);
+    assert_eq!(table.survey().unwrap().live(), records);
 }
 
 #[test]
@@ -165,4 +209,107 @@ fn an_owner_that_ends_by_itself_frees_its_name_too() {
     drop(owner.stdin.take());
     assert!(owner.wait().unwrap().success());
     assert!(Store::open(&address).is_err());
+}
+
+fn cuckoo(kind: SlotKind) -> TableOptions {
+    options(kind).cuckoo(CuckooShape {
+        ways: 2,
+        bucket_slots: 4,
+    })
+}
+
+fn is_busy(result: farslot::Result<bool>) -> bool {
+    matches!(
+        result,
+        Err(StoreError::Index(IndexError::WriterBusy { .. }))
+    )
+}
+
+#[test]
+fn a_cuckoo_writer_killed_in_the_middle_is_replaced_and_nothing_is_lost() {
+    for kind in [SlotKind::Inline, SlotKind::Heap] {
+        let address = address(&format!("cuckoo-{kind:?}"));
+        let server = Server::start(&address, 64 << 20).unwrap();
+        server.store().create("t", &cuckoo(kind)).unwrap();
+        let last = |table: &Table| {
+            for number in LASTING {
+                table.put(&number.to_le_bytes(), &value_of(number)).unwrap();
+            }
+        };
+        last(&server.store().table("t").unwrap());
+        for _ in 0..3 {
+            let (mut writer, mut lines) = start("writer", &address, "t");
+            wait_for(&mut lines, "under way");
+            writer.kill().unwrap();
+            writer.wait().unwrap();
+            let table = server.store().table("t").unwrap();
+            assert!(is_busy(table.put(&[1; 8], &value_of(1))));
+            for number in LASTING {
+                let value = table.get(&number.to_le_bytes()).unwrap();
+                assert_eq!(value.as_deref(), Some(&value_of(number)[..]));
+            }
+            table.take_over().unwrap();
+            // What stood twice stands once when it has been written.
+            last(&table);
+            check_records(&table, 2_000 + LASTING.count() as u64);
+            for number in 0u64..2_000 {
+                assert!(table.remove(&number.to_le_bytes()).unwrap());
+            }
+            assert_eq!(table.survey().unwrap().live(), LASTING.count() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_cuckoo_writer_that_ends_by_itself_leaves_the_table_to_the_next() {
+    let address = address("cuckoo-ends");
+    let server = Server::start(&address, 64 << 20).unwrap();
+    let options = cuckoo(SlotKind::Heap);
+    server.store().create("t", &options).unwrap();
+    for _ in 0..2 {
+        let (mut writer, _lines) = start("clean writer", &address, "t");
+        assert!(writer.wait().unwrap().success());
+    }
+    let table = server.store().table("t").unwrap();
+    assert_eq!(table.writer().unwrap(), None);
+    assert!(!table.put(&[7; 8], &value_of(8)).unwrap());
+}
+
+#[test]
+fn readers_beside_a_cuckoo_writer_never_miss_what_it_moves() {
+    let address = address("cuckoo-readers");
+    let server = Server::start(&address, 64 << 20).unwrap();
+    // So full that new keys displace others.
+    let options = cuckoo(SlotKind::Inline).load_factor(0.95);
+    server.store().create("t", &options).unwrap();
+    let table = server.store().table("t").unwrap();
+    for number in LASTING {
+        table.put(&number.to_le_bytes(), &value_of(number)).unwrap();
+    }
+    let mut readers: Vec<_> = (0..2).map(|_| start("reader", &address, "t")).collect();
+    for (_, lines) in &mut readers {
+        wait_for(lines, "under way");
+    }
+    for round in 0..15 {
+        for number in 0..3_000u64 {
+            let key = (round * 10_000 + number).to_le_bytes();
+            table.put(&key, &value_of(number)).unwrap();
+        }
+        for number in 0..3_000u64 {
+            assert!(
+                table
+                    .remove(&(round * 10_000 + number).to_le_bytes())
+                    .unwrap()
+            );
+        }
+    }
+    for (mut reader, mut lines) in readers {
+        drop(reader.stdin.take());
+        wait_for(&mut lines, "looked");
+        assert!(reader.wait().unwrap().success());
+    }
+    let Survey::Cuckoo(survey) = table.survey().unwrap() else {
+        panic!("no survey of buckets");
+    };
+    assert!(survey.displacements > 1_000, "{}", survey.displacements);
 }

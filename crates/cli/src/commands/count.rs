@@ -24,7 +24,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let count = if args.approximate {
         table.occupancy()?.entries
     } else {
-        table.survey()?.live
+        table.survey()?.live()
     };
     if context.json {
         return output::json(&serde_json::json!({

@@ -23,7 +23,7 @@ pub struct Args {
 /// # Errors
 /// A name that is taken, sizes that no table can have, or more than the memory holds.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let options = args.shape.options(args.capacity);
+    let options = args.shape.options(args.capacity)?;
     let record = context.store()?.create(&args.table, &options)?;
     if context.json {
         return output::json(&described(&record));

@@ -30,7 +30,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         .into_iter()
         .map(|key| bytes::of_argument(key, hex).map_err(Failure::Usage))
         .collect::<Result<_>>()?;
-    let table = context.table(&table_name)?;
+    let table = context.writable_table(&table_name)?;
     let mut absent = 0_usize;
     for key in &keys {
         if !table.remove(key)? {
@@ -41,7 +41,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             ));
         }
     }
-    table.flush()?;
+    table.close()?;
     let removed = keys.len() - absent;
     if context.json {
         output::json(&serde_json::json!({

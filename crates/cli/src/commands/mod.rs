@@ -14,3 +14,4 @@ pub mod repro;
 pub mod serve;
 pub mod stat;
 mod table_args;
+pub mod take_over;

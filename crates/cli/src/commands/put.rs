@@ -36,13 +36,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         bytes::of_argument(args.value, args.hex).map_err(Failure::Usage)?
     };
-    let table = context.table(&args.table)?;
+    let table = context.writable_table(&args.table)?;
+    let multi_key = Shape::of(table.scheme()).multi_key;
     let new = table.put(&key, &value)?;
-    table.flush()?;
+    table.close()?;
     if context.json {
         return output::json(&serde_json::json!({ "table": args.table, "new": new }));
     }
-    output::note(match (new, Shape::of(table.scheme()).multi_key) {
+    output::note(match (new, multi_key) {
         (_, true) => "added",
         (true, false) => "new",
         (false, false) => "replaced",

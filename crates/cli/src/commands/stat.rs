@@ -5,7 +5,8 @@ use crate::failure::Result;
 use crate::shape::{Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
-use farslot::{MemoryUse, Occupancy, Store, Survey, Table};
+use farslot::index::IndexError;
+use farslot::{MemoryUse, Occupancy, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.
@@ -30,11 +31,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 fn show_store(store: &Store, as_json: bool) -> Result<()> {
     let memory = store.memory()?;
     let tables = store.tables()?;
-    let tables: Vec<(Table, Occupancy)> = tables
+    let tables: Vec<(Table, Option<Occupancy>)> = tables
         .iter()
         .map(|record| {
             let table = store.table(&record.name)?;
-            let occupancy = table.occupancy()?;
+            let occupancy = match table.occupancy() {
+                Err(StoreError::Index(IndexError::NotBuilt)) => None,
+                occupancy => Some(occupancy?),
+            };
             Ok((table, occupancy))
         })
         .collect::<Result<_>>()?;
@@ -44,7 +48,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
             "memory_bytes": memory.total,
             "memory_taken": memory.taken,
             "memory_free": memory.free(),
-            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts)).collect::<Vec<_>>(),
+            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts.as_ref())).collect::<Vec<_>>(),
         }));
     }
     output::line(format!(
@@ -68,11 +72,12 @@ fn memory_line(memory: &MemoryUse) -> String {
     )
 }
 
-fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
+fn listing(tables: &[(Table, Option<Occupancy>)]) -> comfy_table::Table {
     let mut listing = comfy_table::Table::new();
     listing.load_style(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "table",
+        "scheme",
         "records",
         "load factor",
         "slots",
@@ -83,18 +88,22 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
     ]);
     for (table, counts) in tables {
         let shape = Shape::of(table.scheme());
+        let counted = |count: fn(&Occupancy) -> String| {
+            counts.as_ref().map_or_else(|| "not built".into(), count)
+        };
         listing.add_row([
             table.name().to_string(),
-            output::grouped(counts.entries),
-            format!("{:.3}", counts.load_factor()),
-            format!("{} {}", output::grouped(counts.slots), shape.slot_kind),
+            shape.scheme.to_string(),
+            counted(|counts| output::grouped(counts.entries)),
+            counted(|counts| format!("{:.3}", counts.load_factor())),
+            format!("{} {}", output::grouped(shape.slots), shape.slot_kind),
             shape.key.to_string(),
             shape.value.to_string(),
-            output::sized(counts.heap_used),
+            counted(|counts| output::sized(counts.heap_used)),
             output::sized(shape.table_bytes),
         ]);
     }
-    for column in [1, 2, 3, 6, 7] {
+    for column in [2, 3, 4, 7, 8] {
         if let Some(column) = listing.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -102,8 +111,14 @@ fn listing(tables: &[(Table, Occupancy)]) -> comfy_table::Table {
     listing
 }
 
-fn with_counts(table: &Table, counts: &Occupancy) -> Value {
+fn with_counts(table: &Table, counts: Option<&Occupancy>) -> Value {
     let mut object = described(table.record());
+    if matches!(table.scheme(), Scheme::Sealed(_)) {
+        object["built"] = counts.is_some().into();
+    }
+    let Some(counts) = counts else {
+        return object;
+    };
     object["records"] = counts.entries.into();
     object["used_slots"] = counts.used_slots.into();
     object["load_factor"] = counts.load_factor().into();
@@ -114,45 +129,74 @@ fn with_counts(table: &Table, counts: &Occupancy) -> Value {
 fn show_table(table: &Table, as_json: bool) -> Result<()> {
     let survey = table.survey()?;
     let counts = table.occupancy()?;
+    let writer = table.writer()?;
     if as_json {
-        return output::json(&surveyed(table, &survey, &counts));
+        return output::json(&surveyed(table, &survey, &counts, writer));
     }
     let mut text = format!(
         "{}: {}\n\n",
         table.name(),
         Shape::of(table.scheme()).summary()
     );
-    text += &numbers(table, &survey, &counts);
-    text += "\noccupancy, from the first slot to the last\n";
-    text += &draw::occupancy(&survey);
-    if survey.cluster_count() > 0 {
-        text += &format!(
-            "\n{:>15}  {:>11}  (the longest has {})\n",
-            "cluster length",
-            "clusters",
-            output::counted(survey.longest_cluster, "slot")
-        );
-        text += &draw::clusters(&survey);
+    text += &numbers(table, &survey, &counts, writer);
+    if !survey.parts().is_empty() {
+        text += "\noccupancy, from the first slot to the last\n";
+        text += &draw::occupancy(survey.parts());
     }
+    text += &how_keys_lie(&survey);
     output::line(text.trim_end())
 }
 
-fn numbers(table: &Table, survey: &Survey, counts: &Occupancy) -> String {
+fn how_keys_lie(survey: &Survey) -> String {
+    let heading = |class: &str, counted: &str, more: String| {
+        format!("\n{class:>15}  {counted:>11}  ({more})\n")
+    };
+    match survey {
+        Survey::Linear(survey) if survey.cluster_count() > 0 => {
+            let longest = output::counted(survey.longest_cluster, "slot");
+            heading(
+                "cluster length",
+                "clusters",
+                format!("the longest has {longest}"),
+            ) + &draw::classes(&survey.clusters, draw::lengths)
+        }
+        Survey::Cuckoo(survey) => {
+            let full = output::grouped(survey.full_buckets());
+            heading("slots in use", "buckets", format!("{full} are full"))
+                + &draw::classes(&survey.buckets, |used| used.to_string())
+        }
+        _ => String::new(),
+    }
+}
+
+fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> String {
     let mut rows = vec![
-        ("records", output::grouped(survey.live)),
-        (
+        ("records", output::grouped(survey.live())),
+        ("load factor", format!("{:.3}", survey.load_factor())),
+    ];
+    match survey {
+        Survey::Linear(survey) => rows.push((
             "removed",
             format!("{} slots of removed keys", output::grouped(survey.dead)),
-        ),
-        ("load factor", format!("{:.3}", survey.load_factor())),
-        (
-            "read size",
-            format!(
-                "{} a lookup's READ",
-                output::counted(table.read_size(), "slot")
-            ),
-        ),
-    ];
+        )),
+        Survey::Cuckoo(survey) => {
+            let moved = output::counted(survey.displacements, "record");
+            rows.push(("displaced", format!("{moved} by the puts of others")));
+        }
+        Survey::Sealed(_) => rows.push(("writer", "none: the table is sealed".into())),
+        _ => {}
+    }
+    rows.push(("read size", read_size(table)));
+    if table.scheme().one_writer() {
+        let nobody = || match table.is_sealed() {
+            true => "none: the table is sealed".into(),
+            false => "none: the next to write may".into(),
+        };
+        rows.push((
+            "writer",
+            writer.map_or_else(nobody, |mark| format!("client {mark}")),
+        ));
+    }
     if counts.heap_bytes > 0 {
         let share = counts.heap_used as f64 / counts.heap_bytes as f64 * 100.0;
         rows.push((
@@ -169,15 +213,36 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy) -> String {
         .collect()
 }
 
-fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy) -> Value {
-    let mut object = with_counts(table, counts);
-    object["records"] = survey.live.into();
-    object["dead_slots"] = survey.dead.into();
-    object["used_slots"] = (survey.live + survey.dead).into();
+fn read_size(table: &Table) -> String {
+    let slots = output::counted(table.read_size(), "slot");
+    match Shape::of(table.scheme()).cuckoo {
+        Some(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
+        None => format!("{slots} a lookup's READ"),
+    }
+}
+
+fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> Value {
+    let mut object = with_counts(table, Some(counts));
+    object["records"] = survey.live().into();
+    object["dead_slots"] = survey.dead().into();
+    object["used_slots"] = (survey.live() + survey.dead()).into();
     object["load_factor"] = survey.load_factor().into();
     object["read_slots"] = table.read_size().into();
-    object["occupancy"] = json!(survey.parts);
-    object["clusters_by_log2_length"] = json!(survey.clusters);
-    object["longest_cluster"] = survey.longest_cluster.into();
+    if !survey.parts().is_empty() {
+        object["occupancy"] = json!(survey.parts());
+    }
+    match survey {
+        Survey::Linear(survey) => {
+            object["clusters_by_log2_length"] = json!(survey.clusters);
+            object["longest_cluster"] = survey.longest_cluster.into();
+        }
+        Survey::Cuckoo(survey) => {
+            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["displacements"] = survey.displacements.into();
+            object["writer"] = writer.into();
+            object["sealed"] = table.is_sealed().into();
+        }
+        _ => {}
+    }
     object
 }

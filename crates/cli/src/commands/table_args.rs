@@ -1,13 +1,23 @@
 //! The options that say what a table shall be, for `create` and `load --create`.
 
+use crate::failure::{Failure, Result};
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use farslot::{FieldSize, HashKind, SlotKind, TableOptions};
+use farslot::{CuckooShape, FieldSize, HashKind, SlotKind, TableOptions};
 
 /// What a table shall be, beyond its capacity.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Table options")]
 pub struct TableArgs {
+    /// Where a key may be, and who may write
+    #[arg(long, value_name = "SCHEME", default_value = "linear")]
+    pub scheme: SchemeArg,
+    /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
+    #[arg(long, value_name = "N")]
+    pub ways: Option<u32>,
+    /// Slots of a bucket in a cuckoo table, 1 to 8 [default: 4]
+    #[arg(long, value_name = "N")]
+    pub bucket_slots: Option<u32>,
     /// Most bytes of a key [default: 256]
     #[arg(long, value_name = "BYTES", value_parser = field_bytes)]
     pub max_key: Option<u32>,
@@ -20,9 +30,10 @@ pub struct TableArgs {
     /// Bytes of every value
     #[arg(long, value_name = "BYTES", value_parser = value_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
-    /// How full the table is, 0 to 1, when its capacity is reached
-    #[arg(long, value_name = "FRACTION", default_value = "0.75", value_parser = fraction)]
-    pub load_factor: f64,
+    /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
+    /// cuckoo table 0.9, or less with few ways and small buckets]
+    #[arg(long, value_name = "FRACTION", value_parser = fraction)]
+    pub load_factor: Option<f64>,
     /// Let a key have several records
     #[arg(long)]
     pub multi_key: bool,
@@ -35,6 +46,17 @@ pub struct TableArgs {
     /// The hash function
     #[arg(long, value_name = "HASH", default_value = "xxh3")]
     pub hash: HashArg,
+}
+
+/// The scheme, as an option.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SchemeArg {
+    /// Beside its home slot: one read a lookup, any number of writers
+    Linear,
+    /// In one of a few small buckets: fuller tables, one writer at a time
+    Cuckoo,
+    /// As linear, and never written again once it has been loaded: smaller, and misses end early
+    Sealed,
 }
 
 /// What a slot holds, as an option.
@@ -73,14 +95,25 @@ impl TableArgs {
     }
 
     /// The options of a table with this capacity.
-    #[must_use]
-    pub fn options(&self, capacity: u64) -> TableOptions {
-        let mut options = TableOptions::new(capacity)
-            .load_factor(self.load_factor)
-            .hash(match self.hash {
-                HashArg::Xxh3 => HashKind::Xxh3,
-                HashArg::Knuth => HashKind::Knuth,
-            });
+    ///
+    /// # Errors
+    /// A usage failure for options that do not go together.
+    pub fn options(&self, capacity: u64) -> Result<TableOptions> {
+        let mut options = TableOptions::new(capacity).hash(match self.hash {
+            HashArg::Xxh3 => HashKind::Xxh3,
+            HashArg::Knuth => HashKind::Knuth,
+        });
+        match self.scheme {
+            SchemeArg::Linear => self.refuse_buckets()?,
+            SchemeArg::Cuckoo => options = options.cuckoo(self.buckets()),
+            SchemeArg::Sealed => {
+                self.refuse_buckets()?;
+                options = options.sealed();
+            }
+        }
+        if let Some(load_factor) = self.load_factor {
+            options = options.load_factor(load_factor);
+        }
         if let Some(key) = self.key() {
             options = options.keys(key);
         }
@@ -101,7 +134,26 @@ impl TableArgs {
         if self.multi_key {
             options = options.multi_key();
         }
-        options
+        Ok(options)
+    }
+
+    fn buckets(&self) -> CuckooShape {
+        let default = CuckooShape::default();
+        CuckooShape {
+            ways: self.ways.unwrap_or(default.ways),
+            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
+        }
+    }
+
+    fn refuse_buckets(&self) -> Result<()> {
+        for (option, value) in [("--ways", self.ways), ("--bucket-slots", self.bucket_slots)] {
+            if let Some(value) = value {
+                return Err(Failure::Usage(format!(
+                    "{option} {value} is for tables with buckets: --scheme cuckoo"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -115,7 +167,7 @@ fn size(fixed: Option<u32>, most: Option<u32>) -> Option<FieldSize> {
 ///
 /// # Errors
 /// Says what is no such number.
-pub fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> std::result::Result<u64, String> {
     match text.replace('_', "").parse() {
         Ok(0) => Err("it must be at least 1".into()),
         Ok(count) => Ok(count),
@@ -123,21 +175,21 @@ pub fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-fn field_bytes(text: &str) -> Result<u32, String> {
+fn field_bytes(text: &str) -> std::result::Result<u32, String> {
     match value_bytes(text)? {
         0 => Err("a key has at least 1 byte".into()),
         bytes => Ok(bytes),
     }
 }
 
-fn value_bytes(text: &str) -> Result<u32, String> {
+fn value_bytes(text: &str) -> std::result::Result<u32, String> {
     let size: ByteSize = text
         .parse()
         .map_err(|_| "no size such as 64 or 4KiB".to_string())?;
     u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
-fn fraction(text: &str) -> Result<f64, String> {
+fn fraction(text: &str) -> std::result::Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "no number".to_string())?;
     if value > 0.0 && value <= 1.0 {
         Ok(value)

@@ -44,15 +44,13 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Opens the table that lies at `table`.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) for a layout that no options give, or what the
-    /// fabric says.
+    /// What the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
         layout: CuckooLayout,
         order: LookupOrder,
     ) -> Result<Self> {
-        layout.check()?;
         let heap = matches!(layout.kind, SlotKind::Inline | SlotKind::Heap)
             .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table)));
         let opened = Self {

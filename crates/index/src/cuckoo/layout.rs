@@ -85,8 +85,19 @@ impl CuckooOptions {
             kind => kind,
         });
         shape.check(kind)?;
-        check_kind(kind)?;
-        check_buckets(self.ways, self.bucket_slots)?;
+        if kind == SlotKind::Pair {
+            return Err(bad_option(
+                "slot",
+                "Pair",
+                "Word, Inline or Heap: an insertion moves slots whole",
+            ));
+        }
+        if !(2..=MOST_WAYS as u32).contains(&self.ways) {
+            return Err(bad_option("ways", self.ways, "2 to 4"));
+        }
+        if !(1..=MOST_BUCKET_SLOTS as u32).contains(&self.bucket_slots) {
+            return Err(bad_option("bucket slots", self.bucket_slots, "1 to 8"));
+        }
         self.hasher.check(self.key)?;
         Ok(CuckooLayout {
             kind,
@@ -102,27 +113,6 @@ impl CuckooOptions {
             heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
         })
     }
-}
-
-fn check_kind(kind: SlotKind) -> Result<()> {
-    if kind == SlotKind::Pair {
-        return Err(bad_option(
-            "slot",
-            "Pair",
-            "Word, Inline or Heap: an insertion moves slots whole",
-        ));
-    }
-    Ok(())
-}
-
-fn check_buckets(ways: u32, bucket_slots: u32) -> Result<()> {
-    if !(2..=MOST_WAYS as u32).contains(&ways) {
-        return Err(bad_option("ways", ways, "2 to 4"));
-    }
-    if !(1..=MOST_BUCKET_SLOTS as u32).contains(&bucket_slots) {
-        return Err(bad_option("bucket slots", bucket_slots, "1 to 8"));
-    }
-    Ok(())
 }
 
 /// All that a client must know of a cuckoo table: kept in the catalog.
@@ -151,19 +141,6 @@ pub struct CuckooLayout {
 }
 
 impl CuckooLayout {
-    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
-        self.shape().check(self.kind)?;
-        check_kind(self.kind)?;
-        check_buckets(self.ways, self.bucket_slots)?;
-        self.hasher.check(self.key)?;
-        let slots = self
-            .buckets
-            .checked_mul(u64::from(self.bucket_slots))
-            .unwrap_or(u64::MAX);
-        slots_for(slots, 1.0).map(|_| ())
-    }
-
     /// All slots.
     #[must_use]
     pub const fn slots(&self) -> u64 {
@@ -260,47 +237,5 @@ impl Candidates {
     #[inline]
     pub(super) fn as_slice(&self) -> &[u64] {
         &self.buckets[..self.count]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_layout_that_no_options_give_is_refused() {
-        let good = CuckooOptions::new(9, FieldSize::Fixed(8), FieldSize::Fixed(8), 1)
-            .layout()
-            .unwrap();
-        assert!(good.check().is_ok());
-        let bad = [
-            CuckooLayout {
-                ways: 5,
-                ..good.clone()
-            },
-            CuckooLayout {
-                bucket_slots: 9,
-                ..good.clone()
-            },
-            CuckooLayout {
-                buckets: 0,
-                ..good.clone()
-            },
-            CuckooLayout {
-                buckets: u64::MAX,
-                ..good.clone()
-            },
-            CuckooLayout {
-                kind: SlotKind::Pair,
-                ..good.clone()
-            },
-            CuckooLayout {
-                key: FieldSize::UpTo(8),
-                ..good
-            },
-        ];
-        for layout in bad {
-            assert!(layout.check().is_err(), "{layout:?}");
-        }
     }
 }

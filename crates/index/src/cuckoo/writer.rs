@@ -7,25 +7,6 @@ use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// The mark of the client that is the writer now, if one is.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub async fn writer(&self) -> Result<Option<u64>> {
-        let word = self.endpoint.read(self.table.plus(WRITER_AT), 8);
-        let word = self.endpoint.operation(UPKEEP, word).await?;
-        Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
-    }
-
-    /// Becomes the writer now, and not at the first write.
-    ///
-    /// # Errors
-    /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], [`IndexError::MultiKey`] for a table that
-    /// can only be built, or what the fabric says.
-    pub async fn start_writing(&self) -> Result<()> {
-        self.become_writer("writing").await
-    }
-
     /// Becomes the writer of a table of unique keys, unless another client is.
     pub(super) async fn become_writer(&self, operation: &'static str) -> Result<()> {
         if self.layout.keys == KeyRule::Multi {
@@ -47,6 +28,24 @@ impl<E: Endpoint> CuckooTable<E> {
             return Err(IndexError::Sealed { operation });
         }
         Ok(())
+    }
+
+    /// The mark of the client that is the writer now, if one is.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn writer(&self) -> Result<Option<u64>> {
+        let word = self.endpoint.read(self.table.plus(WRITER_AT), 8);
+        let word = self.endpoint.operation(UPKEEP, word).await?;
+        Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
+    }
+
+    /// Becomes the writer now, and not at the first write.
+    ///
+    /// # Errors
+    /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
+    pub async fn start_writing(&self) -> Result<()> {
+        self.become_writer_of_any("writing").await
     }
 
     /// Puts this client's mark into the writer's word.

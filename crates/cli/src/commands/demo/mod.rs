@@ -52,7 +52,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let threads = threads(args.threads);
     let walked = walk::walk(&args.path, threads)?;
     let options = options(&walked);
-    let bytes = u64::try_from(options.layout()?.table_bytes()).unwrap_or(u64::MAX);
+    let bytes = u64::try_from(options.scheme()?.table_bytes()).unwrap_or(u64::MAX);
     let node = MemoryNode::start("demo", bytes.saturating_add(STORE_BYTES))?;
     let report = measure(&args, &walked, &options, &node, threads)
         .map_err(|failure| node.explain(failure))?;

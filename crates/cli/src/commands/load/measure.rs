@@ -52,10 +52,12 @@ impl Measure {
     }
 
     /// A table that holds these records and a quarter more, in all that `shape` does not say.
-    #[must_use]
-    pub fn options(&self, shape: &TableArgs) -> TableOptions {
+    ///
+    /// # Errors
+    /// A usage failure for options that do not go together.
+    pub fn options(&self, shape: &TableArgs) -> Result<TableOptions> {
         let capacity = (self.records + self.records / 4).max(LEAST_CAPACITY);
-        let mut options = shape.options(capacity);
+        let mut options = shape.options(capacity)?;
         if shape.key().is_none() {
             options = options.keys(self.up_to(self.longest_key));
         }
@@ -65,7 +67,7 @@ impl Measure {
         if shape.heap.is_none() && shape.slots.is_none() {
             options = options.heap_bytes(self.heap_bytes());
         }
-        options
+        Ok(options)
     }
 
     /// Heap for these records, a quarter more, and what clients keep for themselves.

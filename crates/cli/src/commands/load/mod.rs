@@ -2,16 +2,17 @@
 
 mod bad_lines;
 pub mod measure;
+mod whole;
 mod workers;
 
-use super::table_args::{TableArgs, count};
-use crate::context::Context;
+use super::table_args::{SchemeArg, TableArgs, count};
+use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Reader};
 use crate::output;
 use crate::shape::Shape;
 use bad_lines::BadLines;
-use farslot::Store;
+use farslot::{Scheme, Store, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -48,6 +49,14 @@ pub struct Args {
         reason = "not given, given without and with a number"
     )]
     create: Option<Option<u64>>,
+    /// Threads that put, each 32 records at a time [default: one a processor, at most 4; a cuckoo
+    /// table has one]
+    #[arg(long, value_name = "N", value_parser = count)]
+    threads: Option<u64>,
+    /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it
+    /// is with --scheme sealed
+    #[arg(long, conflicts_with = "threads")]
+    seal: bool,
     /// Stop at the first bad line
     #[arg(long)]
     strict: bool,
@@ -58,6 +67,13 @@ pub struct Args {
     shape: TableArgs,
 }
 
+impl Args {
+    /// Whether the table that is made first never changes.
+    fn sealed(&self) -> bool {
+        self.seal || self.shape.scheme == SchemeArg::Sealed
+    }
+}
+
 /// Loads a file into a table.
 ///
 /// # Errors
@@ -65,34 +81,90 @@ pub struct Args {
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let source = Source::new(&args)?;
-    if args.create == Some(None) && !source.is_file() {
+    if let Some(capacity) = args.create {
+        check(&args, &source, capacity)?;
+    }
+    let store = context.store()?;
+    let since = Instant::now();
+    let bad = BadLines::new(args.strict, args.show_bad);
+    let loaded = match args.create {
+        Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
+        Some(capacity) => {
+            create(&args, &source, &store, capacity)?;
+            load(&args, &source, &store, &bad)?
+        }
+        None => load(&args, &source, &store, &bad)?,
+    };
+    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+}
+
+/// Refuses a table that cannot be made of what is known before its file is read.
+fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> {
+    if args.sealed() {
+        return whole::check(&args.shape, capacity);
+    }
+    if capacity.is_none() && !source.is_file() {
         return Err(Failure::Usage(
             "a stream cannot be looked through first: say for how many keys, --create=CAPACITY"
                 .into(),
         ));
     }
-    let store = context.store()?;
-    if let Some(capacity) = args.create {
-        create(&args, &source, &store, capacity)?;
-    }
-    // Fails at once if there is no such table.
+    Ok(())
+}
+
+/// Loads into a table that is there; fails at once if there is none.
+fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<Loaded> {
     let table = store.table(&args.table)?;
-    let since = Instant::now();
-    let bad = BadLines::new(args.strict, args.show_bad);
-    let mut loader = Loader::new(&store, &table, &bad);
-    let loaded = source.read_with("loading", |reader, bar| {
+    if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
+        return whole::build(source, table, bad);
+    }
+    put(args, source, store, &table, bad)
+}
+
+/// Puts record by record.
+fn put(
+    args: &Args,
+    source: &Source<'_>,
+    store: &Store,
+    table: &Table,
+    bad: &BadLines,
+) -> Result<Loaded> {
+    let threads = threads(args.threads, table)?;
+    let mut loader = Loader::new(store, table, threads, bad);
+    source.read_with("loading", |reader, bar| {
         bad.show_above(bar);
         loader.load(reader)
-    })?;
-    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+    })
+}
+
+/// More threads than this only wait for the one that reads, unless they are asked for.
+const MOST_THREADS: usize = 4;
+
+/// How many threads put. Fails at once if the table admits one writer and has one.
+fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
+    if !table.scheme().one_writer() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        return Ok(asked.map_or(processors.min(MOST_THREADS), |asked| {
+            asked.min(256) as usize
+        }));
+    }
+    if let Some(asked) = asked.filter(|asked| *asked > 1) {
+        output::note(format_args!(
+            "one thread puts, not {asked}: a {} table admits one writer",
+            Shape::of(table.scheme()).scheme
+        ));
+    }
+    start_writing(table)?;
+    table.resign()?;
+    Ok(1)
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
     let options = match capacity {
-        Some(capacity) => args.shape.options(capacity),
+        Some(capacity) => args.shape.options(capacity)?,
         None => source
             .read_with("looking through", |reader, _| measure::measure(reader))?
-            .options(&args.shape),
+            .options(&args.shape)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
@@ -115,6 +187,7 @@ fn report(
             "table": args.table,
             "records": loaded.records,
             "new": loaded.new,
+            "sealed": loaded.sealed,
             "bad_lines": bad.count(),
             "first_bad_lines": bad.shown(),
             "seconds": seconds,
@@ -162,6 +235,17 @@ impl<'a> Source<'a> {
     fn is_file(&self) -> bool {
         self.path
             .is_some_and(|path| !path.exists() || path.is_file())
+    }
+
+    /// Bytes of a file; of a stream, which nobody knows, 0.
+    fn bytes(&self) -> Result<u64> {
+        match self.path {
+            Some(path) if self.is_file() => {
+                let failed = Failure::io(path.display().to_string());
+                Ok(path.metadata().map_err(failed)?.len())
+            }
+            _ => Ok(0),
+        }
     }
 
     /// Reads it from the start with a progress bar.

@@ -2,6 +2,7 @@
 //! that the last of them stays.
 
 use super::bad_lines::BadLines;
+use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::shape::Shape;
@@ -17,8 +18,6 @@ use std::thread::{self, ScopedJoinHandle};
 const BATCH: usize = 256;
 /// Batches that wait for a thread.
 const WAITING: usize = 4;
-/// More threads than this only wait for the one that reads.
-const MOST_THREADS: usize = 4;
 
 /// What was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +26,15 @@ pub struct Loaded {
     pub records: u64,
     /// Those whose key was new.
     pub new: u64,
+    /// Whether the table can never change again.
+    pub sealed: bool,
 }
 
 /// Loads records into a table.
 pub struct Loader<'a> {
     store: &'a Store,
     table: &'a Table,
+    threads: usize,
     bad: &'a BadLines,
     stop: AtomicBool,
 }
@@ -44,10 +46,11 @@ type Worker<'scope> = (
 
 impl<'a> Loader<'a> {
     /// A loader for a table, which every thread opens for itself.
-    pub fn new(store: &'a Store, table: &'a Table, bad: &'a BadLines) -> Self {
+    pub fn new(store: &'a Store, table: &'a Table, threads: usize, bad: &'a BadLines) -> Self {
         Self {
             store,
             table,
+            threads,
             bad,
             stop: AtomicBool::new(false),
         }
@@ -62,12 +65,9 @@ impl<'a> Loader<'a> {
         let name = self.table.name();
         let ordered = !Shape::of(self.table.scheme()).multi_key;
         let (store, bad, stop) = (self.store, self.bad, &self.stop);
-        let threads = thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(MOST_THREADS);
         thread::scope(|scope| {
             let mut workers: Vec<Worker<'_>> = Vec::new();
-            for _ in 0..threads {
+            for _ in 0..self.threads.max(1) {
                 let (sender, batches) = sync_channel(WAITING);
                 let work = move || {
                     let mut loaded = Loaded::default();
@@ -153,12 +153,13 @@ fn put_batches(
     loaded: &mut Loaded,
 ) -> Result<()> {
     let table = store.table(table)?;
+    start_writing(&table)?;
     for batch in batches {
         for run in runs(&batch, ordered) {
             put_run(&table, run, bad, loaded)?;
         }
     }
-    Ok(table.flush()?)
+    Ok(table.close()?)
 }
 
 /// Cuts a batch so that no key stands twice in a piece, if the order of a key's records counts.
@@ -217,7 +218,8 @@ const fn is_of_the_record(error: &StoreError) -> bool {
     )
 }
 
-fn strict(bad: BadLine) -> Failure {
+/// The failure of a bad line where one is too many.
+pub fn strict(bad: BadLine) -> Failure {
     Failure::Failed(format!("line {}: {}", bad.line, bad.reason))
 }
 

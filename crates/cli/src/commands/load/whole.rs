@@ -1,0 +1,295 @@
+//! Reading all records into memory, for tables that are built whole.
+
+use super::bad_lines::BadLines;
+use super::measure::Measure;
+use super::workers::{Loaded, strict};
+use super::{Args, Source};
+use crate::commands::table_args::{SchemeArg, TableArgs};
+use crate::context::start_writing;
+use crate::failure::{Failure, Result};
+use crate::formats::{BadLine, Reader, Record};
+use crate::output;
+use crate::shape::Shape;
+use farslot::fabric::shm::available_memory;
+use farslot::index::IndexError;
+use farslot::{FieldSize, Scheme, Store, StoreError, Table, TableOptions};
+use std::io::BufRead;
+
+/// Memory that a record takes here and while the table is built, beside its bytes.
+const OVERHEAD: u64 = 192;
+
+/// All records of a file.
+#[derive(Debug, Default)]
+struct Whole {
+    /// In the file's order.
+    records: Vec<Record>,
+    /// Memory that they take, about.
+    bytes: u64,
+}
+
+impl Whole {
+    /// Their keys and values.
+    fn borrowed(&self) -> Vec<(&[u8], &[u8])> {
+        let records = self.records.iter();
+        records
+            .map(|record| (&record.key[..], &record.value[..]))
+            .collect()
+    }
+
+    fn loaded(&self, new: u64) -> Loaded {
+        Loaded {
+            records: self.records.len() as u64,
+            new,
+            sealed: true,
+        }
+    }
+
+    /// A table that holds just these, in all that `shape` does not say.
+    fn options(&self, shape: &TableArgs) -> Result<TableOptions> {
+        let mut measure = Measure::default();
+        for record in &self.records {
+            measure.add(record.key.len(), record.value.len());
+        }
+        let lengths = |of: fn(&Record) -> usize| size(self.records.iter().map(of));
+        let mut options = shape.options(measure.records.max(1))?;
+        if shape.key().is_none() {
+            options = options.keys(lengths(|record| record.key.len()));
+        }
+        if shape.value().is_none() {
+            options = options.values(lengths(|record| record.value.len()));
+        }
+        // A sealed table takes what its records need.
+        if shape.heap.is_none() && shape.scheme != SchemeArg::Sealed {
+            options = options.heap_bytes(measure.heap_bytes());
+        }
+        Ok(options)
+    }
+}
+
+/// The size that fields of these lengths have.
+fn size(lengths: impl Iterator<Item = usize>) -> FieldSize {
+    let (shortest, longest) = lengths.fold((usize::MAX, 0), |(shortest, longest), length| {
+        (shortest.min(length), longest.max(length))
+    });
+    let most = u32::try_from(longest.max(1)).unwrap_or(u32::MAX);
+    if shortest == longest && longest > 0 {
+        FieldSize::Fixed(most)
+    } else {
+        FieldSize::UpTo(most)
+    }
+}
+
+/// What fits into a table.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    key: FieldSize,
+    value: FieldSize,
+}
+
+impl Limits {
+    /// Those of a table that is there.
+    fn of(table: &Table) -> Self {
+        let Shape { key, value, .. } = Shape::of(table.scheme());
+        Self { key, value }
+    }
+
+    /// Those that were asked for; without, the records decide.
+    fn asked(shape: &TableArgs) -> Self {
+        let any = FieldSize::UpTo(u32::MAX);
+        Self {
+            key: shape.key().unwrap_or(any),
+            value: shape.value().unwrap_or(any),
+        }
+    }
+}
+
+/// Refuses options of a new table that cannot be built.
+///
+/// # Errors
+/// A usage failure that names the option.
+pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
+    if shape.scheme == SchemeArg::Linear {
+        return Err(not_buildable("linear"));
+    }
+    match capacity {
+        None => Ok(()),
+        Some(capacity) => Err(Failure::Usage(format!(
+            "--create={capacity} is for tables that are written: one that never changes is made for \
+             the records that it is built from"
+        ))),
+    }
+}
+
+/// Makes a table of all records of a file.
+///
+/// # Errors
+/// Too little memory; what the file or the store says.
+pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<Loaded> {
+    if store.tables()?.iter().any(|table| table.name == args.table) {
+        let name = args.table.clone();
+        return Err(StoreError::TableExists { name }.into());
+    }
+    let whole = read_source(source, Limits::asked(&args.shape), bad)?;
+    let options = whole.options(&args.shape)?;
+    let new = store.build(&args.table, &options, &whole.borrowed())?;
+    let table = store.table(&args.table)?;
+    output::note(format_args!(
+        "created {}: {}",
+        args.table,
+        Shape::of(table.scheme()).summary()
+    ));
+    Ok(whole.loaded(new))
+}
+
+/// Builds an empty table that is there.
+///
+/// # Errors
+/// A usage failure for a table that is written record by record; as [`make`].
+pub fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<Loaded> {
+    check_scheme(table.scheme())?;
+    if table.scheme().one_writer() {
+        // Before anything is read.
+        start_writing(&table)?;
+    }
+    let whole = read_source(source, Limits::of(&table), bad)?;
+    let new = table.build(&whole.borrowed())?;
+    table.close()?;
+    Ok(whole.loaded(new))
+}
+
+/// Refuses a table that is written record by record.
+fn check_scheme(scheme: &Scheme) -> Result<()> {
+    if scheme.buildable() {
+        return Ok(());
+    }
+    Err(not_buildable(scheme.name()))
+}
+
+fn not_buildable(scheme: &str) -> Failure {
+    Failure::Usage(format!(
+        "--seal builds a table whole, which a {scheme} table cannot be: load it without --seal, or \
+         make it with --scheme sealed or cuckoo"
+    ))
+}
+
+fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<Whole> {
+    // Some is left for the table, which may be of this machine too.
+    let most = available_memory() / 2;
+    let bytes = source.bytes()?;
+    if bytes > most {
+        return Err(short_of_memory(bytes, most));
+    }
+    let whole = source.read_with("reading", |reader, bar| {
+        bad.show_above(bar);
+        read(reader, limits, bad, most)
+    })?;
+    output::note(format_args!(
+        "read {} into {} of memory; building",
+        output::counted(whole.records.len() as u64, "record"),
+        output::sized(whole.bytes)
+    ));
+    Ok(whole)
+}
+
+/// The failure of records that take more memory than there is.
+fn short_of_memory(bytes: u64, most: u64) -> Failure {
+    Failure::Failed(format!(
+        "the records take {} of memory and more, and a table that is built whole needs all of them \
+         there; the limit is {}, half of what is free",
+        output::sized(bytes),
+        output::sized(most)
+    ))
+}
+
+/// Reads all records that fit; the others are bad lines.
+///
+/// # Errors
+/// Of the file; a bad line where one is too many; records that take more than `most` bytes.
+fn read<R: BufRead>(
+    reader: &mut Reader<R>,
+    limits: Limits,
+    bad: &BadLines,
+    most: u64,
+) -> Result<Whole> {
+    let mut whole = Whole::default();
+    while let Some(line) = reader.next().map_err(Failure::io("reading"))? {
+        match line.and_then(|record| fitting(record, limits)) {
+            Ok(record) => {
+                whole.bytes += (record.key.len() + record.value.len()) as u64 + OVERHEAD;
+                whole.records.push(record);
+            }
+            Err(line) => bad.add(line).map_err(strict)?,
+        }
+        if whole.bytes > most {
+            return Err(short_of_memory(whole.bytes, most));
+        }
+    }
+    Ok(whole)
+}
+
+fn fitting(record: Record, limits: Limits) -> std::result::Result<Record, BadLine> {
+    let misfit = if record.key.is_empty() {
+        IndexError::EmptyKey
+    } else if !limits.key.admits(record.key.len()) {
+        IndexError::KeyLength {
+            len: record.key.len(),
+            allowed: limits.key,
+        }
+    } else if !limits.value.admits(record.value.len()) {
+        IndexError::ValueLength {
+            len: record.value.len(),
+            allowed: limits.value,
+        }
+    } else {
+        return Ok(record);
+    };
+    Err(BadLine {
+        line: record.line,
+        reason: misfit.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::{Columns, Format};
+
+    fn read_lines(input: &str, most: u64) -> Result<(Whole, u64)> {
+        let limits = Limits {
+            key: FieldSize::UpTo(3),
+            value: FieldSize::UpTo(9),
+        };
+        let bad = BadLines::new(false, 0);
+        let columns = Columns {
+            key: None,
+            value: None,
+            header: Some(false),
+        };
+        let mut reader = Reader::new(Format::Csv, input.as_bytes(), &columns)?;
+        let whole = read(&mut reader, limits, &bad, most)?;
+        Ok((whole, bad.count()))
+    }
+
+    #[test]
+    fn records_that_do_not_fit_are_bad_lines() {
+        let (whole, bad) = read_lines("a,1\nlong,2\n,3\nb,4\n", 10_000).unwrap();
+        assert_eq!(whole.borrowed(), [(&b"a"[..], &b"1"[..]), (b"b", b"4")]);
+        assert_eq!(bad, 2);
+    }
+
+    #[test]
+    fn lengths_that_are_all_the_same_are_fixed() {
+        assert_eq!(size([8, 8].into_iter()), FieldSize::Fixed(8));
+        assert_eq!(size([7, 8].into_iter()), FieldSize::UpTo(8));
+        assert_eq!(size([0, 0].into_iter()), FieldSize::UpTo(1));
+        assert_eq!(size([].into_iter()), FieldSize::UpTo(1));
+    }
+
+    #[test]
+    fn more_than_the_memory_is_refused() {
+        let three = 3 * (OVERHEAD + 2);
+        assert!(read_lines("a,1\nb,2\nc,3\n", three).is_ok());
+        let short = read_lines("a,1\nb,2\nc,3\n", three - 1).unwrap_err();
+        assert!(short.to_string().contains("needs all of them"), "{short}");
+    }
+}

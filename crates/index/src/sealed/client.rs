@@ -1,0 +1,191 @@
+//! What a client keeps of a sealed table: once it has been built, all that it will ever need.
+
+use super::layout::{BUILT_AT, SUMMARY_AT, SealedForm, SealedLayout};
+use super::read_size::read_size;
+use super::slots::{InlineFormat, place};
+use crate::linear::ReadPolicy;
+use crate::{IndexError, Occupancy, Result, UPKEEP};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A sealed table as one thread's coroutines see it.
+pub struct SealedTable<E> {
+    pub(super) endpoint: Rc<E>,
+    pub(super) layout: SealedLayout,
+    pub(super) table: RemoteAddr,
+    policy: ReadPolicy,
+    built: Cell<Option<Built>>,
+}
+
+/// What a builder has left in the header, and what follows from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Built {
+    pub(super) records: u64,
+    /// Of inline slots.
+    pub(super) mask: u64,
+    /// Bytes of heap in use.
+    pub(super) heap_used: u64,
+    /// Slots that a READ fetches.
+    read_size: u64,
+}
+
+/// A key, checked and hashed.
+pub(super) struct Key<'k> {
+    pub(super) bytes: &'k [u8],
+    pub(super) hash: u64,
+    pub(super) home: u64,
+    /// The bits below those of the home.
+    pub(super) signature: u8,
+}
+
+impl<E: Endpoint> SealedTable<E> {
+    /// Opens the table that lies at `table`, be it built yet or not. If it is not, the operations look
+    /// again whether it is.
+    ///
+    /// # Errors
+    /// [`IndexError::BadOption`] for a layout that no options give, or a policy that the model refuses;
+    /// or what the fabric says.
+    pub async fn open(
+        endpoint: Rc<E>,
+        table: RemoteAddr,
+        layout: SealedLayout,
+        policy: ReadPolicy,
+    ) -> Result<Self> {
+        layout.check()?;
+        // A policy that the model refuses is refused now, not when the table has been built.
+        read_size(&layout, 0, policy)?;
+        let opened = Self {
+            endpoint,
+            layout,
+            table,
+            policy,
+            built: Cell::new(None),
+        };
+        opened.learn().await?;
+        Ok(opened)
+    }
+
+    /// The table's layout.
+    #[must_use]
+    pub fn layout(&self) -> &SealedLayout {
+        &self.layout
+    }
+
+    /// The endpoint that the table is reached by.
+    #[must_use]
+    pub fn endpoint(&self) -> &Rc<E> {
+        &self.endpoint
+    }
+
+    /// Whether this client knows that the table has been built.
+    #[must_use]
+    pub fn is_built(&self) -> bool {
+        self.built.get().is_some()
+    }
+
+    /// Slots that one READ fetches; 0 as long as the table is not known to be built.
+    #[must_use]
+    pub fn read_size(&self) -> u64 {
+        self.built.get().map_or(0, |built| built.read_size)
+    }
+
+    /// What the builder has left.
+    #[inline]
+    pub(super) async fn built(&self) -> Result<Built> {
+        if let Some(built) = self.built.get() {
+            return Ok(built);
+        }
+        self.learn().await?.ok_or(IndexError::NotBuilt)
+    }
+
+    /// Asks whether the table has been built, and what the builder has left.
+    pub(super) async fn learn(&self) -> Result<Option<Built>> {
+        self.endpoint.operation(UPKEEP, self.read_header()).await
+    }
+
+    async fn read_header(&self) -> Result<Option<Built>> {
+        let built = self.endpoint.read(self.table.plus(BUILT_AT), 8).await?;
+        if built.words()[0] == 0 {
+            return Ok(None);
+        }
+        // A READ of its own: in the one above, these words could be older than that one.
+        let summary = self.endpoint.read(self.table.plus(SUMMARY_AT), 24).await?;
+        let [records, mask, heap_used] = [0, 1, 2].map(|word| summary.words()[word]);
+        self.has_been_built(records, mask, heap_used).map(Some)
+    }
+
+    /// Notes what the table is from now on.
+    pub(super) fn has_been_built(&self, records: u64, mask: u64, heap_used: u64) -> Result<Built> {
+        // What the header cannot say was not written by a builder of this table.
+        let records = records.min(self.layout.slots);
+        let built = Built {
+            records,
+            mask,
+            heap_used: heap_used.min(self.layout.heap_bytes),
+            read_size: read_size(&self.layout, records, self.policy)?,
+        };
+        self.built.set(Some(built));
+        Ok(built)
+    }
+
+    #[inline]
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.layout.shape().check_key(bytes)?;
+        let hash = self.layout.hasher.hash(bytes);
+        let (home, signature) = place(hash, self.layout.homes);
+        Ok(Key {
+            bytes,
+            hash,
+            home,
+            signature,
+        })
+    }
+
+    pub(super) fn inline_format(&self, mask: u64) -> InlineFormat {
+        InlineFormat {
+            key: self.layout.key.most(),
+            slot: self.layout.slot_bytes(),
+            mask,
+        }
+    }
+
+    /// How many slots the READ at a distance from a home fetches; 0 at the table's end. All lookups ask
+    /// here and nowhere else.
+    #[inline]
+    fn slots_to_read(&self, built: &Built, home: u64, distance: u64) -> u64 {
+        let left = self.layout.slots.saturating_sub(home + distance);
+        built.read_size.min(left)
+    }
+
+    /// Reads the slots at a distance from a home; nothing at the table's end.
+    #[inline]
+    pub(super) async fn read_chunk(
+        &self,
+        built: &Built,
+        home: u64,
+        distance: u64,
+    ) -> Result<Option<Buffer>> {
+        let slots = self.slots_to_read(built, home, distance);
+        if slots == 0 {
+            return Ok(None);
+        }
+        let from = self.layout.slot_at(self.table, home + distance);
+        let bytes = slots as usize * self.layout.slot_bytes();
+        Ok(Some(self.endpoint.read(from, bytes).await?))
+    }
+
+    pub(super) async fn read_occupancy(&self) -> Result<Occupancy> {
+        let built = self.built().await?;
+        Ok(Occupancy {
+            entries: built.records,
+            used_slots: built.records,
+            slots: self.layout.slots,
+            heap_used: match self.layout.form {
+                SealedForm::Inline => 0,
+                SealedForm::OutOfBand => built.heap_used,
+            },
+            heap_bytes: self.layout.heap_bytes,
+        })
+    }
+}

@@ -1,0 +1,333 @@
+//! The bytes of a sealed table, and the options that decide them. The module's page draws them.
+
+use super::plan::{check_records, last_overflow};
+use super::record;
+use super::slots::OutFormat;
+use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use crate::{FieldSize, Hasher, Result};
+use farslot_fabric::RemoteAddr;
+use serde::{Deserialize, Serialize};
+
+/// Byte of the word that is 1 once the table is built.
+pub(super) const BUILT_AT: u64 = 0;
+/// Byte of the word that its builder claims.
+pub(super) const CLAIMED_AT: u64 = 8;
+/// Byte of the words that say what was built: records, mask, bytes of heap used.
+pub(super) const SUMMARY_AT: u64 = 16;
+const SLOTS_AT: u64 = 4096;
+
+/// The most slots: a builder numbers them, and the records, with 32 bits.
+const MOST_SLOTS: u64 = u32::MAX as u64 - 1;
+/// The most bytes of an inline record: a READ of one slot is none too long.
+const LARGEST_INLINE: usize = 16 << 10;
+/// The most bytes of a record out of band.
+const LARGEST_RECORD: usize = 1 << 20;
+/// Widths of an offset.
+const OFFSET_BYTES: std::ops::RangeInclusive<u8> = 4..=7;
+
+/// Where the records lie.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum SealedForm {
+    /// In the slots: fixed sizes only.
+    Inline,
+    /// In a heap behind them; a slot has a signature and an offset.
+    OutOfBand,
+}
+
+/// In which order keys that are in each other's way stand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum SlotOrder {
+    /// That of the builder's records: plain linear probing (paper 000).
+    Arrival,
+    /// That of their hashes: misses end as early as hits do.
+    #[default]
+    ByHash,
+}
+
+/// What a sealed table shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SealedOptions {
+    /// The size of its keys.
+    pub key: FieldSize,
+    /// The size of its values.
+    pub value: FieldSize,
+    /// Records per home slot, above 0 and at most 1.
+    pub load_factor: f64,
+    /// Where the records lie; by default inline, if they have fixed sizes of at most 32 bytes together.
+    pub form: Option<SealedForm>,
+    /// Bytes of an offset, 4 to 7; by default the fewest that reach all of the heap.
+    pub offset_bytes: Option<u8>,
+    /// In which order keys stand.
+    pub order: SlotOrder,
+    /// How many records a key may have.
+    pub keys: KeyRule,
+    /// The hash function.
+    pub hasher: Hasher,
+    /// Where the builder begins to look for the mask: random, of each table its own.
+    pub mask_seed: u64,
+}
+
+impl SealedOptions {
+    /// Options for these sizes: 0.9 full, in the order of the hashes. The seed should be random.
+    #[must_use]
+    pub fn new(key: FieldSize, value: FieldSize, seed: u64) -> Self {
+        Self {
+            key,
+            value,
+            load_factor: 0.9,
+            form: None,
+            offset_bytes: None,
+            order: SlotOrder::default(),
+            keys: KeyRule::Unique,
+            hasher: Hasher::Xxh3 { seed },
+            mask_seed: seed,
+        }
+    }
+
+    /// The layout for exactly these records: the smallest with this load factor in which they have
+    /// room, whatever their hashes are. To be preferred to [`SealedOptions::layout`] where the records
+    /// are at hand. Takes 4 bytes of local memory for each home slot.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption), or a key or value that does not fit.
+    pub fn layout_for(&self, records: &[(&[u8], &[u8])]) -> Result<SealedLayout> {
+        let shape = self.shape();
+        check_records(shape, records)?;
+        let sizes = records
+            .iter()
+            .map(|(key, value)| record::bytes(key.len(), value.len()) as u64);
+        let mut layout = self.layout(records.len() as u64, sizes.sum())?;
+        let hashes = records.iter().map(|(key, _)| self.hasher.hash(key));
+        let slots = last_overflow(hashes, layout.homes).max(layout.homes);
+        layout.slots = check_slots(slots)?;
+        Ok(layout)
+    }
+
+    /// The layout for so many records that are not known yet. `heap_bytes` is for records of variable
+    /// size out of band: each takes the bytes of its key and its value and 8 more, rounded up to a
+    /// multiple of 8; it is not looked at otherwise.
+    ///
+    /// Behind the last home there are 64 slots and the smaller of 32 / (1 - load factor) and 8 times the
+    /// square root of the records, but no more than there are records: at load 0.9, 0.04 % of a table of
+    /// a million slots. Different keys that hash well overflow that with a probability below 10^-12;
+    /// then building says [`Full`](crate::IndexError::Full). So it may for keys of very many records.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    pub fn layout(&self, records: u64, heap_bytes: u64) -> Result<SealedLayout> {
+        let shape = self.shape();
+        self.hasher.check(self.key)?;
+        let form = self.form.unwrap_or_else(|| match shape.suitable_kind() {
+            SlotKind::Heap => SealedForm::OutOfBand,
+            _ => SealedForm::Inline,
+        });
+        let homes = slots_for(records.max(1), self.load_factor)?;
+        let ample = 32.0 / (1.0 - self.load_factor).max(f64::MIN_POSITIVE);
+        let ample = 64.0 + ample.min(8.0 * (records as f64).sqrt());
+        let mut layout = SealedLayout {
+            form,
+            offset_bytes: 0,
+            order: self.order,
+            homes,
+            slots: check_slots(homes + records.min(ample as u64))?,
+            key: self.key,
+            value: self.value,
+            keys: self.keys,
+            hasher: self.hasher,
+            mask_seed: self.mask_seed,
+            heap_bytes: 0,
+        };
+        if form == SealedForm::OutOfBand {
+            layout.heap_bytes = match layout.record_bytes() {
+                Some(bytes) => records.saturating_mul(bytes as u64),
+                None => heap_bytes.div_ceil(8).saturating_mul(8),
+            };
+            layout.offset_bytes = match self.offset_bytes {
+                Some(asked) => asked,
+                None => narrowest(layout.heap_units()),
+            };
+        }
+        layout.check()?;
+        Ok(layout)
+    }
+
+    fn shape(&self) -> RecordShape {
+        RecordShape {
+            key: self.key,
+            value: self.value,
+        }
+    }
+}
+
+fn check_slots(slots: u64) -> Result<u64> {
+    if slots <= MOST_SLOTS {
+        return Ok(slots);
+    }
+    Err(bad_option("slots", slots, format!("at most {MOST_SLOTS}")))
+}
+
+/// The bytes of the highest offset.
+fn narrowest(units: u64) -> u8 {
+    let bits = u64::BITS - units.leading_zeros();
+    (bits.div_ceil(8) as u8).max(*OFFSET_BYTES.start())
+}
+
+/// All that a client must know of a sealed table: kept in the catalog.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SealedLayout {
+    /// Where the records lie.
+    pub form: SealedForm,
+    /// Bytes of an offset; 0 if there is none.
+    pub offset_bytes: u8,
+    /// In which order keys stand.
+    pub order: SlotOrder,
+    /// Slots that are a home.
+    pub homes: u64,
+    /// All slots: the homes, and those behind the last.
+    pub slots: u64,
+    /// The size of the keys.
+    pub key: FieldSize,
+    /// The size of the values.
+    pub value: FieldSize,
+    /// How many records a key may have.
+    pub keys: KeyRule,
+    /// From a key to its home slot.
+    pub hasher: Hasher,
+    /// Where the builder begins to look for the mask.
+    pub mask_seed: u64,
+    /// Bytes of heap.
+    pub heap_bytes: u64,
+}
+
+impl SealedLayout {
+    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        let (key, value) = (self.key.most(), self.value.most());
+        if key == 0 {
+            return Err(bad_option("key size", 0, "at least 1 byte"));
+        }
+        let (record, largest) = match (self.form, self.record_bytes()) {
+            (SealedForm::Inline, None) => {
+                return Err(bad_option(
+                    "form",
+                    "Inline",
+                    "only for keys and values of fixed sizes",
+                ));
+            }
+            (SealedForm::Inline, Some(bytes)) => (bytes, LARGEST_INLINE),
+            (SealedForm::OutOfBand, Some(bytes)) => (bytes, LARGEST_RECORD),
+            (SealedForm::OutOfBand, None) => (record::bytes(key, value), LARGEST_RECORD),
+        };
+        if record > largest {
+            let limit = format!("at most {largest} bytes in all, lengths included");
+            return Err(bad_option("key and value size", record, limit));
+        }
+        self.hasher.check(self.key)?;
+        check_slots(self.slots)?;
+        if !(1..=self.slots).contains(&self.homes) {
+            let limit = format!("1 to {} slots", self.slots);
+            return Err(bad_option("homes", self.homes, limit));
+        }
+        self.check_offsets()
+    }
+
+    fn check_offsets(&self) -> Result<()> {
+        if self.form == SealedForm::Inline {
+            if self.offset_bytes == 0 && self.heap_bytes == 0 {
+                return Ok(());
+            }
+            return Err(bad_option(
+                "offset bytes",
+                self.offset_bytes,
+                "0, and no heap, for inline records",
+            ));
+        }
+        if !OFFSET_BYTES.contains(&self.offset_bytes) {
+            return Err(bad_option("offset bytes", self.offset_bytes, "4 to 7"));
+        }
+        let most = u64::MAX >> (64 - 8 * u32::from(self.offset_bytes));
+        if self.heap_units() > most {
+            let limit = format!("{} reach {most} records or units only", self.offset_bytes);
+            return Err(bad_option("heap bytes", self.heap_bytes, limit));
+        }
+        Ok(())
+    }
+
+    /// Bytes of one slot, any number.
+    #[inline]
+    #[must_use]
+    pub const fn slot_bytes(&self) -> usize {
+        match self.form {
+            SealedForm::Inline => self.key.most().saturating_add(self.value.most()),
+            SealedForm::OutOfBand => self.out_format().bytes(),
+        }
+    }
+
+    /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
+    #[must_use]
+    pub fn table_bytes(&self) -> u128 {
+        u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
+    }
+
+    fn slot_area(&self) -> u128 {
+        (u128::from(self.slots) * self.slot_bytes() as u128).next_multiple_of(64)
+    }
+
+    /// Bytes of each record out of band, where all have the same size.
+    #[inline]
+    pub(super) const fn record_bytes(&self) -> Option<usize> {
+        match (self.key, self.value) {
+            (FieldSize::Fixed(key), FieldSize::Fixed(value)) => {
+                Some((key as usize).saturating_add(value as usize))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes that an offset counts.
+    #[inline]
+    pub(super) const fn unit_bytes(&self) -> u64 {
+        match self.record_bytes() {
+            // A key of no bytes is refused elsewhere.
+            Some(0) => 1,
+            Some(bytes) => bytes as u64,
+            None => record::UNIT as u64,
+        }
+    }
+
+    const fn heap_units(&self) -> u64 {
+        self.heap_bytes / self.unit_bytes()
+    }
+
+    #[inline]
+    pub(super) const fn out_format(&self) -> OutFormat {
+        OutFormat {
+            ordered: matches!(self.order, SlotOrder::ByHash),
+            sized: self.record_bytes().is_none(),
+            offset_bytes: self.offset_bytes as usize,
+        }
+    }
+
+    #[inline]
+    pub(super) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
+        table.plus(SLOTS_AT + slot * self.slot_bytes() as u64)
+    }
+
+    /// The address of a unit of the heap; the first is number 0.
+    #[inline]
+    pub(super) fn unit_at(&self, table: RemoteAddr, unit: u64) -> RemoteAddr {
+        let heap = SLOTS_AT + self.slot_area() as u64;
+        table.plus(heap.wrapping_add(unit.wrapping_mul(self.unit_bytes())))
+    }
+
+    pub(super) fn shape(&self) -> RecordShape {
+        RecordShape {
+            key: self.key,
+            value: self.value,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! Visiting every record once: inline ones slot by slot, those out of band from one end of the heap to
+//! the other, without a look at the slots.
+
+use super::client::{Built, SealedTable};
+use super::layout::SealedForm;
+use super::record::UNIT;
+use crate::{Cursor, Result, SCAN};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+/// Bytes that one piece reads, unless a record is longer.
+const PIECE: usize = 64 << 10;
+
+impl<E: Endpoint> SealedTable<E> {
+    pub(super) async fn scan_counted(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let operation = self.scan_piece(cursor, visit);
+        self.endpoint.operation(SCAN, operation).await
+    }
+
+    async fn scan_piece(
+        &self,
+        Cursor(first): Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let built = self.built().await?;
+        match (self.layout.form, self.layout.record_bytes()) {
+            (SealedForm::Inline, _) => self.scan_slots(&built, first, visit).await,
+            (SealedForm::OutOfBand, Some(bytes)) => {
+                self.scan_records(&built, first, bytes, visit).await
+            }
+            (SealedForm::OutOfBand, None) => self.scan_sized_records(&built, first, visit).await,
+        }
+    }
+
+    /// The cursor is a slot's number.
+    async fn scan_slots(
+        &self,
+        built: &Built,
+        first: u64,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let format = self.inline_format(built.mask);
+        let slots = pieces(first, self.layout.slots, format.slot);
+        if slots == 0 {
+            return Ok(None);
+        }
+        let from = self.layout.slot_at(self.table, first);
+        let mut piece = self
+            .endpoint
+            .read(from, slots as usize * format.slot)
+            .await?;
+        for at in (0..piece.len()).step_by(format.slot) {
+            if format.word_of_slot(&piece, at) != 0 {
+                let slot = &mut piece[at..at + format.slot];
+                format.mask_key(slot);
+                visit(&slot[..format.key], &slot[format.key..]);
+            }
+        }
+        Ok(next(first + slots, self.layout.slots))
+    }
+
+    /// The cursor is a record's number.
+    async fn scan_records(
+        &self,
+        built: &Built,
+        first: u64,
+        bytes: usize,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let records = pieces(first, built.records, bytes);
+        if records == 0 {
+            return Ok(None);
+        }
+        let from = self.layout.unit_at(self.table, first);
+        let piece = self.endpoint.read(from, records as usize * bytes).await?;
+        let key_len = self.layout.key.most();
+        for record in piece.chunks_exact(bytes) {
+            visit(&record[..key_len], &record[key_len..]);
+        }
+        Ok(next(first + records, built.records))
+    }
+
+    /// The cursor is the number of the unit where a record starts.
+    async fn scan_sized_records(
+        &self,
+        built: &Built,
+        first: u64,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let end = built.heap_used / UNIT as u64;
+        let units = pieces(first, end, UNIT);
+        if units == 0 {
+            return Ok(None);
+        }
+        let from = self.layout.unit_at(self.table, first);
+        let mut piece = self.endpoint.read(from, units as usize * UNIT).await?;
+        let longest = self.parts(&piece, first)?.bytes();
+        if longest > piece.len() {
+            piece = self.read_rest(piece, first, longest).await?;
+        }
+        let mut at = 0;
+        while at < piece.len() {
+            let unit = first + (at / UNIT) as u64;
+            let record = &piece[at..];
+            let parts = self.parts(record, unit)?;
+            if parts.bytes() > record.len() {
+                return Ok(next(unit, end));
+            }
+            at += parts.bytes();
+            visit(&record[parts.key], &record[parts.value]);
+        }
+        Ok(next(first + (at / UNIT) as u64, end))
+    }
+}
+
+/// How many of the things from `first` to `end` fit in a piece; 1 at least, if there are any.
+fn pieces(first: u64, end: u64, bytes: usize) -> u64 {
+    let left = end.saturating_sub(first);
+    left.min((PIECE / bytes).max(1) as u64)
+}
+
+fn next(at: u64, end: u64) -> Option<Cursor> {
+    (at < end).then_some(Cursor(at))
+}
