@@ -9,6 +9,7 @@
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!
+//! * [`schemes_shm`]: the schemes side by side over shared memory.
 //! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
 //!
 //! Figures in virtual time are the same in every run of the same seed.
@@ -26,6 +27,7 @@ pub mod memory_limit;
 mod paper000;
 mod report;
 pub mod repro;
+pub mod schemes_shm;
 pub mod simulated;
 mod threads;
 

@@ -1,5 +1,6 @@
 //! One module a command: its options, and what it does.
 
+pub mod advise;
 pub mod bench;
 pub mod calibrate;
 pub mod count;

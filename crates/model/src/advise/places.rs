@@ -38,13 +38,17 @@ pub struct CuckooPlaces {
 
 /// Slots of the table that is filled.
 const SLOTS: usize = 1 << 15;
-/// Buckets that the search for a place looks at, and its levels: those of the index.
+/// How far the index searches for a place: levels of buckets, and buckets when it inserts and when it builds.
 const MOST_LEVELS: usize = 16;
+const MOST_INSERTING: usize = 512;
+const MOST_BUILDING: usize = 4096;
+/// A table is no good at its very limit: it must get fuller by this part.
+const RESERVE: f64 = 0.01;
 const MOST_WAYS: usize = 4;
 
 impl CuckooPlaces {
-    /// Fills a table to a load factor; nothing if it does not get that full, or for a shape or a load that no
-    /// table has. The same every time.
+    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or for a shape or
+    /// a load that no table has. The same every time.
     #[must_use]
     pub fn find(shape: CuckooShape, load: f64, filling: Filling) -> Option<Self> {
         let is_shape = (2..=4).contains(&shape.ways) && (1..=8).contains(&shape.bucket_slots);
@@ -52,20 +56,21 @@ impl CuckooPlaces {
             return None;
         }
         let mut table = Table::new(shape);
-        let keys = (load * table.slots() as f64).round() as usize;
-        for _ in 0..keys {
-            if !table.insert(filling) {
-                return None;
-            }
+        let slots = table.slots();
+        let keys = ((load * slots as f64).round() as usize).max(1);
+        if !table.insert_up_to(keys, filling) {
+            return None;
         }
         let positions = table.buckets.iter().flatten().map(|key| key.position() + 1);
-        let (mut sum, mut count) = (0, 0);
-        positions.for_each(|position| (sum, count) = (sum + position, count + 1));
-        (count > 0).then(|| Self {
+        let places = Self {
             shape,
             load,
-            buckets_to_hit: sum as f64 / f64::from(count),
-        })
+            buckets_to_hit: positions.sum::<usize>() as f64 / keys as f64,
+        };
+        let reserve = (keys as f64 * (1.0 + RESERVE)).round() as usize;
+        table
+            .insert_up_to(reserve.min(slots), filling)
+            .then_some(places)
     }
 }
 
@@ -86,6 +91,7 @@ impl Key {
 
 struct Table {
     shape: CuckooShape,
+    keys: usize,
     buckets: Vec<Vec<Key>>,
     random: u64,
 }
@@ -98,6 +104,7 @@ impl Table {
         let buckets = SLOTS / shape.bucket_slots as usize;
         Self {
             shape,
+            keys: 0,
             buckets: vec![Vec::with_capacity(shape.bucket_slots as usize); buckets],
             random: 0,
         }
@@ -121,6 +128,17 @@ impl Table {
         ((u128::from(mixed) * self.buckets.len() as u128) >> 64) as u32
     }
 
+    /// Puts new keys until there are so many; false if one finds no place.
+    fn insert_up_to(&mut self, keys: usize, filling: Filling) -> bool {
+        while self.keys < keys {
+            if !self.insert(filling) {
+                return false;
+            }
+            self.keys += 1;
+        }
+        true
+    }
+
     /// Puts a new key; false if it finds no place.
     fn insert(&mut self, filling: Filling) -> bool {
         let ways = self.shape.ways as usize;
@@ -135,7 +153,7 @@ impl Table {
         };
         let at = match free {
             Some(bucket) if self.room(*bucket) > 0 => *bucket,
-            _ => match self.make_room(tried) {
+            _ => match self.make_room(tried, filling) {
                 Some(bucket) => bucket,
                 None => return false,
             },
@@ -145,7 +163,11 @@ impl Table {
     }
 
     /// Displaces keys by the shortest way, breadth first; the bucket that has room then.
-    fn make_room(&mut self, candidates: &[u32]) -> Option<u32> {
+    fn make_room(&mut self, candidates: &[u32], filling: Filling) -> Option<u32> {
+        let most = match filling {
+            Filling::Inserted => MOST_INSERTING,
+            Filling::Built => MOST_BUILDING,
+        };
         let mut seen: HashSet<u32> = candidates.iter().copied().collect();
         let mut reached: Vec<Reached> = candidates.iter().map(|bucket| (*bucket, None)).collect();
         let mut level = 0..reached.len();
@@ -154,8 +176,11 @@ impl Table {
                 let bucket = reached[from].0;
                 for (slot, key) in self.buckets[bucket as usize].iter().enumerate() {
                     let ways = &key.candidates[..self.shape.ways as usize];
-                    let fresh = ways.iter().filter(|other| seen.insert(**other));
-                    reached.extend(fresh.map(|other| (*other, Some((from, slot)))));
+                    for other in ways {
+                        if reached.len() < most && seen.insert(*other) {
+                            reached.push((*other, Some((from, slot))));
+                        }
+                    }
                 }
             }
             level = level.end..reached.len();
