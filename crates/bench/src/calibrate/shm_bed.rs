@@ -1,4 +1,5 @@
-//! Shared memory, of this process or another: real threads, and the clock on the wall.
+//! Shared memory, of this process or another: real threads. Latencies by the clock on the wall, rates by the
+//! processor time of the threads: one that waits for its turn on a busy machine posts nothing.
 
 use super::bed::{Bed, Load, median};
 use super::probe::{Busy, Client, Probe, Scratch};
@@ -6,18 +7,28 @@ use crate::{Result, threads};
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::sim::{NicCacheProfile, NicProfile};
 use farslot::fabric::{Executor, Limits};
+use rustix::time::{ClockId, clock_gettime};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Blocks of verbs one after the other of which the median counts, and the verbs of each: so many that
 /// reading the clock does not count.
 const BLOCKS: usize = 4096;
 const BLOCK: usize = 16;
-/// How long clients run before they are measured, and then measured.
-const WARM_UP: Duration = Duration::from_millis(15);
-const MEASURED: Duration = Duration::from_millis(40);
+/// How long clients are kept busy. What they do at first is a small part of it.
+const MEASURED: Duration = Duration::from_millis(60);
+
+/// The time for which the calling thread has had a processor. Verbs over shared memory are the work of that
+/// processor, so this is what they cost, whatever else the machine does.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() as u32,
+    )
+}
 
 pub(super) struct ShmBed {
     node: Node,
@@ -119,19 +130,14 @@ impl Bed for ShmBed {
                             seed: seed.wrapping_add(number),
                         };
                         let executor = Executor::new(Rc::clone(&endpoint));
-                        executor.block_on(client.keep_busy(load.width, busy))
+                        let since = processor_time();
+                        executor.block_on(client.keep_busy(load.width, busy))?;
+                        let spent = (processor_time() - since).as_secs_f64();
+                        Ok(busy.completed.load(Ordering::Relaxed) as f64 / spent)
                     })
                 })
                 .collect();
-            let completed = || -> u64 {
-                busy.iter()
-                    .map(|busy| busy.completed.load(Ordering::Relaxed))
-                    .sum()
-            };
-            thread::sleep(WARM_UP);
-            let (before, since) = (completed(), Instant::now());
             thread::sleep(MEASURED);
-            let rate = (completed() - before) as f64 / since.elapsed().as_secs_f64();
             busy.iter()
                 .for_each(|busy| busy.stop.store(true, Ordering::Relaxed));
             let ends = clients.into_iter().map(|client| {
@@ -140,8 +146,8 @@ impl Bed for ShmBed {
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
             // All of them are waited for, whichever fails first.
-            ends.fold(Ok(()), Result::and)?;
-            Ok(rate)
+            let rates: Vec<Result<f64>> = ends.collect();
+            rates.into_iter().sum()
         })
     }
 }

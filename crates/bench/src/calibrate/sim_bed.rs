@@ -20,9 +20,9 @@ const ENOUGH_LONG: usize = 512;
 const ENOUGH_BYTES: usize = 16 << 20;
 /// The first step of virtual time.
 const FIRST_STEP: Nanos = 50_000;
-/// Two steps that differ by less have reached the steady state.
+/// Two steps that differ by less have reached the steady state; the later, the more may they differ.
 const STEADY: f64 = 0.005;
-const MOST_STEPS: usize = 40;
+const MOST_STEPS: usize = 32;
 
 pub(super) struct SimBed {
     profile: NicProfile,
@@ -151,12 +151,12 @@ impl Running {
     fn steady_rate(&mut self, probe: Probe) -> Result<f64> {
         let enough = (ENOUGH_BYTES / probe.bytes()).clamp(ENOUGH_LONG, ENOUGH) as u64;
         let (mut step, mut before) = (FIRST_STEP, f64::NAN);
-        for _ in 0..MOST_STEPS {
+        for number in 0..MOST_STEPS {
             let completed = self.run_for(step)?;
             let rate = completed as f64 * 1e9 / step as f64;
             if completed < enough {
                 step *= 2;
-            } else if (rate / before - 1.0).abs() < STEADY {
+            } else if (rate / before - 1.0).abs() < STEADY * (1.0 + number as f64 / 8.0) {
                 return Ok(f64::midpoint(rate, before));
             }
             // Batches that complete together weigh less in a longer step.
