@@ -35,6 +35,9 @@ pub(super) trait Bed {
     /// Whether there are machines enough to saturate a requester and a responder apart.
     fn tells_nics_apart(&self) -> bool;
 
+    /// Whether long READs are limited by a link, with a bandwidth of its own.
+    fn has_link(&self) -> bool;
+
     /// How often a rate is measured, of which the median counts.
     fn repetitions(&self) -> usize;
 

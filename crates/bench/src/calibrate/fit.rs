@@ -75,11 +75,7 @@ impl Occupancy {
     /// Every payload is tried as the one from which on the link decides. It can only be one where the
     /// times bend upward: the link's line must be the steeper one.
     pub(super) fn through(points: &[Point]) -> Self {
-        let short = points.partition_point(|(bytes, _)| *bytes <= LONGEST_OF_LOOKUPS);
-        let alone = Self {
-            responder: Line::through(&points[..short.max(FEWEST)]),
-            link: None,
-        };
+        let alone = Self::without_link(points);
         let splits = (FEWEST..=points.len() - FEWEST).map(|split| Self {
             responder: Line::through(&points[..split]),
             link: Some(Line::through(&points[split..])),
@@ -93,6 +89,15 @@ impl Occupancy {
             .chain([alone])
             .min_by(|one, other| one.misfit(points).total_cmp(&other.misfit(points)))
             .unwrap_or(alone)
+    }
+
+    /// One line, through the points of the READs that are no longer than those of lookups.
+    pub(super) fn without_link(points: &[Point]) -> Self {
+        let short = points.partition_point(|(bytes, _)| *bytes <= LONGEST_OF_LOOKUPS);
+        Self {
+            responder: Line::through(&points[..short.max(FEWEST)]),
+            link: None,
+        }
     }
 
     /// The time for so many bytes, in ns.

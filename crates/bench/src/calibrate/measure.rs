@@ -141,7 +141,11 @@ pub(super) fn calibrate(
         .zip(&occupancies)
         .map(|(bytes, ns)| (*bytes as f64, *ns))
         .collect();
-    let fit = Occupancy::through(&points);
+    let fit = if bed.has_link() {
+        Occupancy::through(&points)
+    } else {
+        Occupancy::without_link(&points)
+    };
     let verbs = others(bed, responder_load, fit, progress)?;
     let (profile, default_note) = bed.defaults();
     let found = Found {

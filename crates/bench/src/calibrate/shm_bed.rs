@@ -85,6 +85,10 @@ impl Bed for ShmBed {
         false
     }
 
+    fn has_link(&self) -> bool {
+        false
+    }
+
     fn repetitions(&self) -> usize {
         5
     }

@@ -67,6 +67,10 @@ impl Bed for SimBed {
         true
     }
 
+    fn has_link(&self) -> bool {
+        true
+    }
+
     fn repetitions(&self) -> usize {
         1
     }

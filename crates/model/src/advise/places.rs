@@ -52,7 +52,8 @@ impl CuckooPlaces {
     #[must_use]
     pub fn find(shape: CuckooShape, load: f64, filling: Filling) -> Option<Self> {
         let is_shape = (2..=4).contains(&shape.ways) && (1..=8).contains(&shape.bucket_slots);
-        if !is_shape || !(load > 0.0 && load <= 1.0) {
+        let is_load = load > 0.0 && load <= 1.0;
+        if !(is_shape && is_load) {
             return None;
         }
         let mut table = Table::new(shape);
@@ -143,8 +144,8 @@ impl Table {
     fn insert(&mut self, filling: Filling) -> bool {
         let ways = self.shape.ways as usize;
         let mut candidates = [u32::MAX; MOST_WAYS];
-        for way in 0..ways {
-            candidates[way] = self.draw();
+        for candidate in &mut candidates[..ways] {
+            *candidate = self.draw();
         }
         let tried = &candidates[..ways];
         let free = match filling {
