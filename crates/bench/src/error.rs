@@ -1,9 +1,9 @@
 //! What can go wrong with a measurement.
 
-use farslot::StoreError;
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
+use farslot::{NicProfileError, StoreError};
 
 /// The result of a measurement.
 pub type Result<T> = std::result::Result<T, BenchError>;
@@ -51,6 +51,15 @@ pub enum BenchError {
         /// Its address.
         address: String,
     },
+    /// The table that real memory is measured in has records: it is somebody's.
+    #[error("the table {table:?}, in which memory is measured, is not an empty one of words")]
+    ScratchInUse {
+        /// Its name.
+        table: &'static str,
+    },
+    /// A NIC profile that cannot be had.
+    #[error(transparent)]
+    Profile(#[from] NicProfileError),
     /// What the store says.
     #[error(transparent)]
     Store(#[from] StoreError),

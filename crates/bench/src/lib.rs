@@ -2,19 +2,24 @@
 //!
 //! Everything here uses the public API only, returns typed reports, and prints nothing:
 //!
+//! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
+//! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
 //! * [`hybrid`]: lookup rates, latencies and memory of hybrid slots, beside inline and heap ones.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!
+//! * [`schemes_shm`]: the schemes side by side over shared memory.
 //! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
 //!
 //! Figures in virtual time are the same in every run of the same seed.
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod answers;
+pub mod calibrate;
 mod error;
 mod keys;
 pub mod lookup_shm;
@@ -23,6 +28,7 @@ pub mod memory_limit;
 mod paper000;
 mod report;
 pub mod repro;
+pub mod schemes_shm;
 pub mod simulated;
 mod threads;
 

@@ -56,6 +56,10 @@ enum Command {
     TakeOver(commands::take_over::Args),
     /// Measure this machine
     Bench(commands::bench::Args),
+    /// Say which scheme suits a workload, and why
+    Advise(commands::advise::Args),
+    /// Measure what a fabric costs: a NIC profile for the model and the simulator
+    Calibrate(commands::calibrate::Args),
     /// Reproduce the tables and figures of the papers
     Repro(commands::repro::Args),
 }
@@ -74,6 +78,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Stat(args) => commands::stat::run(args, context),
         Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
+        Command::Advise(args) => commands::advise::run(args, context),
+        Command::Calibrate(args) => commands::calibrate::run(args, context),
         Command::Repro(args) => commands::repro::run(args, context),
     }
 }

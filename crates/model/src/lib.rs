@@ -11,6 +11,7 @@
 //! - [`ProbeDistribution::ordered`]: the same for a table whose keys stand in the order of their hashes.
 //! - [`NicModel`]: what a READ costs.
 //! - [`ReadSizeModel`]: the two together; chooses R.
+//! - [`advise`]: what an operation costs in each scheme.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
 //! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
 //! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
@@ -44,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod drops;
 mod error;
 mod hinted;

@@ -19,7 +19,7 @@ pub enum Address {
     },
     /// Simulated memory behind a simulated NIC.
     Sim {
-        /// The NIC profile's name.
+        /// The NIC profile's name, or the path of its file.
         profile: String,
         /// What all chance in the simulation derives from.
         seed: u64,

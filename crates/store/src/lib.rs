@@ -23,7 +23,7 @@
 //! |---|---|
 //! | `embedded` | of this process |
 //! | `shm://NAME` | of a process on this host, served under that name |
-//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC, in virtual time |
+//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod client;
 mod distinct;
 mod error;
 mod options;
+mod profile;
 mod server;
 mod session;
 mod store;
@@ -50,6 +51,7 @@ pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
 pub use options::{CuckooShape, HashKind, TableOptions};
+pub use profile::{NicProfileError, nic_profile};
 pub use server::Server;
 pub use store::{OpenOptions, Store, read_cost};
 pub use survey::Survey;

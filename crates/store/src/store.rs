@@ -1,6 +1,7 @@
 //! A store: where its memory is, and the tables in it.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, MemoryUse, Scheme, TableRecord, table_at};
+use crate::profile::nic_profile;
 use crate::session::{self, with_catalog};
 use crate::{Address, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
@@ -140,11 +141,10 @@ impl Store {
                 seed,
                 memory,
             } => {
-                let profile =
-                    NicProfile::by_name(profile).map_err(|error| StoreError::BadAddress {
-                        address: address.into(),
-                        reason: error.to_string(),
-                    })?;
+                let profile = nic_profile(profile).map_err(|error| StoreError::BadAddress {
+                    address: address.into(),
+                    reason: error.to_string(),
+                })?;
                 let bytes = memory.unwrap_or(256 << 20);
                 check_size(bytes)?;
                 check_machine(bytes)?;

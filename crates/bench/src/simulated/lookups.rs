@@ -25,6 +25,11 @@ pub enum Ask {
     Hits,
     /// A key that no record has.
     Misses,
+    /// The key of a random record, or one that no record has.
+    Mixed {
+        /// The share of the former, 0 to 1.
+        hit_ratio: f64,
+    },
     /// The key of a record whose number has this distribution.
     Popular(Zipf),
 }
@@ -46,15 +51,20 @@ struct Question {
 
 impl Ask {
     fn draw(&self, records: &Records, random: &mut impl Rng) -> Question {
+        let misses = match self {
+            Self::Misses => true,
+            Self::Mixed { hit_ratio } => !random.random_bool(*hit_ratio),
+            Self::Hits | Self::Popular(_) => false,
+        };
         let record = match self {
-            Self::Misses => {
+            _ if misses => {
                 return Question {
                     key: records.absent_key(random),
                     record: None,
                 };
             }
-            Self::Hits => random.random_range(0..records.count()),
             Self::Popular(zipf) => zipf.draw(random) % records.count(),
+            _ => random.random_range(0..records.count()),
         };
         Question {
             key: records.key(record),

@@ -6,7 +6,9 @@ use crate::memory_node::MemoryNode;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
-use farslot_bench::{BenchError, BenchReport, BenchRow, Progress, lookup_shm, lookup_sim};
+use farslot_bench::{
+    BenchError, BenchReport, BenchRow, Progress, lookup_shm, lookup_sim, schemes_shm,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub struct Args {
 enum Bench {
     /// Lookups per second, beside bare READs (sim) or bare loads (shm) of the same memory
     Lookup(LookupArgs),
+    /// The schemes side by side in memory of another process: hits and misses, by load factor
+    Schemes(SchemesArgs),
 }
 
 /// Where the table is.
@@ -37,12 +41,29 @@ struct LookupArgs {
     /// Where the table is
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
-    /// The simulated NIC [default: cx5-edr]
-    #[arg(long, value_name = "NAME", value_parser = NicProfile::by_name)]
+    /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
     /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
+    /// What all chance derives from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(clap::Args, Debug)]
+struct SchemesArgs {
+    /// Slots of each table; four of them are made
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: bytesize::ByteSize,
+    /// Load factors, rising
+    #[arg(long, value_name = "PART,..", value_delimiter = ',', default_values_t = [0.5, 0.9])]
+    loads: Vec<f64>,
+    /// What read sizes are chosen by: a profile, or a file that `farslot calibrate` wrote [default: shared memory as
+    /// it was measured once]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    profile: Option<NicProfile>,
     /// What all chance derives from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -53,10 +74,12 @@ struct LookupArgs {
 /// # Errors
 /// A usage failure for options that do not go together; what the measurement says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let Bench::Lookup(args) = args.bench;
-    let report = match args.fabric {
-        Fabric::Sim => simulated(args)?,
-        Fabric::Shm => over_shared_memory(&args)?,
+    let report = match args.bench {
+        Bench::Lookup(args) => match args.fabric {
+            Fabric::Sim => simulated(args)?,
+            Fabric::Shm => over_shared_memory(&args)?,
+        },
+        Bench::Schemes(args) => schemes(args)?,
     };
     if context.json {
         return output::json(&report);
@@ -94,6 +117,25 @@ fn over_shared_memory(args: &LookupArgs) -> Result<BenchReport> {
     let node = MemoryNode::start("bench", options.memory()?)?;
     Ok(on_spinner(|progress| {
         lookup_shm::run(node.address(), &options, progress)
+    })?)
+}
+
+fn schemes(args: SchemesArgs) -> Result<BenchReport> {
+    let defaults = schemes_shm::Options::default();
+    let options = schemes_shm::Options {
+        table_bytes: args.memory.as_u64() / 8 * 8,
+        loads: args.loads,
+        nic: args
+            .profile
+            .as_ref()
+            .map_or(defaults.nic, farslot::read_cost),
+        seed: args.seed,
+        ..defaults
+    };
+    // The catalog, and what regions are rounded up to.
+    let node = MemoryNode::start("bench", options.memory()? + (2 << 20))?;
+    Ok(on_spinner(|progress| {
+        schemes_shm::run(node.address(), &options, progress)
     })?)
 }
 

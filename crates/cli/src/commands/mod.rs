@@ -1,6 +1,8 @@
 //! One module a command: its options, and what it does.
 
+pub mod advise;
 pub mod bench;
+pub mod calibrate;
 pub mod count;
 pub mod create;
 pub mod del;

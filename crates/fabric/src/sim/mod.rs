@@ -45,6 +45,7 @@ mod nic;
 mod node;
 mod op;
 mod profile;
+mod profile_text;
 mod state;
 mod world;
 
@@ -55,4 +56,5 @@ pub use faults::{Chance, ClientStop, FaultPlan, NodeStop, Partition, Side, SlowN
 pub use node::SimNode;
 pub use op::ClientId;
 pub use profile::{LinearCost, NicCacheProfile, NicProfile, UnknownProfile};
+pub use profile_text::{PROFILE_FIELDS, ProfileError, ProfileField};
 pub use world::{HostId, NodeConfig, World};

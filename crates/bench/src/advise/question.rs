@@ -1,0 +1,149 @@
+//! A workload, and what a table for it may be.
+
+use crate::{BenchError, Result};
+use farslot::FieldSize;
+use farslot::fabric::sim::NicProfile;
+use farslot::index::heap::{block_bytes, class_for, record_bytes};
+use farslot::model::{HitPolicy, Objective, Workload};
+
+/// The records, what is asked of them, and what a table for them may take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Records.
+    pub entries: u64,
+    /// Bytes of a key.
+    pub key: u32,
+    /// Bytes of a value: one size, or several with their weights.
+    pub values: Vec<(u32, f64)>,
+    /// Slots in use per slot. If not given: the lowest with which the table stays within `memory`, or 0.75
+    /// without such a limit.
+    pub load: Option<f64>,
+    /// Bytes that the table may take.
+    pub memory: Option<u64>,
+    /// The share of lookups that find their key, 0 to 1.
+    pub hit_ratio: f64,
+    /// The share of operations that replace the value of a key that is there, 0 to 1; the others are lookups.
+    pub updates: f64,
+    /// Whether a key has one record.
+    pub unique: bool,
+    /// Whether the table may be built whole and never changed.
+    pub sealed: bool,
+    /// What counts.
+    pub objective: Objective,
+    /// The NIC.
+    pub profile: NicProfile,
+}
+
+impl Question {
+    /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open.
+    #[must_use]
+    pub fn new(entries: u64, key: u32, value: u32, profile: NicProfile) -> Self {
+        Self {
+            entries,
+            key,
+            values: vec![(value, 1.0)],
+            load: None,
+            memory: None,
+            hit_ratio: 0.9,
+            updates: 0.0,
+            unique: true,
+            sealed: false,
+            objective: Objective::Throughput,
+            profile,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let bad = |option, value: String, limit: &str| {
+            Err(BenchError::BadOption {
+                option,
+                value,
+                limit: limit.into(),
+            })
+        };
+        if !(1..=1 << 40).contains(&self.entries) {
+            return bad("entries", self.entries.to_string(), "from 1 to 2^40");
+        }
+        if self.values.is_empty() {
+            return bad("value sizes", "none".into(), "at least one");
+        }
+        let weight = |(_, weight): &(u32, f64)| weight.is_finite() && *weight > 0.0;
+        if let Some((_, weight)) = self.values.iter().find(|value| !weight(value)) {
+            return bad("weight of a value size", weight.to_string(), "above 0");
+        }
+        for (option, share) in [("hit ratio", self.hit_ratio), ("updates", self.updates)] {
+            if !(0.0..=1.0).contains(&share) {
+                return bad(option, share.to_string(), "from 0 to 1");
+            }
+        }
+        if let Some(load) = self.load
+            && !(load > 0.0 && load < 1.0)
+        {
+            return bad("load factor", load.to_string(), "above 0 and below 1");
+        }
+        if self.updates > 0.0 && self.sealed {
+            return bad(
+                "updates",
+                self.updates.to_string(),
+                "0 in sealed tables: they never change",
+            );
+        }
+        if self.updates > 0.0 && !self.unique {
+            return bad(
+                "updates",
+                self.updates.to_string(),
+                "0 where keys have several records",
+            );
+        }
+        Ok(())
+    }
+
+    /// The lookups.
+    pub(super) fn workload(&self) -> Result<Workload> {
+        let policy = if self.unique {
+            HitPolicy::StopAtMatch
+        } else {
+            HitPolicy::AllMatches
+        };
+        Ok(Workload::new(self.hit_ratio, policy)?)
+    }
+
+    pub(super) fn key_size(&self) -> FieldSize {
+        FieldSize::Fixed(self.key)
+    }
+
+    /// One size is fixed; several are up to the largest.
+    pub(super) fn value_size(&self) -> FieldSize {
+        let largest = self
+            .values
+            .iter()
+            .map(|(bytes, _)| *bytes)
+            .max()
+            .unwrap_or(0);
+        match self.values.len() {
+            1 => FieldSize::Fixed(largest),
+            _ => FieldSize::UpTo(largest),
+        }
+    }
+
+    /// Bytes of the block of a record out of band, on average; nothing if there is none so large.
+    pub(super) fn block_bytes(&self) -> Option<f64> {
+        let block = |value: u32| {
+            let bytes = record_bytes(self.key as usize, value as usize);
+            class_for(bytes).map(|class| block_bytes(class) as f64)
+        };
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (value, weight) in &self.values {
+            sum += block(*value)? * weight;
+            weights += weight;
+        }
+        Some(sum / weights)
+    }
+
+    /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what clients have
+    /// taken and not used.
+    pub(super) fn heap_bytes(&self) -> Option<u64> {
+        let blocks = self.block_bytes()? * self.entries as f64 * 9.0 / 8.0;
+        Some(blocks as u64 + (1 << 20))
+    }
+}

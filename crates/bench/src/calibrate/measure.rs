@@ -1,0 +1,432 @@
+//! The measurements, and the profile that they give.
+
+use super::bed::{Bed, Load, Saturate, median};
+use super::fit::{Line, Occupancy, Point};
+use super::probe::Probe;
+use crate::{Progress, Result};
+use farslot::fabric::sim::{LinearCost, NicProfile};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The smallest READ: paper 000 sends 0 bytes, but a READ of nothing reaches no memory.
+const SMALLEST: usize = 8;
+/// The payloads, in bytes, of which READs are measured.
+const PAYLOADS: [usize; 14] = [
+    8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536,
+];
+/// Verbs that a client has under way, as far as they are swept.
+const WIDTHS: [usize; 4] = [1, 4, 16, 64];
+/// Bytes under way beyond which nothing is gained.
+const BYTES_UNDER_WAY: usize = 4 << 20;
+/// The part of the best rate that is as good as all of it: with fewer verbs under way it is steadier.
+const AS_GOOD: f64 = 0.99;
+/// The verbs that are measured beside READs.
+const OTHERS: [Probe; 6] = [
+    Probe::Write(8),
+    Probe::Write(64),
+    Probe::Write(256),
+    Probe::Write(1024),
+    Probe::CompareSwap,
+    Probe::FetchAdd,
+];
+/// The largest header that is believed: more is noise.
+const LARGEST_HEADER: f64 = 512.0;
+
+/// What was measured of a fabric, and what follows from it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    /// Where.
+    pub address: String,
+    /// What it is.
+    pub fabric: String,
+    /// The profile that reproduces it.
+    pub profile: NicProfile,
+    /// rho_0 of paper 000, section 3.1: the peak rate of the smallest READs, per second.
+    pub peak_reads_per_second: f64,
+    /// The threads and verbs of each under way that gave it, and those that the occupancies were measured
+    /// with.
+    pub peak_load: SweepRow,
+    /// The same for one responder.
+    pub responder_load: SweepRow,
+    /// READs of the smallest payload by threads and verbs under way, where one responder serves them.
+    pub sweep: Vec<SweepRow>,
+    /// Unloaded READs.
+    pub latency: Vec<LatencyRow>,
+    /// Saturated READs, beside what the profile gives.
+    pub occupancy: Vec<OccupancyRow>,
+    /// The lines through these.
+    pub fit: Occupancy,
+    /// WRITEs and atomics.
+    pub verbs: Vec<VerbRow>,
+    /// How each field of the profile was found.
+    #[serde(skip)]
+    pub(super) notes: BTreeMap<&'static str, String>,
+    /// What is said of the fields that were not.
+    #[serde(skip)]
+    pub(super) default_note: &'static str,
+}
+
+/// READs/s with so many threads and verbs under way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SweepRow {
+    /// Client threads.
+    pub clients: usize,
+    /// READs that each has under way.
+    pub width: usize,
+    /// READs/s of all together.
+    pub reads_per_second: f64,
+}
+
+/// The latency of a READ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyRow {
+    /// Its payload.
+    pub bytes: usize,
+    /// Its median latency, in ns.
+    pub measured_ns: f64,
+    /// What the profile gives, in ns.
+    pub predicted_ns: f64,
+    /// Predicted divided by measured.
+    pub ratio: f64,
+}
+
+/// For how long a READ occupies what limits it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OccupancyRow {
+    /// Its payload.
+    pub bytes: usize,
+    /// The inverse of the rate, in ns.
+    pub measured_ns: f64,
+    /// What the profile gives, in ns.
+    pub predicted_ns: f64,
+    /// Predicted divided by measured.
+    pub ratio: f64,
+}
+
+/// What a verb other than READ costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct VerbRow {
+    /// The verb.
+    pub verb: Probe,
+    /// Its median latency, in ns.
+    pub latency_ns: f64,
+    /// The inverse of its rate, in ns.
+    pub occupancy_ns: f64,
+    /// That divided by the time for a READ of the same payload, by the profile.
+    pub against_read: f64,
+}
+
+/// Measures everything.
+pub(super) fn calibrate(
+    bed: &mut dyn Bed,
+    address: &str,
+    clients: Option<usize>,
+    progress: Progress<'_>,
+) -> Result<Calibration> {
+    let latency = latencies(bed, progress)?;
+    let sweep = sweep(bed, clients, Saturate::Responder, progress)?;
+    let responder_load = least_load(&sweep);
+    let to_all = if bed.tells_nics_apart() {
+        self::sweep(bed, clients, Saturate::Requester, progress)?
+    } else {
+        sweep.clone()
+    };
+    let peak_load = SweepRow {
+        reads_per_second: fastest(&to_all),
+        ..least_load(&to_all)
+    };
+    let occupancies = occupancies(bed, &PAYLOADS.map(Probe::Read), responder_load, progress)?;
+    let points: Vec<Point> = PAYLOADS
+        .iter()
+        .zip(&occupancies)
+        .map(|(bytes, ns)| (*bytes as f64, *ns))
+        .collect();
+    let fit = if bed.has_link() {
+        Occupancy::through(&points)
+    } else {
+        Occupancy::without_link(&points)
+    };
+    let verbs = others(bed, responder_load, fit, progress)?;
+    let (profile, default_note) = bed.defaults();
+    let found = Found {
+        latency: &latency,
+        peak: peak_load,
+        points: &points,
+        fit,
+        verbs: &verbs,
+        apart: bed.tells_nics_apart(),
+    };
+    let (profile, notes) = found.profile(profile);
+    Ok(Calibration {
+        address: address.into(),
+        fabric: bed.describe(),
+        peak_reads_per_second: peak_load.reads_per_second,
+        peak_load,
+        responder_load,
+        sweep,
+        latency: latency_rows(&latency, &profile),
+        occupancy: occupancy_rows(&points, &profile),
+        fit,
+        verbs,
+        notes,
+        default_note,
+        profile,
+    })
+}
+
+/// Unloaded READs of all payloads.
+fn latencies(bed: &mut dyn Bed, progress: Progress<'_>) -> Result<Vec<Point>> {
+    let mut samples = vec![Vec::new(); PAYLOADS.len()];
+    for _ in 0..bed.repetitions() {
+        for (samples, bytes) in samples.iter_mut().zip(PAYLOADS) {
+            progress(&format!("latency of READs of {bytes} B"));
+            samples.push(bed.idle_ns(Probe::Read(bytes))?);
+        }
+    }
+    let medians = samples.into_iter().map(median);
+    Ok(PAYLOADS
+        .iter()
+        .map(|bytes| *bytes as f64)
+        .zip(medians)
+        .collect())
+}
+
+/// The smallest READs with ever more threads and more under way.
+fn sweep(
+    bed: &mut dyn Bed,
+    clients: Option<usize>,
+    saturate: Saturate,
+    progress: Progress<'_>,
+) -> Result<Vec<SweepRow>> {
+    let counts: Vec<usize> = match clients {
+        Some(fixed) => vec![fixed],
+        None => (0..usize::BITS)
+            .map(|power| 1 << power)
+            .take_while(|count| *count <= bed.most_clients())
+            .collect(),
+    };
+    let mut rows = Vec::new();
+    for clients in counts {
+        for width in WIDTHS {
+            progress(&format!("peak rate, {clients} threads, {width} READs each"));
+            let load = Load {
+                probe: Probe::Read(SMALLEST),
+                clients,
+                width,
+                saturate,
+            };
+            rows.push(SweepRow {
+                clients,
+                width,
+                reads_per_second: median_rate(bed, &load)?,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+fn fastest(rows: &[SweepRow]) -> f64 {
+    rows.iter()
+        .map(|row| row.reads_per_second)
+        .fold(0.0, f64::max)
+}
+
+/// The row with the fewest READs under way that is as good as the best.
+fn least_load(rows: &[SweepRow]) -> SweepRow {
+    let enough = AS_GOOD * fastest(rows);
+    let good = rows.iter().filter(|row| row.reads_per_second >= enough);
+    *good
+        .min_by_key(|row| row.clients * row.width)
+        .expect("there is a row for each width")
+}
+
+fn median_rate(bed: &mut dyn Bed, load: &Load) -> Result<f64> {
+    let rates: Result<Vec<f64>> = (0..bed.repetitions()).map(|_| bed.rate(load)).collect();
+    Ok(median(rates?))
+}
+
+/// The inverse rates of verbs, in ns, the repetitions interleaved.
+fn occupancies(
+    bed: &mut dyn Bed,
+    probes: &[Probe],
+    load: SweepRow,
+    progress: Progress<'_>,
+) -> Result<Vec<f64>> {
+    let mut samples = vec![Vec::new(); probes.len()];
+    for _ in 0..bed.repetitions() {
+        for (samples, probe) in samples.iter_mut().zip(probes) {
+            progress(&format!("rate of {probe:?}"));
+            let most = BYTES_UNDER_WAY / (load.clients * probe.bytes());
+            let rate = bed.rate(&Load {
+                probe: *probe,
+                clients: load.clients,
+                width: load.width.min(most).max(1),
+                saturate: Saturate::Responder,
+            })?;
+            samples.push(1e9 / rate);
+        }
+    }
+    Ok(samples.into_iter().map(median).collect())
+}
+
+fn others(
+    bed: &mut dyn Bed,
+    load: SweepRow,
+    fit: Occupancy,
+    progress: Progress<'_>,
+) -> Result<Vec<VerbRow>> {
+    let busy = occupancies(bed, &OTHERS, load, progress)?;
+    OTHERS
+        .iter()
+        .zip(busy)
+        .map(|(verb, occupancy_ns)| {
+            progress(&format!("latency of {verb:?}"));
+            Ok(VerbRow {
+                verb: *verb,
+                latency_ns: bed.idle_ns(*verb)?,
+                occupancy_ns,
+                against_read: occupancy_ns / fit.at(verb.bytes() as f64),
+            })
+        })
+        .collect()
+}
+
+/// What was measured, on the way to a profile.
+struct Found<'m> {
+    latency: &'m [Point],
+    peak: SweepRow,
+    points: &'m [Point],
+    fit: Occupancy,
+    verbs: &'m [VerbRow],
+    /// Whether requester and responder were saturated apart.
+    apart: bool,
+}
+
+impl Found<'_> {
+    /// The profile, and how its fields were found; the others stay as they are in `profile`.
+    fn profile(&self, profile: NicProfile) -> (NicProfile, BTreeMap<&'static str, String>) {
+        let mut notes = BTreeMap::new();
+        let mut note = |field, how: String| notes.insert(field, how);
+        let (_, smallest) = self.latency[0];
+        let alpha = Line::slope_from_first(self.latency).max(0.0);
+        note(
+            "read_latency_ns",
+            format!(
+                "measured: {smallest:.1} ns is the median of READs of {SMALLEST} B one after the other (c of paper 000), \
+                 less {SMALLEST} times the next",
+            ),
+        );
+        note(
+            "latency_per_byte_ns",
+            "measured: least squares over the latencies of READs of 8 B to 64 KiB (alpha of paper 000)".into(),
+        );
+        let peak = self.peak;
+        let what = if self.apart {
+            "to 8 nodes"
+        } else {
+            "to the one node there is"
+        };
+        note(
+            "requester_ns.per_message",
+            format!(
+                "measured: {:.2} million READs of {SMALLEST} B a second (rho_0 of paper 000), {} threads with {} each, {what}",
+                peak.reads_per_second / 1e6,
+                peak.clients,
+                peak.width,
+            ),
+        );
+        let responder = self.fit.responder;
+        for field in ["responder_ns.per_message", "responder_ns.per_byte"] {
+            note(
+                field,
+                "measured: least squares over the rates of READs, saturated (t(b), below)".into(),
+            );
+        }
+        let (longest, its_time) = self.points[self.points.len() - 1];
+        let link = match self.fit.link {
+            Some(link) => {
+                note(
+                    "link_bytes_per_ns",
+                    "measured: least squares over the rates of the READs that are too long for the responder to limit".into(),
+                );
+                1.0 / link.slope
+            }
+            None => {
+                note(
+                    "link_bytes_per_ns",
+                    format!("measured: the rate of READs of {longest} B"),
+                );
+                longest / its_time
+            }
+        };
+        let header = self
+            .fit
+            .link
+            .map(|line| (line.intercept / line.slope).round());
+        let header = header.filter(|bytes| (1.0..=LARGEST_HEADER).contains(bytes) && self.apart);
+        if header.is_some() {
+            note(
+                "header_bytes",
+                "measured: what is left of those when there is no payload".into(),
+            );
+        }
+        let atomics = self
+            .verbs
+            .iter()
+            .filter(|row| matches!(row.verb, Probe::CompareSwap | Probe::FetchAdd));
+        let dearest = atomics.map(|row| row.occupancy_ns).fold(0.0, f64::max);
+        note(
+            "atomic_ns",
+            format!(
+                "measured: the dearer of CAS and FETCH_ADD, {dearest:.2} ns, less a READ of 8 B"
+            ),
+        );
+        let profile = NicProfile {
+            read_latency_ns: (smallest - alpha * SMALLEST as f64).max(0.0),
+            latency_per_byte_ns: alpha,
+            requester_ns: LinearCost {
+                per_message: 1e9 / peak.reads_per_second,
+                per_byte: 0.0,
+            },
+            responder_ns: LinearCost {
+                // A line may meet the axis below zero; no NIC answers in less than the clock's picosecond.
+                per_message: responder.intercept.max(1e-3),
+                per_byte: responder.slope.max(0.0),
+            },
+            link_bytes_per_ns: link,
+            header_bytes: header.map_or(profile.header_bytes, |bytes| bytes as u32),
+            atomic_ns: (dearest - self.fit.at(8.0)).max(0.0),
+            ..profile
+        };
+        (profile, notes)
+    }
+}
+
+fn latency_rows(points: &[Point], profile: &NicProfile) -> Vec<LatencyRow> {
+    let row = |(bytes, measured_ns): &Point| {
+        let predicted_ns = profile.read_latency_ns + profile.latency_per_byte_ns * bytes;
+        LatencyRow {
+            bytes: *bytes as usize,
+            measured_ns: *measured_ns,
+            predicted_ns,
+            ratio: predicted_ns / measured_ns,
+        }
+    };
+    points.iter().map(row).collect()
+}
+
+/// What a profile gives for saturated READs: the responder's time or the link's.
+fn occupancy_rows(points: &[Point], profile: &NicProfile) -> Vec<OccupancyRow> {
+    let row = |(bytes, measured_ns): &Point| {
+        let responder = profile.responder_ns.per_message + profile.responder_ns.per_byte * bytes;
+        let link = (bytes + f64::from(profile.header_bytes)) / profile.link_bytes_per_ns;
+        let predicted_ns = responder.max(link);
+        OccupancyRow {
+            bytes: *bytes as usize,
+            measured_ns: *measured_ns,
+            predicted_ns,
+            ratio: predicted_ns / measured_ns,
+        }
+    };
+    points.iter().map(row).collect()
+}

@@ -1,0 +1,265 @@
+//! `farslot advise`: which scheme suits a workload.
+
+use crate::commands::bench::on_spinner;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+use comfy_table::{CellAlignment, Table, presets};
+use farslot::fabric::sim::NicProfile;
+use farslot::model::Objective;
+use farslot_bench::advise::{self, Advice, CheckOptions, CheckRow, Question, Ranked};
+use serde::Serialize;
+use std::str::FromStr;
+
+/// The options of `farslot advise`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Records: 10000000, or 10M
+    #[arg(long, value_name = "N", value_parser = count)]
+    entries: u64,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES")]
+    key: u32,
+    /// Bytes of a value; several sizes with their weights as 100:9,4000:1
+    #[arg(
+        long,
+        value_name = "BYTES[:WEIGHT],..",
+        value_delimiter = ',',
+        required = true
+    )]
+    value: Vec<Weighted>,
+    /// Slots in use per slot [default: the lowest that --memory allows; without it 0.75]
+    #[arg(long, value_name = "PART")]
+    load: Option<f64>,
+    /// What the table may take
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<bytesize::ByteSize>,
+    /// The share of lookups that find their key
+    #[arg(long, value_name = "PART", default_value_t = 0.9)]
+    hit_ratio: f64,
+    /// The share of operations that replace a value
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    updates: f64,
+    /// A key may have several records
+    #[arg(long)]
+    multi_key: bool,
+    /// The table is built whole and then only read
+    #[arg(long)]
+    sealed: bool,
+    /// What counts
+    #[arg(long, value_enum, default_value_t = Counts::Throughput)]
+    objective: Counts,
+    /// The NIC: a profile, or a file that `farslot calibrate` wrote
+    #[arg(long, value_name = "NAME|FILE", default_value = "cx5-edr", value_parser = farslot::nic_profile)]
+    profile: NicProfile,
+    /// Simulate what is shown, and compare
+    #[arg(long)]
+    check: bool,
+    /// Schemes that are shown
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    top: usize,
+}
+
+/// What counts.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Counts {
+    /// Operations a second of many clients
+    Throughput,
+    /// The time of one lookup on an idle network
+    Latency,
+}
+
+/// A size and its weight.
+#[derive(Clone, Copy, Debug)]
+struct Weighted {
+    bytes: u32,
+    weight: f64,
+}
+
+impl FromStr for Weighted {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (bytes, weight) = text.split_once(':').unwrap_or((text, "1"));
+        let bytes = bytes
+            .parse()
+            .map_err(|_| format!("{bytes:?} is no number of bytes"))?;
+        let weight = weight
+            .parse()
+            .map_err(|_| format!("{weight:?} is no weight"))?;
+        Ok(Self { bytes, weight })
+    }
+}
+
+/// A number, with k, M, G or T for thousands.
+fn count(text: &str) -> std::result::Result<u64, String> {
+    let bad = || format!("{text:?} is no number such as 10000000 or 10M");
+    let powers = [
+        ('k', 1_000),
+        ('M', 1_000_000),
+        ('G', 1_000_000_000),
+        ('T', 1_000_000_000_000),
+    ];
+    let power = powers
+        .into_iter()
+        .find(|(letter, _)| text.ends_with(*letter));
+    let (digits, factor) = match power {
+        Some((_, factor)) => (&text[..text.len() - 1], factor),
+        None => (text, 1u64),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(factor).ok_or_else(bad)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    advice: &'a Advice,
+    /// In the order of the ranks, as far as they were simulated.
+    check: Option<&'a [CheckRow]>,
+}
+
+/// Ranks the schemes.
+///
+/// # Errors
+/// A usage failure for a workload that there is not; what the check says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let question = Question {
+        entries: args.entries,
+        key: args.key,
+        values: args
+            .value
+            .iter()
+            .map(|value| (value.bytes, value.weight))
+            .collect(),
+        load: args.load,
+        memory: args.memory.map(|memory| memory.as_u64()),
+        hit_ratio: args.hit_ratio,
+        updates: args.updates,
+        unique: !args.multi_key,
+        sealed: args.sealed,
+        objective: match args.objective {
+            Counts::Throughput => Objective::Throughput,
+            Counts::Latency => Objective::Latency,
+        },
+        profile: args.profile,
+    };
+    let advice = advise::advise(&question)?;
+    let shown = &advice.ranked[..args.top.min(advice.ranked.len())];
+    let checked = match args.check {
+        true => Some(on_spinner(|progress| {
+            advise::check(&question, shown, &CheckOptions::default(), progress)
+        })?),
+        false => None,
+    };
+    if context.json {
+        return output::json(&Report {
+            advice: &advice,
+            check: checked.as_deref(),
+        });
+    }
+    if advice.ranked.is_empty() {
+        return Err(Failure::Failed(nothing_left(&advice)));
+    }
+    output::line(ranking(shown).to_string())?;
+    for (rank, ranked) in (1..).zip(shown) {
+        output::line(format!("{rank:>3}  {}: {}", ranked.scheme, ranked.why))?;
+    }
+    if let Some(rows) = &checked {
+        output::line("\nsimulated, and predicted / simulated:")?;
+        output::line(comparison(rows).to_string())?;
+    }
+    output::line(format!(
+        "{} schemes ranked and {} excluded (--top, --json), for NIC {}",
+        advice.ranked.len(),
+        advice.excluded.len(),
+        advice.profile
+    ))
+}
+
+fn nothing_left(advice: &Advice) -> String {
+    let reasons: Vec<_> = advice
+        .excluded
+        .iter()
+        .map(|excluded| format!("  {}: {}", excluded.scheme, excluded.why))
+        .collect();
+    format!("no scheme will do:\n{}", reasons.join("\n"))
+}
+
+fn ranking(ranked: &[Ranked]) -> Table {
+    let mut table = new_table([
+        "", "scheme", "load", "slots", "READs", "bytes", "trips", "latency", "M ops/s", "memory",
+    ]);
+    for (rank, ranked) in (1..).zip(ranked) {
+        table.add_row([
+            rank.to_string(),
+            ranked.scheme.clone(),
+            format!("{:.2}", ranked.load),
+            ranked
+                .read_slots
+                .map_or_else(String::new, |slots| slots.to_string()),
+            format!("{:.3}", ranked.reads),
+            format!("{:.0}", ranked.bytes),
+            format!("{:.2}", ranked.round_trips),
+            format!("{:.0} ns", ranked.latency_ns),
+            format!("{:.1}", ranked.operations_per_second / 1e6),
+            output::sized(ranked.memory_bytes),
+        ]);
+    }
+    table
+}
+
+fn comparison(rows: &[CheckRow]) -> Table {
+    let mut table = new_table([
+        "",
+        "scheme",
+        "M lookups/s",
+        "ratio",
+        "READs",
+        "ratio",
+        "latency",
+        "ratio",
+    ]);
+    for (rank, row) in (1..).zip(rows) {
+        table.add_row([
+            rank.to_string(),
+            row.scheme.clone(),
+            format!("{:.1}", row.lookups_per_second / 1e6),
+            format!("{:.3}", row.throughput_ratio),
+            format!("{:.3}", row.reads),
+            format!("{:.3}", row.reads_ratio),
+            format!("{:.0} ns", row.latency_ns),
+            format!("{:.3}", row.latency_ratio),
+        ]);
+    }
+    table
+}
+
+/// A table whose columns but the second are numbers.
+fn new_table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(header);
+    for (number, column) in table.column_iter_mut().enumerate() {
+        if number != 1 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_sizes_are_read() {
+        assert_eq!(count("10M"), Ok(10_000_000));
+        assert_eq!(count("7"), Ok(7));
+        assert!(count("10m").is_err() && count("").is_err() && count("99999999T").is_err());
+        let value: Weighted = "100:2.5".parse().unwrap();
+        assert_eq!((value.bytes, value.weight), (100, 2.5));
+        assert!("a".parse::<Weighted>().is_err() && "1:b".parse::<Weighted>().is_err());
+    }
+}

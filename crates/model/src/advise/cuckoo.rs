@@ -1,0 +1,117 @@
+//! Lookups in cuckoo tables.
+
+use super::false_matches;
+use super::places::CuckooPlaces;
+use super::work::{VerbCosts, Work};
+
+/// How the buckets of a key are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CuckooReads {
+    /// One after the other, until the key is found.
+    Sequential,
+    /// All side by side.
+    Parallel,
+    /// All by one request, where the NIC gathers.
+    Gathered,
+}
+
+/// Bytes of the count of displacements, which a miss looks at in a table that is not sealed.
+const MOVES_BYTES: f64 = 8.0;
+
+/// A lookup that hits with probability `hit_ratio`, in buckets of `bucket_bytes` bytes whose keys stand as in
+/// `places`; nothing where buckets shall be gathered and the NIC cannot.
+///
+/// A hit reads its record too, where those are out of band, of `record_bytes` bytes each. A miss reads all
+/// buckets and, unless the table is `sealed`, whether a key was displaced meanwhile.
+#[must_use]
+pub fn cuckoo_lookup(
+    costs: &VerbCosts,
+    places: &CuckooPlaces,
+    bucket_bytes: usize,
+    reads: CuckooReads,
+    hit_ratio: f64,
+    record_bytes: Option<usize>,
+    sealed: bool,
+) -> Option<Work> {
+    let bytes = bucket_bytes as f64;
+    let ways = places.shape.ways;
+    let (hit, miss) = match reads {
+        CuckooReads::Sequential => {
+            let one = costs.transfer(bytes);
+            (one * places.buckets_to_hit, one * f64::from(ways))
+        }
+        CuckooReads::Parallel => {
+            let all = costs.batch(ways, bytes);
+            (all, all)
+        }
+        CuckooReads::Gathered => {
+            let all = costs.gather(ways, bytes)?;
+            (all, all)
+        }
+    };
+    let records = |count: f64| match record_bytes {
+        Some(bytes) => costs.transfer(bytes as f64) * count,
+        None => Work::default(),
+    };
+    let slots = f64::from(places.shape.bucket_slots) * places.load;
+    let before_hit = (places.buckets_to_hit - 1.0) * slots + (slots - 1.0).max(0.0) / 2.0;
+    let hit = hit + records(1.0 + false_matches(before_hit));
+    let mut miss = miss + records(false_matches(f64::from(ways) * slots));
+    if !sealed {
+        miss = miss + costs.transfer(MOVES_BYTES);
+    }
+    Some(hit * hit_ratio + miss * (1.0 - hit_ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::{CuckooShape, Filling};
+    use super::super::work::tests::COSTS;
+    use super::*;
+
+    fn lookup(reads: CuckooReads, hit_ratio: f64, record: Option<usize>, sealed: bool) -> Work {
+        let shape = CuckooShape {
+            ways: 3,
+            bucket_slots: 4,
+        };
+        let places = CuckooPlaces::find(shape, 0.8, Filling::Inserted).unwrap();
+        cuckoo_lookup(&COSTS, &places, 32, reads, hit_ratio, record, sealed).unwrap()
+    }
+
+    #[test]
+    fn a_miss_reads_all_buckets_and_the_count_of_displacements() {
+        for (sealed, verbs) in [(true, 3.0), (false, 4.0)] {
+            for reads in [CuckooReads::Sequential, CuckooReads::Parallel] {
+                assert_eq!(lookup(reads, 0.0, None, sealed).verbs, verbs);
+            }
+        }
+        assert_eq!(
+            lookup(CuckooReads::Sequential, 0.0, None, false).round_trips,
+            4.0
+        );
+        assert_eq!(
+            lookup(CuckooReads::Parallel, 0.0, None, false).round_trips,
+            2.0
+        );
+    }
+
+    #[test]
+    fn a_hit_reads_on_until_it_is_found_and_its_record_then() {
+        let sequential = lookup(CuckooReads::Sequential, 1.0, None, false);
+        assert!((1.5..2.5).contains(&sequential.verbs), "{sequential:?}");
+        let parallel = lookup(CuckooReads::Parallel, 1.0, Some(64), false);
+        assert!((4.0..4.01).contains(&parallel.verbs), "{parallel:?}");
+        assert!(parallel.latency_ns > 2.0 * COSTS.nic.read_latency_ns);
+    }
+
+    #[test]
+    fn only_a_nic_that_gathers_is_asked_to() {
+        let shape = CuckooShape {
+            ways: 2,
+            bucket_slots: 4,
+        };
+        let places = CuckooPlaces::find(shape, 0.5, Filling::Built).unwrap();
+        let gathered = cuckoo_lookup(&COSTS, &places, 32, CuckooReads::Gathered, 1.0, None, true);
+        assert_eq!(gathered, None);
+    }
+}

@@ -1,0 +1,263 @@
+//! Where the keys of a cuckoo table stand: which of its buckets a key is in, by the load factor.
+//!
+//! How often the first choice has room, and how far displacements carry keys from it, has no closed form. So a
+//! small table is filled here with keys of random buckets, by the index's own rules, and counted: shares
+//! depend on the load factor, and next to nothing on the size.
+
+use std::collections::HashSet;
+
+/// The shape of a cuckoo table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CuckooShape {
+    /// Hash functions: 2 to 4.
+    pub ways: u32,
+    /// Slots of a bucket: 1 to 8.
+    pub bucket_slots: u32,
+}
+
+/// How a table was filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Filling {
+    /// Key by key, each into the roomiest of its buckets, the first of equals; displacing others by the shortest
+    /// way where all are full.
+    Inserted,
+    /// Whole, from known keys, each into the first of its buckets that has room.
+    Built,
+}
+
+/// Where keys stand.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CuckooPlaces {
+    /// The table's shape.
+    pub shape: CuckooShape,
+    /// Its load factor.
+    pub load: f64,
+    /// Buckets that are read, one after the other, until a key is found.
+    pub buckets_to_hit: f64,
+}
+
+/// Slots of the table that is filled.
+const SLOTS: usize = 1 << 15;
+/// How far the index searches for a place: levels of buckets, and buckets when it inserts and when it builds.
+const MOST_LEVELS: usize = 16;
+const MOST_INSERTING: usize = 512;
+const MOST_BUILDING: usize = 4096;
+/// A table is no good at its very limit: it must get fuller by this part.
+const RESERVE: f64 = 0.01;
+const MOST_WAYS: usize = 4;
+
+impl CuckooPlaces {
+    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or for a shape or
+    /// a load that no table has. The same every time.
+    #[must_use]
+    pub fn find(shape: CuckooShape, load: f64, filling: Filling) -> Option<Self> {
+        let is_shape = (2..=4).contains(&shape.ways) && (1..=8).contains(&shape.bucket_slots);
+        let is_load = load > 0.0 && load <= 1.0;
+        if !(is_shape && is_load) {
+            return None;
+        }
+        let mut table = Table::new(shape);
+        let slots = table.slots();
+        let keys = ((load * slots as f64).round() as usize).max(1);
+        if !table.insert_up_to(keys, filling) {
+            return None;
+        }
+        let positions = table.buckets.iter().flatten().map(|key| key.position() + 1);
+        let places = Self {
+            shape,
+            load,
+            buckets_to_hit: positions.sum::<usize>() as f64 / keys as f64,
+        };
+        let reserve = (keys as f64 * (1.0 + RESERVE)).round() as usize;
+        table
+            .insert_up_to(reserve.min(slots), filling)
+            .then_some(places)
+    }
+}
+
+/// A key, by its buckets in the order in which they are tried.
+#[derive(Clone, Copy)]
+struct Key {
+    candidates: [u32; MOST_WAYS],
+    /// The bucket that it is in.
+    at: u32,
+}
+
+impl Key {
+    fn position(&self) -> usize {
+        let is_here = |bucket: &u32| *bucket == self.at;
+        self.candidates.iter().position(is_here).unwrap_or(0)
+    }
+}
+
+struct Table {
+    shape: CuckooShape,
+    keys: usize,
+    buckets: Vec<Vec<Key>>,
+    random: u64,
+}
+
+/// A bucket that a search has reached, and from where: an earlier one, and the slot in it.
+type Reached = (u32, Option<(usize, usize)>);
+
+impl Table {
+    fn new(shape: CuckooShape) -> Self {
+        let buckets = SLOTS / shape.bucket_slots as usize;
+        Self {
+            shape,
+            keys: 0,
+            buckets: vec![Vec::with_capacity(shape.bucket_slots as usize); buckets],
+            random: 0,
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.buckets.len() * self.shape.bucket_slots as usize
+    }
+
+    fn room(&self, bucket: u32) -> usize {
+        self.shape.bucket_slots as usize - self.buckets[bucket as usize].len()
+    }
+
+    /// A random bucket: SplitMix64.
+    fn draw(&mut self) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * self.buckets.len() as u128) >> 64) as u32
+    }
+
+    /// Puts new keys until there are so many; false if one finds no place.
+    fn insert_up_to(&mut self, keys: usize, filling: Filling) -> bool {
+        while self.keys < keys {
+            if !self.insert(filling) {
+                return false;
+            }
+            self.keys += 1;
+        }
+        true
+    }
+
+    /// Puts a new key; false if it finds no place.
+    fn insert(&mut self, filling: Filling) -> bool {
+        let ways = self.shape.ways as usize;
+        let mut candidates = [u32::MAX; MOST_WAYS];
+        for candidate in &mut candidates[..ways] {
+            *candidate = self.draw();
+        }
+        let tried = &candidates[..ways];
+        let free = match filling {
+            Filling::Inserted => tried.iter().rev().max_by_key(|bucket| self.room(**bucket)),
+            Filling::Built => tried.iter().find(|bucket| self.room(**bucket) > 0),
+        };
+        let at = match free {
+            Some(bucket) if self.room(*bucket) > 0 => *bucket,
+            _ => match self.make_room(tried, filling) {
+                Some(bucket) => bucket,
+                None => return false,
+            },
+        };
+        self.buckets[at as usize].push(Key { candidates, at });
+        true
+    }
+
+    /// Displaces keys by the shortest way, breadth first; the bucket that has room then.
+    fn make_room(&mut self, candidates: &[u32], filling: Filling) -> Option<u32> {
+        let most = match filling {
+            Filling::Inserted => MOST_INSERTING,
+            Filling::Built => MOST_BUILDING,
+        };
+        let mut seen: HashSet<u32> = candidates.iter().copied().collect();
+        let mut reached: Vec<Reached> = candidates.iter().map(|bucket| (*bucket, None)).collect();
+        let mut level = 0..reached.len();
+        for _ in 0..MOST_LEVELS {
+            for from in level.clone() {
+                let bucket = reached[from].0;
+                for (slot, key) in self.buckets[bucket as usize].iter().enumerate() {
+                    let ways = &key.candidates[..self.shape.ways as usize];
+                    for other in ways {
+                        if reached.len() < most && seen.insert(*other) {
+                            reached.push((*other, Some((from, slot))));
+                        }
+                    }
+                }
+            }
+            level = level.end..reached.len();
+            if let Some(end) = level.clone().find(|index| self.room(reached[*index].0) > 0) {
+                return Some(self.move_along(&reached, end));
+            }
+        }
+        None
+    }
+
+    /// Moves keys along the way to a bucket with room; the bucket at its start.
+    fn move_along(&mut self, reached: &[Reached], end: usize) -> u32 {
+        let mut to = end;
+        while let Some((from, slot)) = reached[to].1 {
+            let mut key = self.buckets[reached[from].0 as usize].swap_remove(slot);
+            key.at = reached[to].0;
+            self.buckets[key.at as usize].push(key);
+            to = from;
+        }
+        reached[to].0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets_to_hit(ways: u32, bucket_slots: u32, load: f64, filling: Filling) -> Option<f64> {
+        let shape = CuckooShape { ways, bucket_slots };
+        CuckooPlaces::find(shape, load, filling).map(|places| places.buckets_to_hit)
+    }
+
+    #[test]
+    fn a_built_table_has_most_keys_in_their_first_bucket() {
+        for load in [0.3, 0.5, 0.8, 0.9] {
+            let built = buckets_to_hit(3, 4, load, Filling::Built).unwrap();
+            let inserted = buckets_to_hit(3, 4, load, Filling::Inserted).unwrap();
+            println!("load {load}: built {built:.3}, inserted {inserted:.3}");
+            assert!(built < inserted && inserted < 2.0);
+        }
+        // Hardly a bucket is full yet.
+        assert!(buckets_to_hit(2, 8, 0.2, Filling::Built).unwrap() < 1.01);
+    }
+
+    /// With one slot a bucket and one key, the first of equally roomy buckets is the first.
+    #[test]
+    fn an_almost_empty_table_needs_one_read() {
+        let one = buckets_to_hit(4, 1, 1e-4, Filling::Inserted).unwrap();
+        assert!((1.0..1.3).contains(&one), "{one}");
+    }
+
+    #[test]
+    fn shapes_that_do_not_get_so_full_are_told() {
+        // Two buckets of one slot hold half of the slots (paper 004).
+        assert_eq!(buckets_to_hit(2, 1, 0.6, Filling::Inserted), None);
+        assert!(buckets_to_hit(2, 1, 0.4, Filling::Inserted).is_some());
+        assert!(buckets_to_hit(2, 4, 0.95, Filling::Inserted).is_some());
+        assert_eq!(buckets_to_hit(5, 4, 0.5, Filling::Built), None);
+        assert_eq!(buckets_to_hit(3, 4, f64::NAN, Filling::Built), None);
+    }
+
+    #[test]
+    fn every_key_is_where_it_may_be() {
+        let mut table = Table::new(CuckooShape {
+            ways: 3,
+            bucket_slots: 2,
+        });
+        for _ in 0..table.slots() * 9 / 10 {
+            assert!(table.insert(Filling::Inserted));
+        }
+        for (number, bucket) in table.buckets.iter().enumerate() {
+            assert!(bucket.len() <= 2);
+            for key in bucket {
+                assert_eq!(key.at as usize, number);
+                assert!(key.candidates.contains(&key.at));
+            }
+        }
+    }
+}

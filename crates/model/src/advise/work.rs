@@ -1,0 +1,281 @@
+//! The cost of verbs, and of what is made of them.
+
+use crate::{ModelError, NicModel};
+use std::ops::{Add, Mul};
+
+/// What verbs cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VerbCosts {
+    /// READs; WRITEs cost as much.
+    pub nic: NicModel,
+    /// How much longer an atomic takes the node's NIC than a READ of 8 bytes, in ns.
+    pub atomic_ns: f64,
+    /// Client CPU of each verb of a batch, in ns. That of a verb alone is part of its latency.
+    pub post_ns: f64,
+    /// How long each piece of a gather after its first occupies the node's NIC, in ns; nothing where one
+    /// request reads one piece.
+    pub gather_piece_ns: Option<f64>,
+}
+
+impl VerbCosts {
+    /// Checks that every cost is finite and not negative.
+    ///
+    /// # Errors
+    /// [`ModelError::Nic`] with the first that is not.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        self.nic.validate()?;
+        let others = [
+            ("atomic_ns", self.atomic_ns),
+            ("post_ns", self.post_ns),
+            ("gather_piece_ns", self.gather_piece_ns.unwrap_or(0.0)),
+        ];
+        match others
+            .into_iter()
+            .find(|(_, ns)| !(ns.is_finite() && *ns >= 0.0))
+        {
+            Some((name, value)) => Err(ModelError::Nic { name, value }),
+            None => Ok(()),
+        }
+    }
+
+    /// A READ or WRITE of so many bytes.
+    #[must_use]
+    pub fn transfer(&self, bytes: f64) -> Work {
+        Work {
+            verbs: 1.0,
+            bytes,
+            messages_ns: self.nic.read_occupancy_ns,
+            payload_ns: self.nic.occupancy_ns_per_byte * bytes,
+            link_ns: self.on_link(bytes),
+            requester_ns: self.per_message(),
+            round_trips: 1.0,
+            latency_ns: self.nic.read_latency_ns + self.nic.latency_ns_per_byte * bytes,
+        }
+    }
+
+    /// `count` READs of `bytes` bytes each that leave together.
+    #[must_use]
+    pub fn batch(&self, count: u32, bytes: f64) -> Work {
+        let one = self.transfer(bytes);
+        let others = f64::from(count.saturating_sub(1));
+        // The last one stands behind the others at the slowest station.
+        let queue = one.node_ns().max(one.requester_ns).max(one.link_ns);
+        Work {
+            round_trips: 1.0,
+            latency_ns: one.latency_ns + others * (self.post_ns + queue),
+            ..one * f64::from(count)
+        }
+    }
+
+    /// One READ that gathers `count` pieces of `bytes` bytes each; nothing where the NIC cannot.
+    #[must_use]
+    pub fn gather(&self, count: u32, bytes: f64) -> Option<Work> {
+        let pieces_ns = self.gather_piece_ns? * f64::from(count.saturating_sub(1));
+        let one = self.transfer(bytes * f64::from(count));
+        Some(Work {
+            messages_ns: one.messages_ns + pieces_ns,
+            ..one
+        })
+    }
+
+    /// A compare-and-swap or an addition.
+    #[must_use]
+    pub fn atomic(&self) -> Work {
+        let read = self.transfer(8.0);
+        Work {
+            messages_ns: read.messages_ns + self.atomic_ns,
+            latency_ns: read.latency_ns + self.atomic_ns,
+            ..read
+        }
+    }
+
+    fn per_message(&self) -> f64 {
+        1e9 / self.nic.peak_reads_per_second
+    }
+
+    fn on_link(&self, bytes: f64) -> f64 {
+        (bytes + self.nic.header_bytes) * 1e9 / self.nic.bandwidth_bytes_per_second
+    }
+}
+
+/// What an operation takes, on average. Sums are of verbs one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Work {
+    /// Verbs, each a message.
+    pub verbs: f64,
+    /// Bytes of payload.
+    pub bytes: f64,
+    /// How long the messages occupy the node's NIC, in ns.
+    pub messages_ns: f64,
+    /// How long the payload does, in ns.
+    pub payload_ns: f64,
+    /// How long the node's link is occupied, in ns.
+    pub link_ns: f64,
+    /// How long the clients' NIC is occupied, in ns.
+    pub requester_ns: f64,
+    /// Verbs that wait for each other.
+    pub round_trips: f64,
+    /// Time when nothing else is under way, in ns.
+    pub latency_ns: f64,
+}
+
+/// The station that bounds the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// The NIC of the node, by its messages more than by their payload.
+    NodeMessages,
+    /// The NIC of the node, by the payload.
+    NodePayload,
+    /// The NIC of the clients, by the messages.
+    Requester,
+    /// The link of the node.
+    Link,
+}
+
+/// The highest rate, and what bounds it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// Operations per second, of all clients of one machine together.
+    pub per_second: f64,
+    /// The station that is busy all the time then.
+    pub limit: Limit,
+}
+
+impl Work {
+    /// How long the node's NIC is occupied, in ns.
+    #[must_use]
+    pub fn node_ns(&self) -> f64 {
+        self.messages_ns + self.payload_ns
+    }
+
+    /// The rate at which the station that is occupied longest is never idle.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        let node = if self.messages_ns >= self.payload_ns {
+            Limit::NodeMessages
+        } else {
+            Limit::NodePayload
+        };
+        let stations = [
+            (self.node_ns(), node),
+            (self.link_ns, Limit::Link),
+            (self.requester_ns, Limit::Requester),
+        ];
+        let (busiest, limit) =
+            stations.into_iter().fold(
+                (0.0, node),
+                |most, one| if one.0 > most.0 { one } else { most },
+            );
+        Capacity {
+            per_second: 1e9 / busiest,
+            limit,
+        }
+    }
+}
+
+impl Add for Work {
+    type Output = Self;
+
+    /// One after the other.
+    fn add(self, then: Self) -> Self {
+        Self {
+            verbs: self.verbs + then.verbs,
+            bytes: self.bytes + then.bytes,
+            messages_ns: self.messages_ns + then.messages_ns,
+            payload_ns: self.payload_ns + then.payload_ns,
+            link_ns: self.link_ns + then.link_ns,
+            requester_ns: self.requester_ns + then.requester_ns,
+            round_trips: self.round_trips + then.round_trips,
+            latency_ns: self.latency_ns + then.latency_ns,
+        }
+    }
+}
+
+impl Mul<f64> for Work {
+    type Output = Self;
+
+    /// So many times, one after the other; or with that probability.
+    fn mul(self, times: f64) -> Self {
+        Self {
+            verbs: self.verbs * times,
+            bytes: self.bytes * times,
+            messages_ns: self.messages_ns * times,
+            payload_ns: self.payload_ns * times,
+            link_ns: self.link_ns * times,
+            requester_ns: self.requester_ns * times,
+            round_trips: self.round_trips * times,
+            latency_ns: self.latency_ns * times,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) const COSTS: VerbCosts = VerbCosts {
+        nic: NicModel::connectx5_edr(),
+        atomic_ns: 15.0,
+        post_ns: 20.0,
+        gather_piece_ns: None,
+    };
+
+    fn close(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-9 * other.abs().max(1.0)
+    }
+
+    #[test]
+    fn the_busiest_station_bounds_the_rate() {
+        let small = COSTS.transfer(8.0).capacity();
+        assert_eq!(small.limit, Limit::NodeMessages);
+        assert!(close(small.per_second, 1e9 / 15.5704));
+        assert_eq!(COSTS.transfer(1024.0).capacity().limit, Limit::NodePayload);
+        // Beyond 1448 bytes the link takes longer than the NIC.
+        assert_eq!(COSTS.transfer(2048.0).capacity().limit, Limit::Link);
+        let slow_sender = VerbCosts {
+            nic: NicModel {
+                peak_reads_per_second: 1e7,
+                ..COSTS.nic
+            },
+            ..COSTS
+        };
+        assert_eq!(slow_sender.transfer(8.0).capacity().limit, Limit::Requester);
+    }
+
+    #[test]
+    fn a_batch_is_one_round_trip_and_as_many_messages() {
+        let (one, batch) = (COSTS.transfer(32.0), COSTS.batch(3, 32.0));
+        assert_eq!((batch.verbs, batch.round_trips), (3.0, 1.0));
+        assert!(close(batch.node_ns(), 3.0 * one.node_ns()));
+        assert!(batch.latency_ns > one.latency_ns && batch.latency_ns < 1.1 * one.latency_ns);
+        assert_eq!(COSTS.batch(1, 32.0), one);
+        // Paper 000, section 5: 19.3 million cuckoo lookups a second.
+        assert!((batch.capacity().per_second / 19.3e6 - 1.0).abs() < 0.005);
+    }
+
+    #[test]
+    fn a_gather_is_one_message() {
+        assert_eq!(COSTS.gather(3, 32.0), None);
+        let gathers = VerbCosts {
+            gather_piece_ns: Some(5.0),
+            ..COSTS
+        };
+        let gather = gathers.gather(3, 32.0).unwrap();
+        assert_eq!((gather.verbs, gather.bytes), (1.0, 96.0));
+        assert!(close(gather.node_ns(), 15.0 + 96.0 * 0.0713 + 10.0));
+    }
+
+    #[test]
+    fn costs_that_are_none_are_refused() {
+        assert_eq!(COSTS.validate(), Ok(()));
+        let negative = VerbCosts {
+            post_ns: -1.0,
+            ..COSTS
+        };
+        let unknown = VerbCosts {
+            atomic_ns: f64::NAN,
+            ..COSTS
+        };
+        assert!(negative.validate().is_err() && unknown.validate().is_err());
+    }
+}
