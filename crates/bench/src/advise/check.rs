@@ -6,7 +6,7 @@ use super::{Question, Ranked};
 use crate::answers::Answers;
 use crate::simulated::{
     Answer, Ask, Experiment, Filling, OpenCuckoo, OpenLinear, OpenTable, Records, TABLE_AT,
-    TableMemory, Until, built_cuckoo,
+    TableMemory, Until, WARM_UP, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
@@ -143,7 +143,7 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
             let mut filling = Filling::new(layout.clone())?;
             filling.fill_with(&records)?;
             let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32))?;
-            run.measure(filling.memory(), OpenLinear { layout, sizes }, 0.0)
+            run.measure(filling.memory(), OpenLinear { layout, sizes, hints: 0 }, 0.0)
         }
         Reads::Cuckoo {
             layout,
@@ -246,6 +246,7 @@ impl Run<'_> {
             answer: Answer::Value,
             threads,
             width,
+            warm_up: WARM_UP,
             until: Until::Lookups(lookups),
             seed: self.options.seed,
         };

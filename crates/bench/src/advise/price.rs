@@ -46,7 +46,7 @@ pub(super) fn price(
 /// Bytes that a hit reads out of band, if it does.
 fn record_bytes(question: &Question, kind: SlotKind) -> Result<Option<usize>> {
     let is_out = match kind {
-        SlotKind::Heap => true,
+        SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => true,
         // In the long run every value has been replaced.
         SlotKind::Inline => question.updates > 0.0,
         SlotKind::Word | SlotKind::Pair => false,
@@ -133,7 +133,7 @@ fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
     };
     let written = match plan.kind {
         SlotKind::Word | SlotKind::Pair => Work::default(),
-        SlotKind::Inline | SlotKind::Heap => costs.transfer(block(question)? as f64),
+        _ => costs.transfer(block(question)? as f64),
     };
     Ok(found + written + costs.atomic())
 }
