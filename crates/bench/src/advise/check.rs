@@ -19,7 +19,7 @@ use std::rc::Rc;
 const KEY_BYTES: usize = 4;
 /// Client threads and lookups under way of each that saturate a NIC.
 const THREADS: usize = 28;
-const WIDTH: usize = 24;
+const WIDTH: usize = 8;
 
 /// How large a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,7 +247,7 @@ impl Run<'_> {
             threads,
             width,
             warm_up: WARM_UP,
-            until: Until::Lookups(lookups),
+            until: Until::SettledLookups(lookups),
             seed: self.options.seed,
         };
         let profile = &self.question.profile;

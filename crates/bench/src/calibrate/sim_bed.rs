@@ -20,9 +20,11 @@ const ENOUGH_LONG: usize = 512;
 const ENOUGH_BYTES: usize = 16 << 20;
 /// The first step of virtual time.
 const FIRST_STEP: Nanos = 50_000;
-/// Two steps that differ by less have reached the steady state; the later, the more may they differ.
+/// Two steps that differ by less have reached the steady state.
 const STEADY: f64 = 0.005;
-const MOST_STEPS: usize = 32;
+const MOST_STEPS: usize = 40;
+/// Steps after which they get longer.
+const RESTLESS: usize = 12;
 
 pub(super) struct SimBed {
     profile: NicProfile,
@@ -160,11 +162,12 @@ impl Running {
             let rate = completed as f64 * 1e9 / step as f64;
             if completed < enough {
                 step *= 2;
-            } else if (rate / before - 1.0).abs() < STEADY * (1.0 + number as f64 / 8.0) {
+            } else if (rate / before - 1.0).abs() < STEADY {
                 return Ok(f64::midpoint(rate, before));
+            } else if number >= RESTLESS {
+                // Batches that complete together weigh less in a longer step.
+                step += step / 4;
             }
-            // Batches that complete together weigh less in a longer step.
-            step += step / 4;
             before = rate;
         }
         Err(BenchError::EndedEarly {

@@ -16,11 +16,17 @@ const STEP: Nanos = 10_000;
 /// Virtual time for any experiment: one that needs longer has come to a standstill.
 const LONGEST: Nanos = 10_000_000_000;
 
+/// How often each lookup under way must have been followed by another before clients have settled.
+const SETTLING: u64 = 8;
+
 /// How long an experiment is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// Until so many lookups have ended.
     Lookups(u64),
+    /// The same, but not before several times as many lookups have ended as are under way: where lookups differ much
+    /// in length, the short ones of the start would count too much.
+    SettledLookups(u64),
     /// So many nanoseconds of virtual time.
     Elapsed(Nanos),
 }
@@ -77,6 +83,14 @@ impl<T: OpenTable> Experiment<T> {
             Until::Lookups(enough) => {
                 run_until_ended(&mut clients, self.warm_up, enough, &measured)?
             }
+            Until::SettledLookups(enough) => {
+                let under_way = (self.threads * self.width) as u64;
+                let settling = SETTLING * under_way;
+                let settled =
+                    self.warm_up + run_until_ended(&mut clients, self.warm_up, settling, &measured)?;
+                measured.take();
+                run_until_ended(&mut clients, settled, enough, &measured)?
+            }
         };
         let mut measured = measured.take();
         measured.span = span;
@@ -84,10 +98,10 @@ impl<T: OpenTable> Experiment<T> {
     }
 }
 
-/// Lets clients run until so many lookups have ended; returns how long that took.
+/// Lets clients run on from a time until so many lookups have ended; returns how long that took.
 fn run_until_ended(
     clients: &mut Clients,
-    start: Nanos,
+    from: Nanos,
     enough: u64,
     measured: &RefCell<Measured>,
 ) -> Result<Nanos> {
@@ -99,7 +113,7 @@ fn run_until_ended(
             });
         }
         span += STEP;
-        clients.run_until(start + span)?;
+        clients.run_until(from + span)?;
     }
     Ok(span)
 }
