@@ -6,7 +6,6 @@
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
-//! * [`hybrid`]: lookup rates, latencies and memory of hybrid slots, beside inline and heap ones.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
 //!

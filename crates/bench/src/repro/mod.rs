@@ -11,6 +11,8 @@ mod fig7;
 mod fig8;
 mod fig9;
 mod gather;
+mod hybrid;
+mod hybrid_tables;
 mod insertion;
 mod linear_tables;
 mod probing;
@@ -164,6 +166,12 @@ const ALL: &[Reproduction] = &[
         title: "beyond paper 000: cuckoo hashing with a NIC that gathers",
         scale: gather::SCALE,
         run: gather::run,
+    },
+    Reproduction {
+        id: hybrid::ID,
+        title: "beyond paper 000: records of 8 B to 1 KiB, inline, out of band, and hybrid",
+        scale: hybrid::SCALE,
+        run: hybrid::run,
     },
     Reproduction {
         id: insertion::ID,

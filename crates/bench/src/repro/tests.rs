@@ -278,6 +278,41 @@ fn a_gather_saves_messages() {
 }
 
 #[test]
+fn hybrid_slots_are_as_fast_as_the_better_of_both_and_the_model_knows() {
+    let report = small("000-hybrid");
+    // 2 mixes at 2 loads, 7 tables of each with 4 figures, and 6 ratios.
+    assert_eq!(report.rows.len(), 2 * 2 * (7 * 4 + 6));
+    for row in &report.rows {
+        // One small table.
+        let ratio = row.model.map_or(1.0, |model| row.ours / model);
+        assert!((ratio - 1.0).abs() < 0.04, "{ratio} {row:?}");
+    }
+    for set in [
+        "log-uniform, load 0.50",
+        "log-uniform, load 0.65",
+        "mostly small, load 0.50",
+        "mostly small, load 0.65",
+    ] {
+        let of = |what: &str, slots: &str| ours(&report, &format!("{what}, {set}, {slots} ("));
+        let ratio = |what: &str| ours(&report, &format!("{what}, {set}"));
+        let better = ratio("hybrid / better of inline and heap, lookups/s, same load");
+        let same_memory = ratio("hybrid / heap, lookups/s, same memory");
+        assert!(better > 0.99, "{set}");
+        assert!(ratio("hybrid / heap, lookups/s, 1.25 x memory") > 1.01);
+        assert!(ratio("hybrid for latency / heap, mean latency, 1.25 x memory") < 0.85);
+        let memory = |slots| of("bytes a record", slots);
+        let is_kept = memory("hybrid, memory of heap") / memory("heap") - 1.0;
+        assert!(is_kept.abs() < 0.02, "{set} {is_kept}");
+        assert!(memory("inline") > 2.0 * memory("heap, more memory"));
+        if set.starts_with("mostly small") {
+            assert!(better > 1.2 && same_memory > 1.2, "{better} {same_memory}");
+            assert!(ratio("hybrid / heap, mean latency, same load") < 0.7);
+            assert!(ratio("hybrid / heap, memory, same load") < 1.15);
+        }
+    }
+}
+
+#[test]
 fn insertions_cost_more_the_fuller_the_table_is() {
     let report = small("000-insertion");
     let verbs = |load: &str| {

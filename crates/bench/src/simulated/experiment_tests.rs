@@ -135,6 +135,8 @@ fn one_lookup_at_a_time_on_an_idle_fabric_has_the_latency_of_a_read() {
     let expected = 1290.0 + 0.08 * 256.0;
     assert!((measured.latency_ns(50.0) / expected - 1.0).abs() < 0.01);
     let per_second = measured.lookups_per_second();
+    let mean = measured.mean_latency_ns();
+    assert!((per_second * mean / 1e9 - 1.0).abs() < 0.02, "{mean}");
     assert!(
         (per_second * expected / 1e9 - 1.0).abs() < 0.02,
         "{per_second}"

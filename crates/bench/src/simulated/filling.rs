@@ -53,6 +53,16 @@ impl Filling {
         &self.memory
     }
 
+    /// Bytes of the slots, and of the heap as far as it is taken.
+    ///
+    /// # Errors
+    /// What the table says.
+    pub fn bytes_taken(&self) -> Result<u64> {
+        let occupancy = self.memory.executor().block_on(self.table.occupancy())?;
+        let slots = occupancy.slots * self.layout().slot_bytes() as u64;
+        Ok(slots + occupancy.heap_used)
+    }
+
     /// How many records fill the table up to a load factor.
     #[must_use]
     pub fn records_at(&self, load: f64) -> u32 {

@@ -99,6 +99,12 @@ impl Measured {
         self.latency.value_at_percentile(percent) as f64
     }
 
+    /// The mean latency of the lookups, in nanoseconds.
+    #[must_use]
+    pub fn mean_latency_ns(&self) -> f64 {
+        self.latency.mean()
+    }
+
     fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.span as f64
     }

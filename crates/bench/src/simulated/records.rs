@@ -16,7 +16,10 @@ pub struct Records {
     count: u32,
     /// The numbers of the keys that records have lie below this.
     key_numbers: u32,
+    /// The most that a value has.
     value_bytes: usize,
+    /// By record: bytes of its value, where they differ.
+    lengths: Option<Arc<[u16]>>,
     /// Where keys may have several records.
     drawn: Option<Drawn>,
 }
@@ -39,7 +42,28 @@ impl Records {
             count,
             key_numbers: count,
             value_bytes,
+            lengths: None,
             drawn: None,
+        }
+    }
+
+    /// Records with keys of their own and values of these many bytes.
+    #[must_use]
+    pub fn varied(seed: u64, value_bytes: impl IntoIterator<Item = u16>) -> Self {
+        let lengths: Arc<[u16]> = value_bytes.into_iter().collect();
+        let most = lengths.iter().copied().max().unwrap_or(0);
+        Self {
+            lengths: Some(lengths.clone()),
+            ..Self::distinct(seed, lengths.len() as u32, most.into())
+        }
+    }
+
+    /// The same records, each with a value as long as the longest: for tables of one size.
+    #[must_use]
+    pub fn padded(&self) -> Self {
+        Self {
+            lengths: None,
+            ..self.clone()
         }
     }
 
@@ -55,6 +79,7 @@ impl Records {
             count,
             key_numbers: keys.count(),
             value_bytes,
+            lengths: None,
             drawn: Some(Drawn {
                 of_record,
                 records: records.into(),
@@ -68,16 +93,24 @@ impl Records {
         self.count
     }
 
-    /// Bytes of a record, key and value.
+    /// Bytes of a record, key and value; the most where they differ.
     #[must_use]
     pub fn bytes(&self) -> usize {
         KEY_BYTES + self.value_bytes
     }
 
-    /// Bytes of a value.
+    /// Bytes of a value; the most where they differ.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
+    }
+
+    #[inline]
+    fn length(&self, record: u32) -> usize {
+        match &self.lengths {
+            Some(lengths) => lengths[record as usize].into(),
+            None => self.value_bytes,
+        }
     }
 
     /// The key of a record.
@@ -112,9 +145,8 @@ impl Records {
     /// of one word has no place.
     #[must_use]
     pub fn value(&self, record: u32) -> Vec<u8> {
-        (0..self.value_bytes)
-            .map(|at| value_byte(record, at))
-            .collect()
+        let bytes = value_piece(record).into_iter().cycle();
+        bytes.take(self.length(record)).collect()
     }
 
     /// All keys and values.
@@ -128,14 +160,15 @@ impl Records {
     #[inline]
     #[must_use]
     pub fn is_value(&self, record: u32, value: &[u8]) -> bool {
-        let mut bytes = value.iter().enumerate();
-        value.len() == self.value_bytes && bytes.all(|(at, byte)| *byte == value_byte(record, at))
+        let expected = value_piece(record);
+        let mut pieces = value.chunks(expected.len());
+        value.len() == self.length(record) && pieces.all(|piece| *piece == expected[..piece.len()])
     }
 }
 
 #[inline]
-fn value_byte(record: u32, at: usize) -> u8 {
-    (record & (u32::MAX >> 1)).to_le_bytes()[at % 4]
+fn value_piece(record: u32) -> [u8; 4] {
+    (record & (u32::MAX >> 1)).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -167,5 +200,25 @@ mod tests {
         assert_eq!((value.len(), records.bytes()), (124, 128));
         assert!(records.is_value(99, &value));
         assert!(!records.is_value(98, &value) && !records.is_value(99, &value[1..]));
+    }
+
+    #[test]
+    fn records_of_several_sizes_have_them_until_they_are_padded() {
+        let lengths = [4, 0, 12, 5];
+        let varied = Records::varied(7, lengths);
+        assert_eq!((varied.count(), varied.value_bytes()), (4, 12));
+        let padded = varied.padded();
+        for (record, length) in (0..).zip(lengths) {
+            let value = varied.value(record);
+            assert_eq!(value.len(), usize::from(length));
+            assert!(varied.is_value(record, &value));
+            assert_eq!(padded.is_value(record, &value), length == 12);
+            let padded_value = padded.value(record);
+            assert_eq!(padded_value.len(), 12);
+            assert_eq!(varied.is_value(record, &padded_value), length == 12);
+            assert_eq!(padded.key(record), varied.key(record));
+        }
+        let value = varied.value(3);
+        assert!(!varied.is_value(3, &[value[0], value[1], value[2], value[3], 9]));
     }
 }
