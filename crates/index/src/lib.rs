@@ -19,6 +19,7 @@ pub mod heap;
 pub mod hints;
 pub mod linear;
 mod operation;
+mod read_policy;
 pub mod sealed;
 mod slot;
 mod value;

@@ -1,7 +1,7 @@
 //! What a client keeps of a linear table: the layout, its share of the heap, and the load factor.
 
 use super::layout::{ENTRIES_AT, LinearLayout, USED_AT};
-use super::read_policy::ReadSizes;
+use super::read_sizes::ReadSizes;
 use crate::hash::{scale, word_of};
 use crate::heap::Heap;
 use crate::hints::ClusterHints;

@@ -8,6 +8,7 @@ pub(crate) use words::WordFormat;
 
 use crate::heap;
 use crate::{FieldSize, IndexError, Result};
+use farslot_model::HitPolicy;
 use serde::{Deserialize, Serialize};
 
 /// Records longer than this are stored out of band unless told otherwise (paper 000, section 5.7).
@@ -50,6 +51,16 @@ pub enum KeyRule {
     Unique,
     /// Any number: a lookup reads on to the first empty slot (paper 000).
     Multi,
+}
+
+impl KeyRule {
+    /// Where a lookup may stop, for the model.
+    pub(crate) const fn hit_policy(self) -> HitPolicy {
+        match self {
+            Self::Unique => HitPolicy::StopAtMatch,
+            Self::Multi => HitPolicy::AllMatches,
+        }
+    }
 }
 
 /// The sizes of a table's records.
