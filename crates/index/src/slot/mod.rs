@@ -71,6 +71,10 @@ pub(crate) struct RecordShape {
 }
 
 impl RecordShape {
+    pub(crate) const fn new(key: FieldSize, value: FieldSize) -> Self {
+        Self { key, value }
+    }
+
     /// Refuses a key that the table does not hold.
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         if key.is_empty() {
