@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
 pub mod cuckoo;
 mod error;
 pub mod hash;
@@ -19,8 +20,10 @@ pub mod heap;
 pub mod hints;
 pub mod linear;
 mod operation;
+mod read_policy;
 pub mod sealed;
 mod slot;
+mod table_map;
 mod value;
 
 pub use error::{FieldSize, IndexError, Result};

@@ -6,8 +6,9 @@
 
 mod common;
 
-use common::chaos::{Caller, Record, Tally, limits};
+use common::chaos::{Caller, Record, Tally, limits, rng_of};
 use common::cuckoo::{ORDERS, SIGNATURES, SLOTS, SimTable, open, options, ways, world};
+use common::seeds::Runs;
 use common::{HEAP, INLINE, INLINE_SHORT, Slot, WORD, WORD_SET};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
@@ -22,8 +23,12 @@ use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Seeds of each slot kind.
-const SEEDS: u64 = 600;
+const RUNS: Runs = Runs {
+    test: "cuckoo_linearizable_sim",
+    slots: &SLOTS,
+    seeds: 600,
+    run,
+};
 /// No client of a run needs longer, in virtual time.
 const LONGEST_RUN: Nanos = 10_000_000_000;
 
@@ -112,10 +117,8 @@ fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
 }
 
 /// Runs a seed and judges it.
-fn run(slot: Slot, seed: u64) -> (Tally, u64) {
-    let salt = slot.name.bytes();
-    let salt = salt.fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ salt << 32);
+fn run(slot: Slot, seed: u64) -> Tally {
+    let mut rng = rng_of(slot, seed);
     let shape = Shape::of(slot, seed, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());
@@ -155,11 +158,11 @@ fn run(slot: Slot, seed: u64) -> (Tally, u64) {
     tally.set(counts);
     let moves = look_around(&world, &shape, &record, &tally);
     let mut tally = tally.get();
-    (tally.runs, tally.digest) = (1, world.digest());
+    (tally.runs, tally.digest, tally.moves) = (1, world.digest(), moves);
     if let Err(error) = check(&record.take(), &RegisterMap::new()) {
         panic!("{error}");
     }
-    (tally, moves)
+    tally
 }
 
 /// Tells the readers that nobody writes any more.
@@ -274,64 +277,21 @@ fn look_around(world: &World, shape: &Shape, record: &Record, tally: &Cell<Tally
     })
 }
 
-fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
-    let value = std::env::var(name).ok()?;
-    let parsed = value.parse().ok();
-    Some(parsed.unwrap_or_else(|| panic!("{name}={value} is not usable")))
-}
-
-fn judge(slot: Slot, seed: u64) -> (Tally, u64) {
-    std::panic::catch_unwind(|| run(slot, seed)).unwrap_or_else(|panic| {
-        eprintln!(
-            "seed {seed} of slot kind {slot} failed; this replays it:\n\
-             FARSLOT_SEED={seed} FARSLOT_SLOT={slot} cargo test -p farslot-index \
-             --test cuckoo_linearizable_sim -- --nocapture",
-            slot = slot.name
-        );
-        std::panic::resume_unwind(panic)
-    })
-}
-
 fn seeds_of(slot: Slot) {
-    let only: Option<String> = env("FARSLOT_SLOT");
-    if let Some(only) = only {
-        let known = SLOTS.map(|slot| slot.name);
-        assert!(known.contains(&&*only), "FARSLOT_SLOT is one of {known:?}");
-        if only != slot.name {
-            return;
-        }
-    }
-    if let Some(seed) = env("FARSLOT_SEED") {
-        let (tally, moves) = judge(slot, seed);
-        println!("{} {seed}: {moves} moves, {tally:?}", slot.name);
-        return;
-    }
-    let (mut total, mut moves) = (Tally::default(), 0);
-    for seed in 0..env("FARSLOT_SEEDS").unwrap_or(SEEDS) {
-        let (tally, moved) = judge(slot, seed);
-        total += tally;
-        moves += moved;
-    }
-    println!("{}: {moves} moves, {total:?}", slot.name);
-    if total.runs >= SEEDS {
+    RUNS.judge_all(slot, |total| {
         let runs = total.runs;
-        assert!(moves > 4 * runs, "{moves} moves, {total:?}");
+        assert!(total.moves > 4 * runs, "{total:?}");
         assert!(total.returned > 60 * runs, "{total:?}");
         assert!(total.seen > 20 * runs, "{total:?}");
         assert!(total.full > runs / 2, "{total:?}");
         assert!(total.in_doubt > runs / 10, "{total:?}");
         assert!(total.stopped > runs / 20, "{total:?}");
-    }
+    });
 }
 
-/// Else the command that a failure prints would not replay it.
 #[test]
 fn a_seed_is_one_run() {
-    for slot in SLOTS {
-        for seed in 0..10 {
-            assert_eq!(judge(slot, seed), judge(slot, seed), "{} {seed}", slot.name);
-        }
-    }
+    RUNS.are_repeatable(10);
 }
 
 #[test]

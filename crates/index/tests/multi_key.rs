@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::model::run_cases;
 use common::{
-    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, Slot, TABLE, WORD, region_bytes, scan_all,
-    shm_table,
+    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, Slot, TABLE, WORD, all_reads, region_bytes,
+    scan_all, shm_table,
 };
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
@@ -12,7 +13,7 @@ use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{FindOrPut, Index, IndexError};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -159,21 +160,8 @@ impl Model {
 #[test]
 fn every_slot_kind_is_a_multimap() {
     for slot in SLOTS {
-        let config = ProptestConfig {
-            cases: 150,
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
-        let read_size = prop_oneof![Just(Some(1)), Just(Some(3)), Just(Some(64)), Just(None)];
-        let runs = (
-            1..16u64,
-            any::<u64>(),
-            read_size,
-            any::<bool>(),
-            vec(step(), 0..60),
-        );
-        let run = |(slots, seed, fixed, look_ahead, steps): (u64, _, _, _, Vec<Step>)| {
-            let reads = Reads { fixed, look_ahead };
+        let runs = (1..16u64, any::<u64>(), all_reads(), vec(step(), 0..60));
+        run_cases(150, slot.name, &runs, |(slots, seed, reads, steps)| {
             let (executor, table) = shm_table(&options(slot, slots, seed), reads);
             let mut model = Model {
                 slot,
@@ -186,10 +174,7 @@ fn every_slot_kind_is_a_multimap() {
                 }
                 model.is(&table).await
             })
-        };
-        if let Err(error) = TestRunner::new(config).run(&runs, run) {
-            panic!("{}: {error}", slot.name);
-        }
+        });
     }
 }
 

@@ -7,10 +7,11 @@
 use super::client::{CuckooTable, Place};
 use super::layout::SEALED_AT;
 use super::signatures::SignatureWord;
+use crate::client::side_by_side;
 use crate::heap::encode;
 use crate::slot::{Head, SIGNATURES, SlotKind};
 use crate::{IndexError, PUT, Result};
-use farslot_fabric::{Endpoint, EndpointExt, window};
+use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::VecDeque;
 
 /// Bytes of slots that one WRITE places.
@@ -80,20 +81,16 @@ impl<E: Endpoint> CuckooTable<E> {
             let buckets = (self.layout.buckets - first).min(buckets_a_piece as u64);
             let bytes = buckets as usize * self.layout.bucket_bytes();
             let from = self.layout.bucket_at(self.table, first);
-            self.endpoint.read(from, bytes)
+            async move { Ok(self.endpoint.read(from, bytes).await?) }
         });
-        let (mut used, mut failed) = (0, Ok(()));
-        window(WIDTH, reads, |_, piece| match piece {
-            Ok(piece) => {
-                let bytes_a_bucket = self.layout.bucket_bytes();
-                for words in piece.words().chunks_exact(bytes_a_bucket / 8) {
-                    used += self.slots_in_use(words);
-                }
+        let mut used = 0;
+        side_by_side(WIDTH, reads, |_, piece| {
+            let bytes_a_bucket = self.layout.bucket_bytes();
+            for words in piece.words().chunks_exact(bytes_a_bucket / 8) {
+                used += self.slots_in_use(words);
             }
-            Err(error) => failed = Err(error),
         })
-        .await;
-        failed?;
+        .await?;
         if used == 0 {
             return Ok(());
         }
@@ -181,23 +178,21 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Writes the records of Heap slots; returns their heads.
     async fn write_records(&self, records: &[(&[u8], &[u8])], hashes: &[u64]) -> Result<Vec<u64>> {
         let mut heads = vec![0; records.len()];
-        let mut failed = Ok(());
         let writes = records.iter().map(async |(key, value)| {
             let record = encode(&self.endpoint.core().buffers, key, value)?;
             self.heap().write(record).await
         });
-        window(WIDTH * 4, writes, |record, block| match block {
-            Ok(block) => heads[record] = Head::out(hashes[record], block),
-            Err(error) => failed = Err(error),
+        let written = side_by_side(WIDTH * 4, writes, |record, block| {
+            heads[record] = Head::out(hashes[record], block);
         })
         .await;
-        if failed.is_err() {
+        if written.is_err() {
             // No slot names any of them.
             for head in &heads {
                 self.free_block_of(*head).await;
             }
         }
-        failed.map(|()| heads)
+        written.map(|()| heads)
     }
 
     /// Writes the heap buckets of Signatures slots; returns the words of all buckets.
@@ -207,7 +202,6 @@ impl<E: Endpoint> CuckooTable<E> {
         plan: &Plan<'_>,
     ) -> Result<Vec<u64>> {
         let mut words = vec![0; self.layout.buckets as usize];
-        let mut failed = Ok(());
         let in_use = plan
             .slots
             .chunks(plan.bucket_slots)
@@ -217,19 +211,16 @@ impl<E: Endpoint> CuckooTable<E> {
             let word = self.write_heap_bucket(records, plan, slots).await?;
             Ok((bucket, word))
         });
-        window(WIDTH * 4, writes, |_, written| match written {
-            Ok((bucket, word)) => words[bucket] = word,
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        if failed.is_err() {
+        let write = |_, (bucket, word)| words[bucket] = word;
+        let written = side_by_side(WIDTH * 4, writes, write).await;
+        if written.is_err() {
             // No bucket names any of them.
             for word in words.iter().filter(|word| **word != 0) {
                 let block = self.heap_buckets().block(SignatureWord(*word));
                 self.heap().free(block).await;
             }
         }
-        failed.map(|()| words)
+        written.map(|()| words)
     }
 
     async fn write_heap_bucket(
@@ -269,7 +260,6 @@ impl<E: Endpoint> CuckooTable<E> {
         let words = self.layout.slot_words();
         let buckets_a_piece = self.buckets_a_piece();
         let pieces = plan.slots.chunks(buckets_a_piece * plan.bucket_slots);
-        let mut failed = Ok(());
         let writes = pieces.enumerate().map(async |(piece, slots)| {
             let mut bytes = self.endpoint.core().buffers.take(slots.len() * words * 8)?;
             bytes.words_mut().fill(0);
@@ -297,18 +287,11 @@ impl<E: Endpoint> CuckooTable<E> {
             };
             Ok(self.endpoint.write(self.slot_at(place), bytes).await?)
         });
-        window(WIDTH, writes, |_, written: Result<()>| {
-            if let Err(error) = written {
-                failed = Err(error);
-            }
-        })
-        .await;
-        failed
+        side_by_side(WIDTH, writes, |_, ()| {}).await
     }
 
     /// Writes the words of all buckets.
     async fn write_words(&self, words: &[u64]) -> Result<()> {
-        let mut failed = Ok(());
         let pieces = words.chunks(PIECE / 8);
         let writes = pieces.enumerate().map(async |(piece, words)| {
             let bytes = bytemuck::cast_slice(words);
@@ -317,13 +300,7 @@ impl<E: Endpoint> CuckooTable<E> {
             let to = self.layout.bucket_at(self.table, first);
             Ok(self.endpoint.write(to, bytes).await?)
         });
-        window(WIDTH, writes, |_, written: Result<()>| {
-            if let Err(error) = written {
-                failed = Err(error);
-            }
-        })
-        .await;
-        failed
+        side_by_side(WIDTH, writes, |_, ()| {}).await
     }
 }
 

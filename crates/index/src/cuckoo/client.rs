@@ -1,14 +1,15 @@
 //! What a client keeps of a cuckoo table.
 
-use super::layout::{Candidates, CuckooLayout, USED_AT};
+use super::layout::{Candidates, CuckooLayout};
 use super::locks::BucketLocks;
 use super::lookup::LookupOrder;
 use super::moves::MovesSeen;
 use super::signatures::HeapBuckets;
+use crate::client::Counts;
 use crate::heap::Heap;
 use crate::slot::{SlotKind, WordFormat};
-use crate::{IndexError, Occupancy, Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
+use crate::{Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -30,9 +31,7 @@ pub struct CuckooTable<E> {
     /// The mark, while this client is the writer.
     pub(super) writer: Cell<Option<u64>>,
     pub(super) locks: BucketLocks,
-    /// This client's share of used slots, and of entries, that the others do not know yet.
-    unreported: [Cell<i64>; 2],
-    report_after: u64,
+    pub(super) counts: Counts,
 }
 
 /// A key, checked and hashed.
@@ -58,15 +57,15 @@ impl<E: Endpoint> CuckooTable<E> {
     ) -> Result<Self> {
         layout.check()?;
         let heap_buckets = HeapBuckets::of(&layout)?;
-        let place = layout.heap_place(table);
+        let place = layout.map().heap_place(table);
         let heap = match (layout.kind, heap_buckets) {
             (_, Some(of)) => Some(Heap::of_one_class(Rc::clone(&endpoint), place, of.class)),
             (SlotKind::Word | SlotKind::Pair, _) => None,
             _ => Some(Heap::new(Rc::clone(&endpoint), place)),
         };
         let opened = Self {
-            words: layout.words(),
-            report_after: (layout.slots() / 4096).clamp(1, 1024),
+            words: layout.shape().words(layout.kind, layout.mask_seed),
+            counts: Counts::new(table, layout.slots()),
             endpoint,
             layout,
             table,
@@ -78,7 +77,6 @@ impl<E: Endpoint> CuckooTable<E> {
             mark: Cell::new(0),
             writer: Cell::new(None),
             locks: BucketLocks::default(),
-            unreported: Default::default(),
         };
         let reading = opened.read_moves();
         opened.endpoint.operation(UPKEEP, reading).await?;
@@ -148,56 +146,14 @@ impl<E: Endpoint> CuckooTable<E> {
     /// fail: the operation that is counted is done, and counts may lag.
     pub(super) async fn entries_changed(&self, change: i64) {
         // Used slots are as many as entries, but for what could not be told: no slot is ever dead.
-        let mut untold = 0;
-        for count in &self.unreported {
-            count.set(count.get() + change);
-            untold = count.get().unsigned_abs().max(untold);
-        }
-        if untold >= self.report_after {
+        if self.counts.change(change, change) {
             let _ = self.report().await;
         }
     }
 
     /// Adds this client's share to the counts that all see.
     pub(super) async fn report(&self) -> Result<()> {
-        let [used, entries] = &self.unreported;
-        if used.get() == 0 && entries.get() == 0 {
-            return Ok(());
-        }
-        let add = async |count: &Cell<i64>, at: u64| {
-            let share = count.take();
-            let add = self
-                .endpoint
-                .fetch_add(self.table.plus(at), share.cast_unsigned());
-            let added = add.await.map(drop).map_err(IndexError::from);
-            // What was certainly not added is added next time.
-            if added
-                .as_ref()
-                .is_err_and(|error| !error.may_have_taken_effect())
-            {
-                count.set(count.get() + share);
-            }
-            added
-        };
-        let adding = both(add(used, USED_AT), add(entries, USED_AT + 8));
-        let (used, entries) = self.endpoint.operation(UPKEEP, adding).await;
-        used.and(entries)
-    }
-
-    pub(super) async fn read_occupancy(&self) -> Result<Occupancy> {
-        let place = self.layout.heap_place(self.table);
-        let counts = self.endpoint.read(self.table.plus(USED_AT), 16);
-        let mark = self.endpoint.read(place.header, 8);
-        let (counts, mark) = both(counts, mark).await;
-        let (counts, mark) = (counts?, mark?);
-        let count = |word: usize| counts.words()[word].cast_signed().max(0).cast_unsigned();
-        Ok(Occupancy {
-            entries: count(1),
-            used_slots: count(0),
-            slots: self.layout.slots(),
-            heap_used: mark.words()[0].min(place.bytes),
-            heap_bytes: place.bytes,
-        })
+        self.counts.report(&*self.endpoint).await
     }
 }
 

@@ -6,13 +6,14 @@
 
 use super::batch::{Batch, Step};
 use super::client::{CuckooTable, Key, Place};
-use super::lookup::{Bucket, Extent, Found, MOST_READS};
+use super::lookup::{Bucket, Extent, Found};
 use super::path::Hole;
 use super::signatures::{SignatureWord, signature_of};
+use crate::client::{MOST_READS, pause, side_by_side};
 use crate::heap::{BlockRef, Record, encode, seal};
 use crate::slot::SIGNATURES;
 use crate::{BATCH_WIDTH, IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// The records of a bucket, by position.
 pub(super) type Residents = [Option<Record>; SIGNATURES];
@@ -50,15 +51,13 @@ impl<E: Endpoint> CuckooTable<E> {
                 let word = buckets[*index].signatures();
                 self.read_position(word, *position)
             });
-            let (mut replaced, mut met, mut failed) = (Vec::new(), Vec::new(), Ok(()));
-            window(matches.len(), reads, |number, record| match record {
-                Ok(Some(record)) if record.key() == key.bytes => met.push((number, record)),
-                Ok(Some(_)) => {}
-                Ok(None) => replaced.push(matches[number].0),
-                Err(error) => failed = Err(error),
+            let (mut replaced, mut met) = (Vec::new(), Vec::new());
+            side_by_side(matches.len(), reads, |number, record| match record {
+                Some(record) if record.key() == key.bytes => met.push((number, record)),
+                Some(_) => {}
+                None => replaced.push(matches[number].0),
             })
-            .await;
-            failed?;
+            .await?;
             // All of a bucket is read again, or nothing of it.
             for (number, record) in met {
                 let (index, slot) = matches[number];
@@ -73,7 +72,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if replaced.is_empty() || extent == Extent::First && !found.is_empty() {
                 return Ok(found);
             }
-            self.pause(attempt).await;
+            pause(&*self.endpoint, attempt).await;
             let numbers: Vec<u64> = replaced
                 .iter()
                 .map(|index| buckets[*index].number)
@@ -150,21 +149,16 @@ impl<E: Endpoint> CuckooTable<E> {
     /// The hashes of the keys in buckets that the writer holds: slot by slot.
     pub(super) async fn hashes_in(&self, buckets: &[&Bucket]) -> Result<Vec<Option<u64>>> {
         let mut hashes = vec![None; buckets.len() * SIGNATURES];
-        let mut failed = Ok(());
         let reads = buckets.iter().map(|bucket| self.residents_of(bucket));
-        window(BATCH_WIDTH, reads, |index, residents| match residents {
-            Ok(residents) => {
-                let records = residents.iter().enumerate();
-                for (position, record) in records {
-                    hashes[index * SIGNATURES + position] = record
-                        .as_ref()
-                        .map(|record| self.layout.hasher.hash(record.key()));
-                }
+        side_by_side(BATCH_WIDTH, reads, |index, residents| {
+            for (position, record) in residents.iter().enumerate() {
+                hashes[index * SIGNATURES + position] = record
+                    .as_ref()
+                    .map(|record| self.layout.hasher.hash(record.key()));
             }
-            Err(error) => failed = Err(error),
         })
-        .await;
-        failed.map(|()| hashes)
+        .await?;
+        Ok(hashes)
     }
 
     /// A record as it goes into a position.

@@ -13,19 +13,29 @@ use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use crate::heap::{BlockRef, encode};
 use crate::slot::{Head, SlotKind};
-use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result, UPDATE};
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::{IndexError, Result};
+use farslot_fabric::Endpoint;
 
 /// What a write does with a key that is there, or is not.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Put,
     FindOrPut,
     Update,
 }
 
+impl Mode {
+    const fn operation(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::FindOrPut => "find_or_put",
+            Self::Update => "update",
+        }
+    }
+}
+
 /// What a write has done.
-enum Written {
+pub(super) enum Written {
     Inserted,
     Replaced,
     Found(crate::Value),
@@ -33,33 +43,7 @@ enum Written {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn put_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let write = self.write(key, value, Mode::Put, "put");
-        let written = self.endpoint.operation(PUT, write).await?;
-        Ok(matches!(written, Written::Inserted))
-    }
-
-    pub(super) async fn find_or_put_counted(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let write = self.write(key, value, Mode::FindOrPut, "find_or_put");
-        Ok(match self.endpoint.operation(FIND_OR_PUT, write).await? {
-            Written::Found(value) => FindOrPut::Found(value),
-            _ => FindOrPut::Inserted,
-        })
-    }
-
-    pub(super) async fn update_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let write = self.write(key, value, Mode::Update, "update");
-        let written = self.endpoint.operation(UPDATE, write).await?;
-        Ok(matches!(written, Written::Replaced))
-    }
-
-    async fn write(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        mode: Mode,
-        operation: &'static str,
-    ) -> Result<Written> {
+    pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.key(key)?;
         self.check_value(value)?;
         if self.layout.kind == SlotKind::Word {
@@ -67,13 +51,13 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         let candidates = key.candidates.as_slice();
         let held = self.locks.take(candidates).await;
-        self.become_writer(operation).await?;
+        self.become_writer(mode.operation()).await?;
         if let Some(written) = self.write_holding(&key, value, mode, held).await? {
             return Ok(written);
         }
         // Two that are in each other's way could be so again and again.
         let held = self.locks.take_alone(candidates).await;
-        self.become_writer(operation).await?;
+        self.become_writer(mode.operation()).await?;
         let written = self.write_holding(&key, value, mode, held).await?;
         Ok(written.expect("nothing is in the way of one that is alone"))
     }

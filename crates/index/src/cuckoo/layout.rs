@@ -2,16 +2,13 @@
 
 use super::signatures::HeapBuckets;
 use crate::hash::scale;
-use crate::heap::HeapPlace;
-use crate::slot::{KeyRule, RecordShape, SlotKind, WordFormat, bad_option, slots_for};
+use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
 
-/// Byte of the count of slots in use, from the table's start.
-pub(super) const USED_AT: u64 = 0;
-const HEAP_HEADER_AT: u64 = 64;
-/// Byte of the word that names the writer.
+/// Byte of the word that names the writer, from the table's start.
 pub(super) const WRITER_AT: u64 = 3072;
 /// Byte of the count of writers that there were.
 pub(super) const TICKETS_AT: u64 = 3064;
@@ -22,7 +19,6 @@ pub(super) const MOVES_AT: u64 = 3136;
 pub(super) const STRIPES: usize = 64;
 /// Byte of the word that is not 0 in a table that never changes again: next to the counts.
 pub(super) const SEALED_AT: u64 = MOVES_AT + STRIPES as u64 * 8;
-const SLOTS_AT: u64 = 4096;
 
 /// The most hash functions.
 pub(super) const MOST_WAYS: usize = 4;
@@ -80,10 +76,7 @@ impl CuckooOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<CuckooLayout> {
-        let shape = RecordShape {
-            key: self.key,
-            value: self.value,
-        };
+        let shape = RecordShape::new(self.key, self.value);
         let kind = self.slot.unwrap_or_else(|| match shape.suitable_kind() {
             SlotKind::Pair => SlotKind::Inline,
             kind => kind,
@@ -189,35 +182,27 @@ impl CuckooLayout {
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
+        self.map().bytes()
     }
 
-    fn slot_area(&self) -> u128 {
-        (u128::from(self.buckets) * self.bucket_bytes() as u128).next_multiple_of(64)
-    }
-
-    pub(super) fn bucket_at(&self, table: RemoteAddr, bucket: u64) -> RemoteAddr {
-        table.plus(SLOTS_AT + bucket * self.bucket_bytes() as u64)
-    }
-
-    pub(super) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
-        HeapPlace {
-            header: table.plus(HEAP_HEADER_AT),
-            start: table.plus(SLOTS_AT + self.slot_area() as u64),
-            bytes: self.heap_bytes,
+    /// Where its parts lie.
+    #[inline]
+    pub(super) fn map(&self) -> TableMap {
+        TableMap {
+            slots: self.buckets,
+            slot_bytes: self.bucket_bytes(),
+            heap_bytes: self.heap_bytes,
         }
     }
 
-    pub(super) fn words(&self) -> WordFormat {
-        self.shape().words(self.kind, self.mask_seed)
+    #[inline]
+    pub(super) fn bucket_at(&self, table: RemoteAddr, bucket: u64) -> RemoteAddr {
+        self.map().slot_at(table, bucket)
     }
 
     /// The sizes of the records.
     pub(super) fn shape(&self) -> RecordShape {
-        RecordShape {
-            key: self.key,
-            value: self.value,
-        }
+        RecordShape::new(self.key, self.value)
     }
 
     /// The buckets of a hash, without repetition, in the order in which they are tried.

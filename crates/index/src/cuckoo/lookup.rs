@@ -6,9 +6,10 @@
 
 use super::client::{CuckooTable, Key, Place};
 use super::layout::MOST_WAYS;
+use crate::client::{MOST_READS, pause, side_by_side};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
-use crate::{GET, GET_ALL, IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, window};
+use crate::{IndexError, Result, Value};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 use std::slice;
 
 /// In which order the buckets of a key are read.
@@ -42,25 +43,8 @@ pub(super) struct Bucket {
     pub(super) bytes: Buffer,
 }
 
-/// How often a bucket is read before a record in it is called unreadable, and how often a lookup
-/// starts again because keys were displaced.
-pub(super) const MOST_READS: u32 = 100;
-
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.find(key)).await
-    }
-
-    pub(super) async fn get_all_counted(
-        &self,
-        key: &[u8],
-        found: impl FnMut(&[u8]),
-    ) -> Result<usize> {
-        let all = self.find_all(key, found);
-        self.endpoint.operation(GET_ALL, all).await
-    }
-
-    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
         // At once: the longer between two looks at the count, the likelier that it changes.
         for _ in 0..MOST_READS {
@@ -79,7 +63,7 @@ impl<E: Endpoint> CuckooTable<E> {
         })
     }
 
-    async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
         if self.layout.keys == KeyRule::Unique {
             let value = self.find(key).await?;
             value.iter().for_each(|value| found(value));
@@ -162,14 +146,9 @@ impl<E: Endpoint> CuckooTable<E> {
             return self.gather_buckets(numbers).await;
         }
         let mut buckets: Vec<Option<Bucket>> = numbers.iter().map(|_| None).collect();
-        let mut failed = Ok(());
         let reads = numbers.iter().map(|number| self.read_bucket(*number));
-        window(numbers.len(), reads, |index, bucket| match bucket {
-            Ok(bucket) => buckets[index] = Some(bucket),
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        failed?;
+        let read = |index: usize, bucket| buckets[index] = Some(bucket);
+        side_by_side(numbers.len(), reads, read).await?;
         Ok(buckets.into_iter().flatten().collect())
     }
 
@@ -242,7 +221,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 }
                 _ => return Ok(None),
             }
-            self.pause(attempt).await;
+            pause(&*self.endpoint, attempt).await;
             *bucket = self.read_bucket(bucket.number).await?;
         }
         Err(IndexError::Unreadable {
@@ -282,12 +261,5 @@ impl<E: Endpoint> CuckooTable<E> {
     pub(super) fn inline_record<'b>(&self, bucket: &'b Buffer, slot: usize) -> &'b [u8] {
         let from = slot * self.layout.slot_words() * 8 + 8;
         &bucket[from..from + self.layout.key.most() + self.layout.value.most()]
-    }
-
-    /// Nothing the first time, then ever longer.
-    pub(super) async fn pause(&self, attempt: u32) {
-        if attempt > 0 {
-            self.endpoint.sleep(1_000 << attempt.min(10)).await;
-        }
     }
 }

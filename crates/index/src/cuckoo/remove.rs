@@ -1,17 +1,11 @@
 //! Removing a key.
 
 use super::client::CuckooTable;
-use crate::{REMOVE, Result};
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::Result;
+use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn remove_counted(&self, key: &[u8]) -> Result<bool> {
-        self.endpoint
-            .operation(REMOVE, self.remove_record(key))
-            .await
-    }
-
-    async fn remove_record(&self, key: &[u8]) -> Result<bool> {
+    pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
         let held = self.locks.take(key.candidates.as_slice()).await;
         self.become_writer("remove").await?;

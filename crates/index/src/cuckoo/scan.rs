@@ -2,44 +2,23 @@
 
 use super::client::CuckooTable;
 use super::heap_bucket::Residents;
-use super::lookup::{Bucket, MOST_READS};
+use super::lookup::Bucket;
 use super::signatures::SignatureWord;
+use crate::client::scan::{self, Met};
+use crate::client::{MOST_READS, pause, side_by_side};
 use crate::hash::checksum;
-use crate::heap::Record;
-use crate::slot::{Head, SlotKind, WordFormat};
-use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
-
-/// Bytes of buckets that one piece reads.
-const PIECE: usize = 64 << 10;
-
-/// A record that was met.
-enum Met {
-    Word(u64),
-    Here(Buffer),
-    Out(Record),
-    Nothing,
-}
+use crate::slot::{Head, SlotKind};
+use crate::{BATCH_WIDTH, Cursor, IndexError, Result};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn scan_counted(
-        &self,
-        cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        self.endpoint
-            .operation(SCAN, self.scan_piece(cursor, visit))
-            .await
-    }
-
-    async fn scan_piece(
+    pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let bucket_bytes = self.layout.bucket_bytes();
-        let left = self.layout.buckets.saturating_sub(first);
-        let buckets = left.min((PIECE / bucket_bytes).max(1) as u64);
+        let buckets = scan::piece(first, self.layout.buckets, bucket_bytes);
         if buckets == 0 {
             return Ok(None);
         }
@@ -48,16 +27,19 @@ impl<E: Endpoint> CuckooTable<E> {
             .endpoint
             .read(from, buckets as usize * bucket_bytes)
             .await?;
-        if self.layout.kind == SlotKind::Signatures {
-            self.visit_heap_buckets(first, &piece, &mut visit).await?;
-        } else {
-            self.visit_slots(first, &piece, &mut visit).await?;
+        match self.layout.kind {
+            SlotKind::Word => {
+                let shape = self.layout.shape();
+                self.words
+                    .visit(SlotKind::Word, shape, piece.words(), visit);
+            }
+            SlotKind::Signatures => self.visit_heap_buckets(first, &piece, &mut visit).await?,
+            _ => self.visit_heads(first, &piece, &mut visit).await?,
         }
-        let next = first + buckets;
-        Ok((next < self.layout.buckets).then_some(Cursor(next)))
+        Ok(scan::next(first + buckets, self.layout.buckets))
     }
 
-    async fn visit_slots(
+    async fn visit_heads(
         &self,
         first: u64,
         piece: &Buffer,
@@ -70,21 +52,7 @@ impl<E: Endpoint> CuckooTable<E> {
             .enumerate()
             .filter(|(_, slot)| slot[0] != 0)
             .map(|(index, slot)| self.meet(first + (index / slots) as u64, index % slots, slot));
-        let (key_len, value_len) = (self.layout.key.most(), self.layout.value.most());
-        let mut failed = Ok(());
-        window(BATCH_WIDTH, in_use, |_, met| match met {
-            Ok(Met::Word(word)) => {
-                let key = self.words.key_of_word(word).to_le_bytes();
-                let value = self.words.value_of_word(word).to_le_bytes();
-                visit(&key[..key_len], &value[..value_len]);
-            }
-            Ok(Met::Here(record)) => visit(&record[..key_len], &record[key_len..]),
-            Ok(Met::Out(record)) => visit(record.key(), record.value()),
-            Ok(Met::Nothing) => {}
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        failed
+        scan::visit_all(in_use, visit).await
     }
 
     /// Visits the records of Signatures buckets. Those of one are all of the same moment: an update may
@@ -100,17 +68,12 @@ impl<E: Endpoint> CuckooTable<E> {
             .map(|(word, number)| (SignatureWord(*word), number))
             .filter(|(word, _)| !word.is_vacant())
             .map(|(word, number)| self.meet_residents(number, word));
-        let mut failed = Ok(());
-        window(BATCH_WIDTH, in_use, |_, met| match met {
-            Ok(residents) => {
-                for record in residents.iter().flatten() {
-                    visit(record.key(), record.value());
-                }
+        side_by_side(BATCH_WIDTH, in_use, |_, residents| {
+            for record in residents.iter().flatten() {
+                visit(record.key(), record.value());
             }
-            Err(error) => failed = Err(error),
         })
-        .await;
-        failed
+        .await
     }
 
     async fn meet_residents(&self, number: u64, mut word: SignatureWord) -> Result<Residents> {
@@ -118,7 +81,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if let Some(residents) = self.read_residents(word).await? {
                 return Ok(residents);
             }
-            self.pause(attempt).await;
+            pause(&*self.endpoint, attempt).await;
             word = self.read_bucket(number).await?.signatures();
         }
         Err(self.unreadable(number))
@@ -126,14 +89,6 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// The record of a slot that was read, or is read again until it is whole.
     async fn meet(&self, number: u64, slot: usize, words: &[u64]) -> Result<Met> {
-        if self.layout.kind == SlotKind::Word {
-            let live = WordFormat::is_live(words[0]);
-            return Ok(if live {
-                Met::Word(words[0])
-            } else {
-                Met::Nothing
-            });
-        }
         let pool = &self.endpoint.core().buffers;
         let mut words = pool.copy_of(bytemuck::cast_slice(words))?;
         for attempt in 0..MOST_READS {
@@ -141,10 +96,8 @@ impl<E: Endpoint> CuckooTable<E> {
                 Head::Inline { sum, .. } => {
                     let record = self.inline_record(&words, 0);
                     let whole = checksum(record, self.layout.mask_seed) == sum;
-                    whole
-                        .then(|| pool.copy_of(record))
-                        .transpose()?
-                        .map(Met::Here)
+                    let record = whole.then(|| pool.copy_of(record)).transpose()?;
+                    record.map(|record| Met::Here(record, self.layout.key.most()))
                 }
                 Head::Out { block, .. } => self.heap().read(block).await?.map(Met::Out),
                 _ => Some(Met::Nothing),
@@ -152,7 +105,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if let Some(met) = met {
                 return Ok(met);
             }
-            self.pause(attempt).await;
+            pause(&*self.endpoint, attempt).await;
             let Bucket { bytes, .. } = self.read_bucket(number).await?;
             words = pool.copy_of(bytemuck::cast_slice(self.slot_words(&bytes, slot)))?;
         }

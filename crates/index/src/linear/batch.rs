@@ -68,7 +68,7 @@ struct Rest<'t, 'k, E: Endpoint> {
 }
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn get_many_counted<'t, 'k>(
+    pub(super) async fn get_in_lanes<'t, 'k>(
         &'t self,
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Answer),

@@ -1,33 +1,41 @@
 //! The linear table as an [`Index`].
 
 use super::client::LinearTable;
-use crate::{Cursor, FindOrPut, Index, Occupancy, Result, Value};
-use farslot_fabric::{Endpoint, Nanos};
+use crate::{
+    Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
+    UPDATE, Value,
+};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
 impl<E: Endpoint> Index for LinearTable<E> {
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.get_counted(key).await
+        self.endpoint.operation(GET, self.find(key)).await
     }
 
     async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
-        self.get_all_counted(key, found).await
+        let finding = self.find_all(key, found);
+        self.endpoint.operation(GET_ALL, finding).await
     }
 
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.put_counted(key, value).await
+        let putting = self.put_record(key, value);
+        self.endpoint.operation(PUT, putting).await
     }
 
     async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        self.find_or_put_counted(key, value).await
+        let putting = self.find_or_put_record(key, value);
+        self.endpoint.operation(FIND_OR_PUT, putting).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.update_counted(key, value).await
+        let updating = self.update_record(key, value);
+        self.endpoint.operation(UPDATE, updating).await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.remove_counted(key).await
+        let removing = self.remove_records(key);
+        self.endpoint.operation(REMOVE, removing).await
     }
 
     async fn scan(
@@ -35,11 +43,13 @@ impl<E: Endpoint> Index for LinearTable<E> {
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.scan_counted(cursor, visit).await
+        let scanning = self.scan_piece(cursor, visit);
+        self.endpoint.operation(SCAN, scanning).await
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {
-        self.read_occupancy().await
+        let heap = self.layout.map().heap_place(self.table);
+        self.counts.occupancy(&*self.endpoint, heap).await
     }
 
     async fn flush(&self) -> Result<()> {
@@ -55,10 +65,10 @@ impl<E: Endpoint> Index for LinearTable<E> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        self.get_many_counted(keys, done).await;
+        self.get_in_lanes(keys, done).await;
     }
 
     fn now(&self) -> Nanos {
-        self.endpoint().now()
+        self.endpoint.now()
     }
 }

@@ -2,13 +2,13 @@
 //! known in proportion.
 
 use super::layout::LinearOptions;
-use super::read_policy::{LONGEST_READ, refused};
 use crate::Result;
 use crate::heap;
-use crate::slot::{KeyRule, MOST_SIZED, SlotKind, bad_option, slots_for};
+use crate::read_policy::{LONGEST_READ, refused};
+use crate::slot::{MOST_SIZED, SlotKind, bad_option, slots_for};
 use farslot_model::{
-    HitPolicy, HybridPrices, HybridShape, InlineCandidate, ModelError, NicModel, Objective,
-    RecordSize, TableLoad, Workload,
+    HybridPrices, HybridShape, InlineCandidate, ModelError, NicModel, Objective, RecordSize,
+    TableLoad, Workload,
 };
 
 /// What a table is to hold, and what its lookups are to spare.
@@ -111,11 +111,7 @@ impl LinearOptions {
     }
 
     fn workload(&self, mix: &RecordMix<'_>) -> std::result::Result<Workload, ModelError> {
-        let stop = match self.keys {
-            KeyRule::Unique => HitPolicy::StopAtMatch,
-            KeyRule::Multi => HitPolicy::AllMatches,
-        };
-        Workload::new(mix.hit_ratio, stop)
+        Workload::new(mix.hit_ratio, self.keys.hit_policy())
     }
 
     fn with_slots(self, chosen: InlineCandidate, sizes: &[RecordSize]) -> Self {

@@ -10,7 +10,7 @@ use super::lookup::Spot;
 use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::{FIND_OR_PUT, FindOrPut, IndexError, PUT, Result};
+use crate::{FindOrPut, IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, both};
 
 /// A value on its way into a slot.
@@ -28,18 +28,7 @@ pub(super) struct Draft<'v> {
 pub(super) const MOST_RACES: u32 = 100_000;
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn put_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.endpoint
-            .operation(PUT, self.put_record(key, value))
-            .await
-    }
-
-    pub(super) async fn find_or_put_counted(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let operation = self.find_or_put_record(key, value);
-        self.endpoint.operation(FIND_OR_PUT, operation).await
-    }
-
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.put_draft(&key, &mut draft).await;
@@ -82,7 +71,7 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+    pub(super) async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;

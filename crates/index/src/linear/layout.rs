@@ -1,25 +1,10 @@
 //! The bytes of a linear table, and the options that decide them.
-//!
-//! ```text
-//! 0     used slots | entries | heap mark | heap free lists, one word a class |
-//! 4096  slot 0 | slot 1 | ... | slot M-1 |
-//!       heap: blocks of the records out of band (tables that have one)
-//! ```
 
-use crate::heap::HeapPlace;
-use crate::slot::{
-    KeyRule, RecordShape, SlotKind, WordFormat, bad_option, inline_bytes, slots_for,
-};
+use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, inline_bytes, slots_for};
+use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
-
-/// Byte of the count of slots in use, from the table's start.
-pub(super) const USED_AT: u64 = 0;
-/// Byte of the count of entries.
-pub(super) const ENTRIES_AT: u64 = 8;
-const HEAP_HEADER_AT: u64 = 64;
-const SLOTS_AT: u64 = 4096;
 
 /// No key is ever further from its home slot than this.
 const LONGEST_PROBE: u64 = 1 << 16;
@@ -75,10 +60,7 @@ impl LinearOptions {
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<LinearLayout> {
         let slots = slots_for(self.capacity, self.load_factor)?;
-        let shape = RecordShape {
-            key: self.key,
-            value: self.value,
-        };
+        let shape = RecordShape::new(self.key, self.value);
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
         check_kind(kind)?;
@@ -178,35 +160,27 @@ impl LinearLayout {
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
+        self.map().bytes()
     }
 
-    fn slot_area(&self) -> u128 {
-        (u128::from(self.slots) * self.slot_bytes() as u128).next_multiple_of(64)
-    }
-
-    pub(super) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
-        table.plus(SLOTS_AT + slot * self.slot_bytes() as u64)
-    }
-
-    pub(super) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
-        HeapPlace {
-            header: table.plus(HEAP_HEADER_AT),
-            start: table.plus(SLOTS_AT + self.slot_area() as u64),
-            bytes: self.heap_bytes,
+    /// Where its parts lie.
+    #[inline]
+    pub(super) fn map(&self) -> TableMap {
+        TableMap {
+            slots: self.slots,
+            slot_bytes: self.slot_bytes(),
+            heap_bytes: self.heap_bytes,
         }
     }
 
-    pub(super) fn words(&self) -> WordFormat {
-        self.shape().words(self.kind, self.mask_seed)
+    #[inline]
+    pub(super) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
+        self.map().slot_at(table, slot)
     }
 
     /// The sizes of the records.
     pub(super) fn shape(&self) -> RecordShape {
-        RecordShape {
-            key: self.key,
-            value: self.value,
-        }
+        RecordShape::new(self.key, self.value)
     }
 }
 

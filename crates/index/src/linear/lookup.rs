@@ -8,10 +8,11 @@ use super::client::{Key, LinearTable};
 use super::hinting::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
+use crate::client::{MOST_READS, pause};
 use crate::hash::{checksum, scale};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
-use crate::{GET, GET_ALL, IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::{IndexError, Result, Value};
+use farslot_fabric::Endpoint;
 
 /// What a walk has come to.
 pub(super) enum Spot {
@@ -40,9 +41,6 @@ enum Verdict {
     /// The slot has changed meanwhile, or is not yet visible whole.
     ReadAgain,
 }
-
-/// How often a record is read before it is called unreadable.
-const MOST_READS: u32 = 100;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -303,23 +301,8 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         if probe.rereads > 1 {
-            let pause = 1_000 << probe.rereads.min(10);
-            self.endpoint.sleep(pause).await;
+            pause(&*self.endpoint, probe.rereads).await;
         }
         Ok(())
-    }
-
-    #[inline]
-    pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.find(key)).await
-    }
-
-    pub(super) async fn get_all_counted(
-        &self,
-        key: &[u8],
-        found: impl FnMut(&[u8]),
-    ) -> Result<usize> {
-        let all = self.find_all(key, found);
-        self.endpoint.operation(GET_ALL, all).await
     }
 }

@@ -77,15 +77,16 @@ mod insert;
 mod layout;
 mod lookup;
 mod probe;
-mod read_policy;
+mod read_sizes;
 mod remove;
 mod scan;
 mod survey;
 mod update;
 
+pub use crate::read_policy::ReadPolicy;
 pub use crate::slot::{KeyRule, SlotKind};
 pub use client::LinearTable;
 pub use hybrid::RecordMix;
 pub use layout::{LinearLayout, LinearOptions};
-pub use read_policy::{ReadPolicy, ReadSizes};
+pub use read_sizes::ReadSizes;
 pub use survey::Survey;

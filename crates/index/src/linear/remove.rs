@@ -3,17 +3,12 @@
 use super::client::{Key, LinearTable};
 use super::lookup::Spot;
 use super::probe::Probe;
+use crate::Result;
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::{REMOVE, Result};
-use farslot_fabric::{Endpoint, EndpointExt};
+use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn remove_counted(&self, key: &[u8]) -> Result<bool> {
-        let operation = self.remove_records(key);
-        self.endpoint.operation(REMOVE, operation).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+    pub(super) async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
         let mut removed = 0;
         let outcome = self.bury_all(&key, &mut removed).await;

@@ -3,43 +3,21 @@
 //! A slot keeps its key for ever, so that a key that is present all along is met in its slot, once.
 
 use super::client::LinearTable;
+use crate::client::scan::{self, Met};
+use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
-use crate::heap::Record;
-use crate::slot::{Head, SlotKind, WordFormat};
-use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
-
-/// Bytes of slots that one piece reads.
-const PIECE: usize = 64 << 10;
-/// How often a slot is read before its record is called unreadable.
-const MOST_READS: u32 = 100;
-
-/// A record that was met.
-enum Met {
-    /// Key and value, and the key's length.
-    Here(Buffer, usize),
-    Out(Record),
-    Nothing,
-}
+use crate::slot::{Head, SlotKind};
+use crate::{Cursor, IndexError, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn scan_counted(
-        &self,
-        cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        let operation = self.scan_piece(cursor, visit);
-        self.endpoint.operation(SCAN, operation).await
-    }
-
-    async fn scan_piece(
+    pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let slot_bytes = self.layout.slot_bytes();
-        let left = self.layout.slots.saturating_sub(first);
-        let slots = left.min((PIECE / slot_bytes).max(1) as u64);
+        let slots = scan::piece(first, self.layout.slots, slot_bytes);
         if slots == 0 {
             return Ok(None);
         }
@@ -49,33 +27,16 @@ impl<E: Endpoint> LinearTable<E> {
             .read(from, slots as usize * slot_bytes)
             .await?;
         match self.layout.kind {
-            SlotKind::Word | SlotKind::Pair => self.visit_words(piece.words(), visit),
+            SlotKind::Word | SlotKind::Pair => {
+                let shape = self.layout.shape();
+                self.words
+                    .visit(self.layout.kind, shape, piece.words(), visit);
+            }
             SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
                 self.visit_heads(first, &piece, &mut visit).await?;
             }
         }
-        let next = first + slots;
-        Ok((next < self.layout.slots).then_some(Cursor(next)))
-    }
-
-    fn visit_words(&self, words: &[u64], mut visit: impl FnMut(&[u8], &[u8])) {
-        let (key_len, value_len) = (self.layout.key.most(), self.layout.value.most());
-        let mut give = |key: u64, value: u64| {
-            visit(
-                &key.to_le_bytes()[..key_len],
-                &value.to_le_bytes()[..value_len],
-            );
-        };
-        let format = self.words;
-        if self.layout.kind == SlotKind::Pair {
-            let live = words
-                .chunks_exact(2)
-                .filter(|pair| pair[0] != 0 && pair[1] != 0);
-            live.for_each(|pair| give(format.key_of_pair(pair[0]), format.value_of_pair(pair[1])));
-        } else {
-            let live = words.iter().filter(|word| WordFormat::is_live(**word));
-            live.for_each(|word| give(format.key_of_word(*word), format.value_of_word(*word)));
-        }
+        Ok(scan::next(first + slots, self.layout.slots))
     }
 
     async fn visit_heads(
@@ -89,15 +50,7 @@ impl<E: Endpoint> LinearTable<E> {
             .enumerate()
             .filter(|(_, slot)| slot[..8] != [0; 8])
             .map(|(index, slot)| self.meet(first + index as u64, slot));
-        let mut failed = Ok(());
-        window(BATCH_WIDTH, in_use, |_, met| match met {
-            Ok(Met::Here(record, key_len)) => visit(&record[..key_len], &record[key_len..]),
-            Ok(Met::Out(record)) => visit(record.key(), record.value()),
-            Ok(Met::Nothing) => {}
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        failed
+        scan::visit_all(in_use, visit).await
     }
 
     /// The record of a slot that was read, or is read again until it is whole.
@@ -128,9 +81,7 @@ impl<E: Endpoint> LinearTable<E> {
             if let Some(met) = met {
                 return Ok(met);
             }
-            if attempt > 0 {
-                self.endpoint.sleep(1_000 << attempt.min(10)).await;
-            }
+            pause(&*self.endpoint, attempt).await;
             let at = self.layout.slot_at(self.table, number);
             slot = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         }

@@ -6,16 +6,11 @@ use super::insert::Draft;
 use super::lookup::Spot;
 use super::probe::Probe;
 use crate::slot::KeyRule;
-use crate::{IndexError, Result, UPDATE};
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::{IndexError, Result};
+use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn update_counted(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let operation = self.update_record(key, value);
-        self.endpoint.operation(UPDATE, operation).await
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.layout.keys == KeyRule::Multi {
             return Err(IndexError::MultiKey {
                 operation: "update",

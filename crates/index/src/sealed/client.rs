@@ -3,7 +3,7 @@
 use super::layout::{BUILT_AT, SUMMARY_AT, SealedForm, SealedLayout};
 use super::read_size::read_size;
 use super::slots::{InlineFormat, place};
-use crate::linear::ReadPolicy;
+use crate::read_policy::ReadPolicy;
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! The sealed table as an [`Index`]: what reads is answered, what writes is refused.
 
 use super::client::SealedTable;
-use crate::{Cursor, FindOrPut, Index, IndexError, Occupancy, Result, Value};
-use farslot_fabric::{Endpoint, Nanos};
+use crate::{Cursor, FindOrPut, GET, GET_ALL, Index, IndexError, Occupancy, Result, SCAN, Value};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
 fn sealed<T>(operation: &'static str) -> Result<T> {
     Err(IndexError::Sealed { operation })
@@ -11,11 +11,12 @@ fn sealed<T>(operation: &'static str) -> Result<T> {
 impl<E: Endpoint> Index for SealedTable<E> {
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.get_counted(key).await
+        self.endpoint.operation(GET, self.find(key)).await
     }
 
     async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
-        self.get_all_counted(key, found).await
+        let finding = self.find_all(key, found);
+        self.endpoint.operation(GET_ALL, finding).await
     }
 
     async fn put(&self, _: &[u8], _: &[u8]) -> Result<bool> {
@@ -39,7 +40,8 @@ impl<E: Endpoint> Index for SealedTable<E> {
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.scan_counted(cursor, visit).await
+        let scanning = self.scan_piece(cursor, visit);
+        self.endpoint.operation(SCAN, scanning).await
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {

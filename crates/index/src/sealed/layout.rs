@@ -4,6 +4,7 @@ use super::plan::{check_records, last_overflow};
 use super::record;
 use super::slots::OutFormat;
 use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,6 @@ pub(super) const BUILT_AT: u64 = 0;
 pub(super) const CLAIMED_AT: u64 = 8;
 /// Byte of the words that say what was built: records, mask, bytes of heap used.
 pub(super) const SUMMARY_AT: u64 = 16;
-const SLOTS_AT: u64 = 4096;
 
 /// The most slots: a builder numbers them, and the records, with 32 bits.
 const MOST_SLOTS: u64 = u32::MAX as u64 - 1;
@@ -152,10 +152,7 @@ impl SealedOptions {
     }
 
     fn shape(&self) -> RecordShape {
-        RecordShape {
-            key: self.key,
-            value: self.value,
-        }
+        RecordShape::new(self.key, self.value)
     }
 }
 
@@ -266,11 +263,16 @@ impl SealedLayout {
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
+        self.map().bytes()
     }
 
-    fn slot_area(&self) -> u128 {
-        (u128::from(self.slots) * self.slot_bytes() as u128).next_multiple_of(64)
+    #[inline]
+    fn map(&self) -> TableMap {
+        TableMap {
+            slots: self.slots,
+            slot_bytes: self.slot_bytes(),
+            heap_bytes: self.heap_bytes,
+        }
     }
 
     /// Bytes of each record out of band, where all have the same size.
@@ -310,21 +312,18 @@ impl SealedLayout {
 
     #[inline]
     pub(super) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
-        table.plus(SLOTS_AT + slot * self.slot_bytes() as u64)
+        self.map().slot_at(table, slot)
     }
 
     /// The address of a unit of the heap; the first is number 0.
     #[inline]
     pub(super) fn unit_at(&self, table: RemoteAddr, unit: u64) -> RemoteAddr {
-        let heap = SLOTS_AT + self.slot_area() as u64;
-        table.plus(heap.wrapping_add(unit.wrapping_mul(self.unit_bytes())))
+        let heap = self.map().heap_at(table);
+        heap.plus(unit.wrapping_mul(self.unit_bytes()))
     }
 
     pub(super) fn shape(&self) -> RecordShape {
-        RecordShape {
-            key: self.key,
-            value: self.value,
-        }
+        RecordShape::new(self.key, self.value)
     }
 }
 

@@ -9,7 +9,7 @@ use super::layout::{SealedForm, SlotOrder};
 use super::record::{FIRST_READ, Parts, UNIT};
 use super::slots::{Look, Reference};
 use crate::slot::KeyRule;
-use crate::{BATCH_WIDTH, GET, GET_ALL, IndexError, Result, Value};
+use crate::{BATCH_WIDTH, IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
 use std::ops::Range;
 
@@ -29,20 +29,7 @@ struct Found {
 }
 
 impl<E: Endpoint> SealedTable<E> {
-    pub(super) async fn get_counted(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.find(key)).await
-    }
-
-    pub(super) async fn get_all_counted(
-        &self,
-        key: &[u8],
-        found: impl FnMut(&[u8]),
-    ) -> Result<usize> {
-        let all = self.find_all(key, found);
-        self.endpoint.operation(GET_ALL, all).await
-    }
-
-    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let built = self.built().await?;
         let mut found = None;
@@ -65,7 +52,7 @@ impl<E: Endpoint> SealedTable<E> {
         found.transpose()
     }
 
-    async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
         let key = self.key(key)?;
         let built = self.built().await?;
         let mut count = 0;

@@ -66,6 +66,6 @@ mod record;
 mod scan;
 mod slots;
 
-pub use crate::linear::ReadPolicy;
+pub use crate::read_policy::ReadPolicy;
 pub use client::SealedTable;
 pub use layout::{SealedForm, SealedLayout, SealedOptions, SlotOrder};

@@ -4,23 +4,12 @@
 use super::client::{Built, SealedTable};
 use super::layout::SealedForm;
 use super::record::UNIT;
-use crate::{Cursor, Result, SCAN};
+use crate::client::scan;
+use crate::{Cursor, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 
-/// Bytes that one piece reads, unless a record is longer.
-const PIECE: usize = 64 << 10;
-
 impl<E: Endpoint> SealedTable<E> {
-    pub(super) async fn scan_counted(
-        &self,
-        cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        let operation = self.scan_piece(cursor, visit);
-        self.endpoint.operation(SCAN, operation).await
-    }
-
-    async fn scan_piece(
+    pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
         visit: impl FnMut(&[u8], &[u8]),
@@ -43,7 +32,7 @@ impl<E: Endpoint> SealedTable<E> {
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let format = self.inline_format(built.mask);
-        let slots = pieces(first, self.layout.slots, format.slot);
+        let slots = scan::piece(first, self.layout.slots, format.slot);
         if slots == 0 {
             return Ok(None);
         }
@@ -59,7 +48,7 @@ impl<E: Endpoint> SealedTable<E> {
                 visit(&slot[..format.key], &slot[format.key..]);
             }
         }
-        Ok(next(first + slots, self.layout.slots))
+        Ok(scan::next(first + slots, self.layout.slots))
     }
 
     /// The cursor is a record's number.
@@ -70,7 +59,7 @@ impl<E: Endpoint> SealedTable<E> {
         bytes: usize,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let records = pieces(first, built.records, bytes);
+        let records = scan::piece(first, built.records, bytes);
         if records == 0 {
             return Ok(None);
         }
@@ -80,7 +69,7 @@ impl<E: Endpoint> SealedTable<E> {
         for record in piece.chunks_exact(bytes) {
             visit(&record[..key_len], &record[key_len..]);
         }
-        Ok(next(first + records, built.records))
+        Ok(scan::next(first + records, built.records))
     }
 
     /// The cursor is the number of the unit where a record starts.
@@ -91,7 +80,7 @@ impl<E: Endpoint> SealedTable<E> {
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let end = built.heap_used / UNIT as u64;
-        let units = pieces(first, end, UNIT);
+        let units = scan::piece(first, end, UNIT);
         if units == 0 {
             return Ok(None);
         }
@@ -107,21 +96,11 @@ impl<E: Endpoint> SealedTable<E> {
             let record = &piece[at..];
             let parts = self.parts(record, unit)?;
             if parts.bytes() > record.len() {
-                return Ok(next(unit, end));
+                return Ok(scan::next(unit, end));
             }
             at += parts.bytes();
             visit(&record[parts.key], &record[parts.value]);
         }
-        Ok(next(first + (at / UNIT) as u64, end))
+        Ok(scan::next(first + (at / UNIT) as u64, end))
     }
-}
-
-/// How many of the things from `first` to `end` fit in a piece; 1 at least, if there are any.
-fn pieces(first: u64, end: u64, bytes: usize) -> u64 {
-    let left = end.saturating_sub(first);
-    left.min((PIECE / bytes).max(1) as u64)
-}
-
-fn next(at: u64, end: u64) -> Option<Cursor> {
-    (at < end).then_some(Cursor(at))
 }

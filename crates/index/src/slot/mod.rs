@@ -8,6 +8,7 @@ pub(crate) use words::WordFormat;
 
 use crate::heap;
 use crate::{FieldSize, IndexError, Result};
+use farslot_model::HitPolicy;
 use serde::{Deserialize, Serialize};
 
 /// Records longer than this are stored out of band unless told otherwise (paper 000, section 5.7).
@@ -52,6 +53,16 @@ pub enum KeyRule {
     Multi,
 }
 
+impl KeyRule {
+    /// Where a lookup may stop, for the model.
+    pub(crate) const fn hit_policy(self) -> HitPolicy {
+        match self {
+            Self::Unique => HitPolicy::StopAtMatch,
+            Self::Multi => HitPolicy::AllMatches,
+        }
+    }
+}
+
 /// The sizes of a table's records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RecordShape {
@@ -60,6 +71,10 @@ pub(crate) struct RecordShape {
 }
 
 impl RecordShape {
+    pub(crate) const fn new(key: FieldSize, value: FieldSize) -> Self {
+        Self { key, value }
+    }
+
     /// Refuses a key that the table does not hold.
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         if key.is_empty() {

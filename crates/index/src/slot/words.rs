@@ -1,5 +1,6 @@
 //! How keys and values become the words of Word and Pair slots.
 
+use super::{RecordShape, SlotKind};
 use crate::hash::{derive, word_of};
 use crate::{IndexError, Result};
 
@@ -44,7 +45,7 @@ impl WordFormat {
         }
     }
 
-    pub(crate) fn key_of_pair(self, word: u64) -> u64 {
+    fn key_of_pair(self, word: u64) -> u64 {
         word ^ self.mask
     }
 
@@ -105,6 +106,32 @@ impl WordFormat {
     #[inline]
     pub(crate) fn key_of_word(self, word: u64) -> u64 {
         (word ^ self.mask) & self.key_field
+    }
+
+    /// Visits the records of consecutive Word or Pair slots.
+    pub(crate) fn visit(
+        self,
+        kind: SlotKind,
+        shape: RecordShape,
+        words: &[u64],
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) {
+        let (key_len, value_len) = (shape.key.most(), shape.value.most());
+        let mut give = |key: u64, value: u64| {
+            visit(
+                &key.to_le_bytes()[..key_len],
+                &value.to_le_bytes()[..value_len],
+            );
+        };
+        if kind == SlotKind::Pair {
+            let live = words
+                .chunks_exact(2)
+                .filter(|pair| pair[0] != 0 && pair[1] != 0);
+            live.for_each(|pair| give(self.key_of_pair(pair[0]), self.value_of_pair(pair[1])));
+        } else {
+            let live = words.iter().filter(|word| Self::is_live(**word));
+            live.for_each(|word| give(self.key_of_word(*word), self.value_of_word(*word)));
+        }
     }
 }
 

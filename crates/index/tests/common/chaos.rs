@@ -47,6 +47,8 @@ pub struct Tally {
     pub stopped: u64,
     /// Operations that needed many round trips.
     pub laborious: u64,
+    /// Records that a cuckoo table has moved to another of their places.
+    pub moves: u64,
 }
 
 impl AddAssign for Tally {
@@ -60,6 +62,7 @@ impl AddAssign for Tally {
         self.in_doubt += other.in_doubt;
         self.stopped += other.stopped;
         self.laborious += other.laborious;
+        self.moves += other.moves;
     }
 }
 
@@ -298,6 +301,13 @@ pub struct Failure {
     pub error: CheckError,
 }
 
+/// What decides a run.
+pub fn rng_of(slot: Slot, seed: u64) -> ChaCha8Rng {
+    let salt = slot.name.bytes();
+    let salt = salt.fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
+    ChaCha8Rng::seed_from_u64(seed ^ salt << 32)
+}
+
 /// Runs a seed and judges it.
 pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
     run_with_hints(slot, seed, 0)
@@ -309,11 +319,7 @@ pub fn run_with_hints(
     seed: u64,
     hints: usize,
 ) -> Result<(Tally, Summary), Box<Failure>> {
-    let salt = slot
-        .name
-        .bytes()
-        .fold(0u64, |salt, byte| salt * 31 + u64::from(byte));
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ salt << 32);
+    let mut rng = rng_of(slot, seed);
     let shape = Shape::of(slot, seed, hints, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());

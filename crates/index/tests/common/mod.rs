@@ -8,6 +8,8 @@
 
 pub mod chaos;
 pub mod cuckoo;
+pub mod model;
+pub mod seeds;
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
@@ -16,6 +18,7 @@ use farslot_index::linear::{
 };
 use farslot_index::{Cursor, FieldSize, Index, Result};
 use farslot_model::NicModel;
+use proptest::prelude::*;
 use std::rc::Rc;
 
 /// A slot kind with sizes of keys and values.
@@ -195,6 +198,12 @@ impl Reads {
             sizes
         }
     }
+}
+
+/// All ways to read.
+pub fn all_reads() -> impl Strategy<Value = Reads> {
+    let fixed = prop_oneof![Just(Some(1)), Just(Some(3)), Just(Some(64)), Just(None)];
+    (fixed, any::<bool>()).prop_map(|(fixed, look_ahead)| Reads { fixed, look_ahead })
 }
 
 /// An embedded node with room for the table.

@@ -1,0 +1,38 @@
+//! What the clients of every scheme do alike: counting together, waiting for what is not whole yet,
+//! running verbs side by side, and visiting a table piece by piece.
+
+mod counts;
+pub(crate) mod scan;
+
+pub(crate) use counts::Counts;
+
+use crate::Result;
+use farslot_fabric::{Endpoint, EndpointExt, window};
+use std::future::Future;
+
+/// How often a slot is read before its record is called unreadable, or a lookup begun before it
+/// gives up.
+pub(crate) const MOST_READS: u32 = 100;
+
+/// Waits before a slot is read again: not the first time, then ever longer.
+pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
+    if attempt > 0 {
+        endpoint.sleep(1_000 << attempt.min(10)).await;
+    }
+}
+
+/// Runs jobs side by side, at most `width` at a time, and gives what each comes to with its number to
+/// `done`. All are run to their ends; if some fail, this does.
+pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
+    width: usize,
+    jobs: impl IntoIterator<Item = F>,
+    mut done: impl FnMut(usize, T),
+) -> Result<()> {
+    let mut outcome = Ok(());
+    window(width, jobs, |number, result| match result {
+        Ok(result) => done(number, result),
+        Err(error) => outcome = Err(error),
+    })
+    .await;
+    outcome
+}

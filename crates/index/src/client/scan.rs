@@ -1,0 +1,42 @@
+//! Visiting every record, a piece of the table at a time.
+
+use super::side_by_side;
+use crate::heap::Record;
+use crate::{BATCH_WIDTH, Cursor, Result};
+use farslot_fabric::Buffer;
+use std::future::Future;
+
+/// Bytes that one piece reads.
+const PIECE: usize = 64 << 10;
+
+/// How many of the things from `first` to `end` fit in a piece; 1 at least, if there are any.
+pub(crate) fn piece(first: u64, end: u64, bytes: usize) -> u64 {
+    let left = end.saturating_sub(first);
+    left.min((PIECE / bytes).max(1) as u64)
+}
+
+/// Where the next piece starts, if there is one.
+pub(crate) fn next(at: u64, end: u64) -> Option<Cursor> {
+    (at < end).then_some(Cursor(at))
+}
+
+/// A record that was met.
+pub(crate) enum Met {
+    /// Key and value, and the key's length.
+    Here(Buffer, usize),
+    Out(Record),
+    Nothing,
+}
+
+/// Visits the records of slots that are looked at side by side.
+pub(crate) async fn visit_all<F: Future<Output = Result<Met>>>(
+    slots: impl IntoIterator<Item = F>,
+    visit: &mut impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    side_by_side(BATCH_WIDTH, slots, |_, met| match met {
+        Met::Here(record, key_len) => visit(&record[..key_len], &record[key_len..]),
+        Met::Out(record) => visit(record.key(), record.value()),
+        Met::Nothing => {}
+    })
+    .await
+}

@@ -1,0 +1,54 @@
+//! Where the parts of a table lie, whatever the scheme.
+//!
+//! ```text
+//! 0     used slots | entries | ... | heap mark | heap free lists, one word a class | ...
+//! 4096  slot 0 | slot 1 | ... |       slots, or buckets of them, to a multiple of 64 bytes
+//!       heap: the records out of band
+//! ```
+//! Sealed tables have another header.
+
+use crate::heap::HeapPlace;
+use farslot_fabric::RemoteAddr;
+
+const HEAP_HEADER_AT: u64 = 64;
+const SLOTS_AT: u64 = 4096;
+
+/// The sizes that decide it.
+pub(crate) struct TableMap {
+    /// Slots, or buckets of them.
+    pub(crate) slots: u64,
+    /// Bytes of each.
+    pub(crate) slot_bytes: usize,
+    pub(crate) heap_bytes: u64,
+}
+
+impl TableMap {
+    fn slot_area(&self) -> u128 {
+        (u128::from(self.slots) * self.slot_bytes as u128).next_multiple_of(64)
+    }
+
+    /// Bytes of the whole table.
+    pub(crate) fn bytes(&self) -> u128 {
+        u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
+        table.plus(SLOTS_AT + slot * self.slot_bytes as u64)
+    }
+
+    /// Where the heap starts.
+    #[inline]
+    pub(crate) fn heap_at(&self, table: RemoteAddr) -> RemoteAddr {
+        table.plus(SLOTS_AT + self.slot_area() as u64)
+    }
+
+    /// The heap of tables that are written.
+    pub(crate) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
+        HeapPlace {
+            header: table.plus(HEAP_HEADER_AT),
+            start: self.heap_at(table),
+            bytes: self.heap_bytes,
+        }
+    }
+}
