@@ -143,7 +143,15 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
             let mut filling = Filling::new(layout.clone())?;
             filling.fill_with(&records)?;
             let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32))?;
-            run.measure(filling.memory(), OpenLinear { layout, sizes, hints: 0 }, 0.0)
+            run.measure(
+                filling.memory(),
+                OpenLinear {
+                    layout,
+                    sizes,
+                    hints: 0,
+                },
+                0.0,
+            )
         }
         Reads::Cuckoo {
             layout,

@@ -86,8 +86,8 @@ impl<T: OpenTable> Experiment<T> {
             Until::SettledLookups(enough) => {
                 let under_way = (self.threads * self.width) as u64;
                 let settling = SETTLING * under_way;
-                let settled =
-                    self.warm_up + run_until_ended(&mut clients, self.warm_up, settling, &measured)?;
+                let settled = self.warm_up
+                    + run_until_ended(&mut clients, self.warm_up, settling, &measured)?;
                 measured.take();
                 run_until_ended(&mut clients, settled, enough, &measured)?
             }
