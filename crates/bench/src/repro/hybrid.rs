@@ -17,7 +17,7 @@ use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(super) const ID: &str = "000-hybrid";
 
-/// Most of a minute.
+/// Half a minute.
 pub(super) const SCALE: Scale = Scale {
     slots: 1 << 17,
     tables: 1,
@@ -137,7 +137,8 @@ fn setup(scale: &Scale) -> String {
     format!(
         "Tables of the same records: as many as fill {} slots up to the load that is compared at; unique keys of 4 \
          bytes, records of 8 to 1024 bytes in powers of two, as many of each (log-uniform) or of each half as many \
-         as of the one before (mostly small). In brackets a slot's room for a record, and its table's load. Rates \
+         as of the one before (mostly small). In brackets a slot's room for a record, and its table's load; \
+         hybrid with 0 B is the model's choice of heap slots. Rates \
          are of hits by 28 client threads with {WIDTH} lookups under way each, with read sizes for the rate of a \
          saturated NIC, latencies of single lookups with read sizes for latency; {} lookups a cell and table. More \
          memory is {MORE_MEMORY} times that of heap slots at the load compared at; inline slots fit into neither.",
