@@ -6,6 +6,7 @@
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
+//! * [`raw`]: bare READs through TCP, beside a plain echo of the same bytes.
 //!
 //! Figures in virtual time are the same in every run of the same seed.
 
@@ -19,6 +20,7 @@ pub mod lookup_shm;
 pub mod lookup_sim;
 pub mod memory_limit;
 mod paper000;
+pub mod raw;
 mod report;
 pub mod repro;
 mod threads;
