@@ -64,6 +64,22 @@ impl Served {
         }
     }
 
+    /// Stops all of its threads, and returns when they are.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.process.id());
+        let is_stopped = |stat: String| stat.rsplit(')').next().unwrap().starts_with(" T");
+        let all_stopped = || {
+            let tasks = std::fs::read_dir(&tasks).unwrap();
+            let stats = tasks.map(|task| task.unwrap().path().join("stat"));
+            let mut stats = stats.map(|stat| std::fs::read_to_string(stat).unwrap());
+            stats.all(is_stopped)
+        };
+        while !all_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.process.id() as i32).unwrap();
         kill_process(pid, signal).unwrap();
@@ -113,7 +129,7 @@ fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
     let executor = client(&served.address, TIMEOUT);
     let endpoint = executor.endpoint();
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));
-    served.signal(Signal::STOP);
+    served.stop();
     let since = Instant::now();
     let node = NodeId(0);
     let lost = FabricError::TimedOut {

@@ -114,7 +114,7 @@ pub(super) struct Outbound {
 impl Outbound {
     /// Bytes that did not go yet.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn unsent(&self) -> usize {
         self.words.len() * 8 - self.sent
     }
 
@@ -169,7 +169,7 @@ impl Outbound {
         let sent = socket::send(stream, bytes);
         if let Io::Moved(bytes) = sent {
             self.sent += bytes;
-            if self.len() == 0 {
+            if self.unsent() == 0 {
                 self.clear();
             }
         }
@@ -262,7 +262,7 @@ mod tests {
             outbound.entry(kind, 0, 5);
         }
         let (from, mut to) = pair();
-        let expected = outbound.len() + 8;
+        let expected = outbound.unsent() + 8;
         outbound.entry(kind, 1, 5).push(9);
         while !outbound.is_empty() {
             assert_ne!(outbound.send(&from, kind), Io::Closed);

@@ -98,7 +98,7 @@ impl Serving {
                 at += 1;
                 continue;
             }
-            if out.len() >= shared.limits.unsent_bytes {
+            if out.unsent() >= shared.limits.unsent_bytes {
                 break Pause::Full;
             }
             let count = Malformed::Count { count: left };
