@@ -312,3 +312,28 @@ fn a_message_waits_for_its_receiver_and_keeps_its_place() {
         assert_eq!(behind.await.unwrap(), b"call");
     });
 }
+
+#[test]
+fn a_revoked_grant_ends_the_waiting_of_a_message() {
+    let (_node, agent) = served(4096);
+    let executor = client(&agent);
+    let endpoint = Rc::clone(executor.endpoint());
+    let send = |imm| {
+        let data = endpoint.core().buffers.copy_of(b"call").unwrap();
+        endpoint.write_imm(at(0), data, imm)
+    };
+    let node = NodeId(0);
+    executor.block_on(async {
+        for imm in 0..1024 {
+            send(imm).await.unwrap();
+        }
+        let revoke = async {
+            endpoint.sleep(20_000_000).await;
+            assert!(agent.revoke("default"));
+        };
+        let (sent, ()) = both(send(1024), revoke).await;
+        let capacity = 1024;
+        assert_eq!(sent, Err(FabricError::ReceiverNotReady { node, capacity }));
+        assert_eq!(send(1025).await, Err(FabricError::GrantRevoked { node }));
+    });
+}

@@ -34,6 +34,7 @@ use std::time::Duration;
 pub struct Agent {
     shared: Arc<Shared>,
     address: SocketAddr,
+    insecure: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -116,10 +117,10 @@ impl Agent {
         let mut agent = Self {
             shared,
             address,
+            insecure: options.insecure,
             threads: Vec::new(),
         };
         for grant in &options.grants {
-            agent.check_secret(grant, options.insecure)?;
             agent.grant(grant)?;
         }
         let mut acceptor = Some(Acceptor::new(listener));
@@ -137,13 +138,21 @@ impl Agent {
     }
 
     /// Everybody who reaches an address may use a grant without a secret.
-    fn check_secret(&self, grant: &Grant, insecure: bool) -> Result<()> {
-        if grant.secret.is_some() || insecure || self.address.ip().is_loopback() {
+    fn check_secret(&self, grant: &Grant) -> Result<()> {
+        let Grant { name, secret, .. } = grant;
+        if secret.is_some() {
+            return Ok(());
+        }
+        if self.insecure || self.address.ip().is_loopback() {
+            log::info!(
+                "whoever reaches {} may use the grant {name:?}",
+                self.address
+            );
             return Ok(());
         }
         Err(FabricError::Insecure {
             address: self.address.to_string(),
-            grant: grant.name.clone(),
+            grant: name.clone(),
         })
     }
 
@@ -159,12 +168,12 @@ impl Agent {
         &self.shared.node
     }
 
-    /// Puts a grant in force, with keys of its own. One of the same name is revoked. Whether a grant
-    /// without a secret is safe here is not asked.
+    /// Puts a grant in force, with keys of its own. One of the same name is revoked.
     ///
     /// # Errors
-    /// [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more than 64 bytes.
+    /// [`FabricError::Insecure`]; [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more than 64 bytes.
     pub fn grant(&self, grant: &Grant) -> Result<()> {
+        self.check_secret(grant)?;
         self.shared.grants.issue(grant, self.shared.node.info())
     }
 

@@ -255,11 +255,11 @@ impl Serving {
         let Some(stalled) = &self.stalled else {
             return true;
         };
-        if self.grant.is_revoked() {
-            self.fail(&FabricError::GrantRevoked { node: NodeId(0) }, out, shared);
-        } else if mailbox::put(shared.node.words(), stalled.message) {
+        let revoked = self.grant.is_revoked();
+        if !revoked && mailbox::put(shared.node.words(), stalled.message) {
             out.entry(FrameKind::Completions, 0, shared.frame_words as usize);
-        } else if Instant::now() >= stalled.until {
+        } else if revoked || Instant::now() >= stalled.until {
+            // Its bytes are written, whatever becomes of the message: no other error says so.
             let error = FabricError::ReceiverNotReady {
                 node: NodeId(0),
                 capacity: mailbox::CAPACITY as usize,

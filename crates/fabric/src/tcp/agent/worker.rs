@@ -200,7 +200,11 @@ impl Worker {
             let Some(&token) = self.hot.get(index) else {
                 break;
             };
-            active |= self.serve(token);
+            // One that waits for something else has its turn when that happens, and only then.
+            let tries = self
+                .held(token)
+                .is_some_and(|held| held.wants == Wants::Input);
+            active |= tries && self.serve(token);
         }
         active
     }
@@ -234,9 +238,12 @@ impl Worker {
             return;
         };
         let over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        if over && held.wants == Wants::Receiver {
+        match held.wants {
             // It is not read from meanwhile, so that nothing else would tell.
-            return self.close(token as u32);
+            Wants::Receiver if over => return self.close(token as u32),
+            // It stands in a list already, and must not stand there twice.
+            Wants::Receiver | Wants::Turn => return,
+            Wants::Input | Wants::Output => {}
         }
         if self.serve(token) && !many {
             self.hot.retain(|hot| *hot != token);
