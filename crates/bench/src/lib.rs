@@ -8,6 +8,7 @@
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
 //! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]).
+//! * [`raw`]: bare READs through TCP, beside a plain echo of the same bytes.
 //!
 //! * [`schemes_shm`]: the schemes side by side over shared memory.
 //! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
@@ -25,6 +26,7 @@ pub mod lookup_shm;
 pub mod lookup_sim;
 pub mod memory_limit;
 mod paper000;
+pub mod raw;
 mod report;
 pub mod repro;
 pub mod schemes_shm;

@@ -1,5 +1,7 @@
 //! What can go wrong below an index.
 
+use crate::tcp::Refusal;
+use crate::tcp::wire::Malformed;
 use crate::{Nanos, NodeId, RegionId, RemoteAddr, Rights};
 
 /// The result of anything that a fabric does.
@@ -173,6 +175,99 @@ pub enum FabricError {
         /// Bytes that can be had.
         limit: u64,
     },
+    /// The verb's key is not that of the region under the connection's grant.
+    #[error("{at} was asked for with a key that is not the grant's")]
+    WrongKey {
+        /// The address of the verb.
+        at: RemoteAddr,
+    },
+    /// What the connection was granted is no longer.
+    #[error("the grant of this connection to node {} was revoked", .node.0)]
+    GrantRevoked {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The node does not serve this client, or is not to be trusted.
+    #[error("no admission to {address}: {reason}")]
+    NotAdmitted {
+        /// The node's address.
+        address: String,
+        /// Why.
+        reason: Refusal,
+    },
+    /// What the other side sends is not the protocol, or contradicts itself.
+    #[error("{peer} does not speak the protocol: {reason}")]
+    Protocol {
+        /// Who: its address.
+        peer: String,
+        /// What is wrong.
+        reason: Malformed,
+    },
+    /// A secret that could be guessed.
+    #[error("a secret of {bytes} bytes is too short: at least {least}")]
+    SecretTooShort {
+        /// Its bytes.
+        bytes: usize,
+        /// The fewest.
+        least: usize,
+    },
+    /// Everybody who reaches the address could use the memory, and nobody said that this is meant.
+    #[error(
+        "{address} can be reached from other machines, and the grant {grant:?} has no secret: \
+         give it one, or allow an insecure address"
+    )]
+    Insecure {
+        /// The address.
+        address: String,
+        /// The grant without a secret.
+        grant: String,
+    },
+    /// An address that is none, or whose name is not known.
+    #[error("the address {address:?} cannot be resolved: {error}")]
+    Unresolvable {
+        /// The address.
+        address: String,
+        /// Why not.
+        error: String,
+    },
+    /// Nobody listens at the address.
+    #[error("{address} refused the connection: nobody serves there")]
+    ConnectionRefused {
+        /// The address.
+        address: String,
+    },
+    /// No connection came about in time.
+    #[error("no connection to {address} within {after} ns")]
+    ConnectTimedOut {
+        /// The address.
+        address: String,
+        /// The time it was given, in nanoseconds.
+        after: Nanos,
+    },
+    /// No connection came about.
+    #[error("no connection to {address}: {error}")]
+    Connect {
+        /// The address.
+        address: String,
+        /// The system's words.
+        error: String,
+    },
+    /// Somebody serves at the address already.
+    #[error("the address {address} is in use")]
+    AddressInUse {
+        /// The address.
+        address: String,
+    },
+    /// An option that nothing can be served or connected with.
+    #[error("{option} is {value}: it must be {limit}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is possible.
+        limit: &'static str,
+    },
     /// The operating system refused a call.
     #[error("{call} failed: {error}")]
     Os {
@@ -192,6 +287,7 @@ impl FabricError {
             Self::NodeStopped { .. }
                 | Self::NodeRestarted { .. }
                 | Self::TimedOut { .. }
+                | Self::Protocol { .. }
                 // The bytes of a message are written before the message.
                 | Self::ReceiverNotReady { .. }
         )

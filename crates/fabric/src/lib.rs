@@ -13,8 +13,8 @@
 //!   endpoints some time after it completed, but no later than the writer's next atomic;
 //! * a peer may stop at any point: a verb then fails, and may or may not have taken effect.
 //!
-//! The fabrics: [`sim`] (deterministic, virtual time, faults) and [`shm`] (shared memory of one
-//! host).
+//! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host) and
+//! [`tcp`] (other machines, without their NICs' help).
 
 pub mod addr;
 pub mod buffer;
@@ -25,6 +25,7 @@ pub mod executor;
 pub mod reader;
 pub mod shm;
 pub mod sim;
+pub mod tcp;
 pub mod timer;
 pub mod verb;
 pub mod window;

@@ -19,11 +19,11 @@ const HEAD_AT: u64 = 4096;
 const TAIL_AT: u64 = 4104;
 const ENTRIES_AT: u64 = 4160;
 /// Messages that wait at most.
-pub(super) const CAPACITY: u64 = 1024;
+pub(crate) const CAPACITY: u64 = 1024;
 /// The first byte behind the mailbox.
 pub(super) const END: u64 = ENTRIES_AT + CAPACITY * 8;
 /// The most bytes that a message can announce.
-pub(super) const LONGEST: usize = (1 << 23) - 1;
+pub(crate) const LONGEST: usize = (1 << 23) - 1;
 
 const FULL: u64 = 1 << 55;
 
@@ -40,7 +40,7 @@ const fn entry_at(position: u64) -> u64 {
 }
 
 /// Puts a message into the ring; false if it is full.
-pub(super) fn put(memory: SharedWords<'_>, message: Message) -> bool {
+pub(crate) fn put(memory: SharedWords<'_>, message: Message) -> bool {
     let tail = memory.word(TAIL_AT);
     loop {
         let position = tail.load(Acquire);

@@ -29,10 +29,10 @@ mod endpoint;
 mod header;
 mod limit;
 mod link;
-mod mailbox;
+pub(crate) mod mailbox;
 mod mapping;
 mod node;
-mod words;
+pub(crate) mod words;
 
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};

@@ -93,13 +93,13 @@ impl Node {
     }
 
     #[inline]
-    pub(super) fn words(&self) -> SharedWords<'_> {
+    pub(crate) fn words(&self) -> SharedWords<'_> {
         SharedWords::new(self.0.memory.words())
     }
 
     /// The byte of the memory at which a region starts.
     #[inline]
-    pub(super) fn start_of(&self, region: usize) -> u64 {
+    pub(crate) fn start_of(&self, region: usize) -> u64 {
         self.0.starts[region]
     }
 

@@ -8,23 +8,23 @@ compile_error!("remote words are little-endian; big-endian machines are not supp
 
 /// A span of shared memory, as words.
 #[derive(Clone, Copy)]
-pub(super) struct SharedWords<'m>(&'m [AtomicU64]);
+pub(crate) struct SharedWords<'m>(&'m [AtomicU64]);
 
 impl<'m> SharedWords<'m> {
-    pub(super) fn new(words: &'m [AtomicU64]) -> Self {
+    pub(crate) fn new(words: &'m [AtomicU64]) -> Self {
         Self(words)
     }
 
     /// The word at byte `offset`, a multiple of 8.
     #[inline]
-    pub(super) fn word(self, offset: u64) -> &'m AtomicU64 {
+    pub(crate) fn word(self, offset: u64) -> &'m AtomicU64 {
         debug_assert!(offset.is_multiple_of(8));
         &self.0[(offset / 8) as usize]
     }
 
     /// Asks for the cache lines of a span that will be read soon.
     #[inline]
-    pub(super) fn prefetch(self, offset: u64, len: usize) {
+    pub(crate) fn prefetch(self, offset: u64, len: usize) {
         const LINE: u64 = 64;
         let end = offset + len as u64;
         let mut line = offset & !(LINE - 1);
@@ -37,7 +37,7 @@ impl<'m> SharedWords<'m> {
     /// Copies `len` bytes from `offset` on into `to`, whose last word may receive more. What was
     /// published before a word that is seen here is seen by later copies.
     #[inline]
-    pub(super) fn copy_out(self, offset: u64, len: usize, to: &mut [u64]) {
+    pub(crate) fn copy_out(self, offset: u64, len: usize, to: &mut [u64]) {
         let first = (offset / 8) as usize;
         let shift = (offset % 8) * 8;
         if shift == 0 {
@@ -69,7 +69,7 @@ impl<'m> SharedWords<'m> {
     /// Copies bytes to `offset`. Words that the span covers only in part keep their other bytes,
     /// whatever others write to these meanwhile.
     #[inline]
-    pub(super) fn copy_in(self, offset: u64, len: usize, from: &[u64]) {
+    pub(crate) fn copy_in(self, offset: u64, len: usize, from: &[u64]) {
         fence(Ordering::Release);
         let first = (offset / 8) as usize;
         let shift = (offset % 8) * 8;

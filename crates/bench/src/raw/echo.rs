@@ -1,0 +1,116 @@
+//! An echo: so many bytes there, so many back, and nothing else.
+
+use crate::{BenchError, Result};
+use farslot::fabric::FabricError;
+use hdrhistogram::Histogram;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
+
+/// The bytes of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Echo {
+    request: usize,
+    answer: usize,
+}
+
+impl Echo {
+    /// As many bytes as a doorbell of so many READs and their completions have on the wire.
+    pub(super) fn of_reads(count: usize, bytes: usize) -> Self {
+        const HEADER: usize = 8;
+        const READ: usize = 24;
+        Self {
+            request: HEADER + count * READ,
+            answer: HEADER + count * bytes,
+        }
+    }
+
+    /// Exchanges a second.
+    pub(super) fn rate(self, exchanges: usize) -> Result<f64> {
+        self.run(|exchange| {
+            let since = Instant::now();
+            for _ in 0..exchanges {
+                exchange()?;
+            }
+            Ok(exchanges as f64 / since.elapsed().as_secs_f64())
+        })
+    }
+
+    /// Times exchanges one by one, the clock's own time included.
+    pub(super) fn latency(self, exchanges: usize, latency: &mut Histogram<u64>) -> Result<()> {
+        self.run(|exchange| {
+            let mut before = Instant::now();
+            for _ in 0..exchanges {
+                exchange()?;
+                let now = Instant::now();
+                latency.saturating_record((now - before).as_nanos() as u64);
+                before = now;
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `client` beside a server that ends with it.
+    fn run<T>(
+        self,
+        client: impl FnOnce(&mut dyn FnMut() -> std::io::Result<()>) -> std::io::Result<T>,
+    ) -> Result<T> {
+        let measure = || {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let mut to_server = TcpStream::connect(listener.local_addr()?)?;
+            let (mut to_client, _) = listener.accept()?;
+            for stream in [&to_server, &to_client] {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+            }
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (mut request, answer) = (vec![0; self.request], vec![1; self.answer]);
+                    // It ends when the client closes.
+                    while receive(&mut to_client, &mut request).is_ok()
+                        && send(&mut to_client, &answer).is_ok()
+                    {}
+                });
+                let (request, mut answer) = (vec![2; self.request], vec![0; self.answer]);
+                let result = client(&mut || {
+                    send(&mut to_server, &request)?;
+                    receive(&mut to_server, &mut answer)
+                });
+                drop(to_server);
+                result
+            })
+        };
+        measure().map_err(|error| {
+            BenchError::from(FabricError::Os {
+                call: "the echo",
+                error: error.to_string(),
+            })
+        })
+    }
+}
+
+/// Fills `bytes`, without ever sleeping.
+fn receive(stream: &mut TcpStream, mut bytes: &mut [u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes = &mut bytes[count..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Sends all of `bytes`, without ever sleeping.
+fn send(stream: &mut TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! READs through an endpoint, from an agent of this process.
+
+use super::Options;
+use crate::Result;
+use crate::answers::Answers;
+use farslot::fabric::Endpoint;
+use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot::fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot::fabric::{
+    EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
+};
+use hdrhistogram::Histogram;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// Both sides go on looking for this long: no measurement sleeps.
+const SPIN: Duration = Duration::from_millis(1);
+
+/// An agent and a client of it.
+pub(super) struct Reads {
+    executor: Executor<TcpEndpoint>,
+    _agent: Agent,
+}
+
+fn at(offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node: NodeId(0),
+        region: RegionId(0),
+        offset,
+    }
+}
+
+impl Reads {
+    pub(super) fn start(options: &Options) -> Result<Self> {
+        let region = RegionSpec {
+            len: options.memory.next_multiple_of(8),
+            rights: Rights::ALL,
+        };
+        let node = Node::embedded(&[region])?;
+        fill(&node)?;
+        let agent = Agent::start(
+            node,
+            &AgentOptions {
+                spin: SPIN,
+                ..AgentOptions::default()
+            },
+        )?;
+        let to_agent = TcpOptions {
+            spin: SPIN,
+            ..TcpOptions::default()
+        };
+        let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &to_agent)?;
+        Ok(Self {
+            executor: Executor::new(Rc::new(endpoint)),
+            _agent: agent,
+        })
+    }
+
+    /// Random places of a READ, multiples of its length.
+    fn draw(options: &Options, count: usize, random: &mut ChaCha8Rng) -> Vec<RemoteAddr> {
+        let bytes = options.read_bytes as u64;
+        let places = options.memory / bytes;
+        (0..count)
+            .map(|_| at(random.random_range(0..places) * bytes))
+            .collect()
+    }
+
+    /// READs/s with [`Options::outstanding`] under way.
+    pub(super) fn rate(&mut self, options: &Options, random: &mut ChaCha8Rng) -> Result<f64> {
+        let places = Self::draw(options, options.operations, random);
+        let mut answers = Answers::default();
+        let since = Instant::now();
+        self.executor
+            .block_on(self.read_all(&places, options, &mut answers));
+        let rate = places.len() as f64 / since.elapsed().as_secs_f64();
+        answers.check()?;
+        Ok(rate)
+    }
+
+    async fn read_all(&self, places: &[RemoteAddr], options: &Options, answers: &mut Answers) {
+        let endpoint = self.executor.endpoint();
+        let mut places = places.iter().copied();
+        let readers = (0..options.outstanding).map(|_| (endpoint.reader(), None));
+        let mut readers: Vec<_> = readers.collect();
+        poll_fn(|cx| {
+            let mut idle = true;
+            for (reader, reading) in &mut readers {
+                loop {
+                    if let Some(place) = *reading {
+                        let Poll::Ready(read) = reader.poll(cx) else {
+                            idle = false;
+                            break;
+                        };
+                        answers.note(read.map(|()| is_of(place, reader.words())));
+                    }
+                    *reading = places.next();
+                    let Some(place) = *reading else {
+                        break;
+                    };
+                    if let Err(error) = reader.read(place, options.read_bytes) {
+                        answers.note(Err::<bool, _>(error));
+                        *reading = None;
+                    }
+                }
+            }
+            if idle { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Times READs one by one, the clock's own time included.
+    pub(super) fn latency(
+        &mut self,
+        options: &Options,
+        random: &mut ChaCha8Rng,
+        latency: &mut Histogram<u64>,
+    ) -> Result<()> {
+        let places = Self::draw(options, options.single_reads, random);
+        let endpoint = Rc::clone(self.executor.endpoint());
+        let mut answers = Answers::default();
+        self.executor.block_on(async {
+            let mut before = Instant::now();
+            for place in places {
+                let read = endpoint.read(place, options.read_bytes).await;
+                let now = Instant::now();
+                latency.saturating_record((now - before).as_nanos() as u64);
+                before = now;
+                answers.note(read.map(|read| is_of(place, read.words())));
+            }
+        });
+        answers.check()
+    }
+}
+
+/// The word at a place of the memory: never 0.
+fn word_at(offset: u64) -> u64 {
+    !offset
+}
+
+fn is_of(place: RemoteAddr, words: &[u64]) -> bool {
+    words.first() == Some(&word_at(place.offset))
+}
+
+/// Fills the memory, within this process.
+fn fill(node: &Node) -> Result<()> {
+    const AT_ONCE: u64 = 1 << 20;
+    let len = node.info().regions[0].len;
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let filled: std::result::Result<(), FabricError> = executor.block_on(async {
+        for first in (0..len).step_by(AT_ONCE as usize) {
+            let bytes = AT_ONCE.min(len - first);
+            let mut data = endpoint.core().buffers.take(bytes as usize)?;
+            for (word, offset) in data.words_mut().iter_mut().zip((first..).step_by(8)) {
+                *word = word_at(offset);
+            }
+            endpoint.write(at(first), data).await?;
+        }
+        Ok(())
+    });
+    Ok(filled?)
+}

@@ -1,0 +1,80 @@
+//! Why a client is not admitted, the same on both sides.
+
+/// Why a client is not admitted. The agent logs it, and the client has it in
+/// [`FabricError::NotAdmitted`](crate::FabricError::NotAdmitted).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The two sides speak different versions.
+    #[error("the client speaks version {client} of the protocol, the node version {agent}")]
+    Version {
+        /// The client's.
+        client: u8,
+        /// The agent's.
+        agent: u8,
+    },
+    /// The client's proof is wrong.
+    #[error("the secret is wrong")]
+    WrongSecret,
+    /// The grant has a secret and the client none.
+    #[error("the grant needs a secret and the client has none")]
+    SecretNeeded,
+    /// The client has a secret, and the node does not prove that it knows it.
+    #[error("the node does not know the client's secret")]
+    NodeUnproved,
+    /// There is no such grant.
+    #[error("the node has no such grant")]
+    NoSuchGrant,
+    /// The grant was revoked.
+    #[error("the grant was revoked")]
+    GrantRevoked,
+    /// The agent has as many connections as it takes.
+    #[error("the node has {limit} connections and takes no more")]
+    TooManyConnections {
+        /// The most it takes.
+        limit: u32,
+    },
+    /// The client took too long.
+    #[error("the handshake was not done within {after_ms} ms")]
+    TooSlow {
+        /// The time it has, in milliseconds.
+        after_ms: u32,
+    },
+}
+
+impl Refusal {
+    /// The refusal as the code and the detail of a REFUSED.
+    pub(super) const fn to_words(self) -> [u64; 2] {
+        match self {
+            Self::Version { client, agent } => [1, client as u64 | (agent as u64) << 8],
+            Self::WrongSecret => [2, 0],
+            Self::SecretNeeded => [3, 0],
+            Self::NodeUnproved => [4, 0],
+            Self::NoSuchGrant => [5, 0],
+            Self::GrantRevoked => [6, 0],
+            Self::TooManyConnections { limit } => [7, limit as u64],
+            Self::TooSlow { after_ms } => [8, after_ms as u64],
+        }
+    }
+
+    pub(super) const fn from_words([code, detail]: [u64; 2]) -> Option<Self> {
+        Some(match code {
+            1 => Self::Version {
+                client: detail as u8,
+                agent: (detail >> 8) as u8,
+            },
+            2 => Self::WrongSecret,
+            3 => Self::SecretNeeded,
+            4 => Self::NodeUnproved,
+            5 => Self::NoSuchGrant,
+            6 => Self::GrantRevoked,
+            7 => Self::TooManyConnections {
+                limit: detail as u32,
+            },
+            8 => Self::TooSlow {
+                after_ms: detail as u32,
+            },
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The agent's side of the handshake: a few words in, a few words out, and nothing else until it is done.
+
+use super::Shared;
+use super::serving::Serving;
+use crate::Rights;
+use crate::tcp::admission::handshake::{
+    CHALLENGE_WORDS, HELLO_WORDS, Hello, MAGIC, PROOF_FRAME_WORDS, Side, Welcome, challenge,
+    is_proved, proof, prove, refused, set_proof,
+};
+use crate::tcp::admission::{Issued, Refusal};
+use crate::tcp::stream::{Inbound, Outbound};
+use crate::tcp::wire::{FrameKind, Header, Malformed, VERSION};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far a client has come.
+pub(super) enum Handshake {
+    /// Its HELLO is to come; it is refused then if it cannot be served anyway.
+    Hello(Option<Refusal>),
+    /// Its PROOF is to come.
+    Proof(Box<Challenged>),
+}
+
+pub(super) struct Challenged {
+    hello: [u64; HELLO_WORDS],
+    challenge: [u64; CHALLENGE_WORDS],
+    grant: Arc<Issued>,
+    rights: Rights,
+    receiver_wait: Duration,
+}
+
+/// What a frame of a client leads to.
+pub(super) enum Step {
+    /// More words are to come: so many in all.
+    Wait(usize),
+    Admit(Box<Serving>),
+    Refuse(Refusal),
+}
+
+impl Handshake {
+    /// Takes the client's next frame, if it is here, and answers it, unless it is refused.
+    pub(super) fn step(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        shared: &Shared,
+    ) -> Result<Step, Malformed> {
+        loop {
+            let words = input.words();
+            let Some(&first) = words.first() else {
+                return Ok(Step::Wait(1));
+            };
+            let header = Header::decode_any_version(first)?;
+            let (kind, length) = match self {
+                Self::Hello(_) => (FrameKind::Hello, HELLO_WORDS),
+                Self::Proof(_) => (FrameKind::Proof, PROOF_FRAME_WORDS),
+            };
+            if header.kind != kind {
+                return Err(Malformed::Kind {
+                    found: header.kind as u8,
+                });
+            }
+            if header.words as usize != length {
+                return Err(Malformed::Length {
+                    words: header.words,
+                    limit: length as u32,
+                });
+            }
+            let Some(frame) = words.get(..length) else {
+                return Ok(Step::Wait(length));
+            };
+            let end = match self {
+                Self::Hello(refusal) => hello(frame, *refusal, shared)?.map(|challenged| {
+                    out.frame(FrameKind::Completions, &challenged.challenge);
+                    *self = Self::Proof(challenged);
+                    None
+                }),
+                Self::Proof(challenged) => challenged.prove(frame, out, shared).map(Some),
+            };
+            input.consume(length);
+            match end {
+                Ok(None) => {}
+                Ok(Some(serving)) => return Ok(Step::Admit(serving)),
+                Err(refusal) => return Ok(Step::Refuse(refusal)),
+            }
+        }
+    }
+}
+
+fn hello(
+    frame: &[u64],
+    refusal: Option<Refusal>,
+    shared: &Shared,
+) -> Result<Result<Box<Challenged>, Refusal>, Malformed> {
+    let wrong = |what| Malformed::Handshake { what };
+    let frame: &[u64; HELLO_WORDS] = frame
+        .try_into()
+        .map_err(|_| wrong("a HELLO is too short"))?;
+    if frame[1] != MAGIC {
+        return Err(wrong("a HELLO without its magic"));
+    }
+    let version = (frame[0] >> 56) as u8;
+    if version != VERSION {
+        return Ok(Err(Refusal::Version {
+            client: version,
+            agent: VERSION,
+        }));
+    }
+    let hello = Hello::decode(frame)?;
+    if let Some(refusal) = refusal {
+        return Ok(Err(refusal));
+    }
+    Ok(shared.grants.find(&hello.grant).map(|grant| {
+        let wait = Duration::from_nanos(hello.receiver_wait);
+        Box::new(Challenged {
+            hello: *frame,
+            challenge: challenge(grant.secret.is_some(), rand::random()),
+            grant,
+            rights: hello.rights,
+            receiver_wait: wait.min(shared.limits.receiver_wait),
+        })
+    }))
+}
+
+impl Challenged {
+    /// Checks the client's proof and gives the agent's.
+    fn prove(
+        &self,
+        frame: &[u64],
+        out: &mut Outbound,
+        shared: &Shared,
+    ) -> Result<Box<Serving>, Refusal> {
+        let secret = self.grant.secret.as_ref();
+        let &[_, a, b, c, d] = frame else {
+            return Err(Refusal::WrongSecret);
+        };
+        let claimed = [a, b, c, d];
+        if !is_proved(
+            secret,
+            Side::Client,
+            &[&self.hello, &self.challenge],
+            claimed,
+        ) {
+            return Err(Refusal::WrongSecret);
+        }
+        // It may have been revoked since the HELLO.
+        if self.grant.is_revoked() {
+            return Err(Refusal::GrantRevoked);
+        }
+        let mut node = shared.node.info().clone();
+        node.regions.clone_from(&self.grant.regions);
+        for region in &mut node.regions {
+            region.rights = region.rights.masked_by(self.rights);
+        }
+        let serving = Serving::new(
+            &shared.node,
+            Arc::clone(&self.grant),
+            &node.regions,
+            self.receiver_wait,
+        );
+        let mut welcome = Welcome {
+            node,
+            keys: self.grant.keys.clone(),
+            frame_words: shared.frame_words,
+        }
+        .encode();
+        let frames = [&self.hello[..], &self.challenge, &proof(claimed), &welcome];
+        let ours = prove(secret, Side::Agent, &frames);
+        set_proof(&mut welcome, ours);
+        out.frame(FrameKind::Completions, &welcome);
+        Ok(Box::new(serving))
+    }
+}
+
+/// Appends a REFUSED.
+pub(super) fn refuse(out: &mut Outbound, refusal: Refusal) {
+    out.frame(FrameKind::Completions, &refused(refusal));
+}

@@ -1,0 +1,308 @@
+//! The verbs of an admitted client: each checked, executed and answered, in the order in which they came.
+
+use super::Shared;
+use super::counters::count;
+use crate::shm::{Node, mailbox};
+use crate::tcp::admission::Issued;
+use crate::tcp::stream::{Inbound, Outbound};
+use crate::tcp::wire::{
+    self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_request, request_words,
+    words_of,
+};
+use crate::verb::{check_access, check_aligned};
+use crate::{FabricError, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How a client's verbs are executed.
+pub(super) struct Serving {
+    grant: Arc<Issued>,
+    regions: SmallVec<[Granted; 2]>,
+    /// What the frame that has begun still has: verbs and words.
+    frame: (u16, u32),
+    stalled: Option<Stalled>,
+    receiver_wait: Duration,
+}
+
+struct Granted {
+    info: RegionInfo,
+    /// Byte of the node's memory at which it starts.
+    start: u64,
+    key: u64,
+}
+
+/// A message that its receiver has no room for; its bytes are written.
+struct Stalled {
+    message: Message,
+    until: Instant,
+}
+
+/// Why no more verbs are executed for now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pause {
+    /// There is no whole verb any more; the next needs so many words.
+    Hungry(usize),
+    /// Enough answers wait to be sent.
+    Full,
+    /// A message waits for its receiver.
+    Stalled,
+}
+
+/// How many READs ahead of the one that is executed memory is asked for.
+const AHEAD: usize = 6;
+
+impl Serving {
+    pub(super) fn new(
+        node: &Node,
+        grant: Arc<Issued>,
+        regions: &[RegionInfo],
+        receiver_wait: Duration,
+    ) -> Self {
+        let regions = regions.iter().zip(&grant.keys).enumerate();
+        let regions = regions.map(|(index, (info, key))| Granted {
+            info: *info,
+            start: node.start_of(index),
+            key: *key,
+        });
+        Self {
+            regions: regions.collect(),
+            grant,
+            frame: (0, 0),
+            stalled: None,
+            receiver_wait,
+        }
+    }
+
+    /// Executes the verbs that are here.
+    pub(super) fn run(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        shared: &Shared,
+    ) -> std::result::Result<Pause, Malformed> {
+        if self.stalled.is_some() && !self.deliver(out, shared) {
+            return Ok(Pause::Stalled);
+        }
+        let words = input.words();
+        let (mut at, mut verbs) = (0, 0);
+        let pause = loop {
+            let (left, left_words) = self.frame;
+            let rest = &words[at..];
+            let Some(&first) = rest.first() else {
+                break Pause::Hungry(1);
+            };
+            if left == 0 {
+                self.frame = begin(first, shared)?;
+                at += 1;
+                continue;
+            }
+            if out.unsent() >= shared.limits.unsent_bytes {
+                break Pause::Full;
+            }
+            let count = Malformed::Count { count: left };
+            let Some((request, used)) = decode_request(rest)? else {
+                let needed = request_words(first)?;
+                if needed > left_words as usize {
+                    return Err(count);
+                }
+                break Pause::Hungry(needed);
+            };
+            if used > left_words as usize {
+                return Err(count);
+            }
+            self.frame = (left - 1, left_words - used as u32);
+            if self.frame.0 == 0 && self.frame.1 > 0 {
+                return Err(count);
+            }
+            at += used;
+            verbs += 1;
+            if let Err(error) = self.execute(request, rest, out, shared) {
+                self.fail(&error, out, shared);
+            } else if self.stalled.is_some() {
+                break Pause::Stalled;
+            }
+        };
+        input.consume(at);
+        count(&shared.tally.verbs, verbs);
+        Ok(pause)
+    }
+
+    #[cold]
+    fn fail(&self, error: &FabricError, out: &mut Outbound, shared: &Shared) {
+        out.frame(FrameKind::Completions, &wire::encode_failure(error));
+        count(&shared.tally.failed_verbs, 1);
+    }
+
+    /// The byte of the node's memory at which a checked access starts.
+    #[inline]
+    fn locate(&self, span: Span, len: u32, needed: Rights) -> Result<u64> {
+        let node = NodeId(0);
+        let region = RegionId(span.region);
+        let at = RemoteAddr {
+            node,
+            region,
+            offset: span.offset,
+        };
+        if self.grant.is_revoked() {
+            return Err(FabricError::GrantRevoked { node });
+        }
+        let Some(granted) = self.regions.get(usize::from(span.region)) else {
+            return Err(FabricError::UnknownRegion {
+                node,
+                region,
+                regions: self.regions.len(),
+            });
+        };
+        if granted.key != span.key {
+            return Err(FabricError::WrongKey { at });
+        }
+        check_access(at, len.into(), needed, &granted.info)?;
+        Ok(granted.start + span.offset)
+    }
+
+    fn locate_word(&self, at: Span) -> Result<u64> {
+        check_aligned(RemoteAddr {
+            node: NodeId(0),
+            region: RegionId(at.region),
+            offset: at.offset,
+        })?;
+        self.locate(at, 8, Rights::ATOMIC)
+    }
+
+    /// Executes a verb, with which `words` begin, and answers it if it is done.
+    #[inline]
+    fn execute(
+        &mut self,
+        request: Request<'_>,
+        words: &[u64],
+        out: &mut Outbound,
+        shared: &Shared,
+    ) -> Result<()> {
+        let memory = shared.node.words();
+        match request {
+            Request::Read(from) => {
+                self.prefetch(words, shared);
+                let byte = self.locate(from, from.len, Rights::READ)?;
+                let into = answer(words_of(from.len), out, shared)?;
+                memory.copy_out(byte, from.len as usize, into);
+            }
+            Request::ReadMany(pieces) => {
+                let mut bytes = SmallVec::<[u64; 8]>::new();
+                let mut total = 0;
+                for piece in pieces {
+                    bytes.push(self.locate(piece, piece.len, Rights::READ)?);
+                    total += words_of(piece.len);
+                }
+                let mut into = answer(total, out, shared)?;
+                for (piece, byte) in pieces.zip(bytes) {
+                    memory.copy_out(byte, piece.len as usize, into);
+                    into = &mut into[words_of(piece.len)..];
+                }
+            }
+            Request::Write(to, payload) => {
+                let byte = self.locate(to, to.len, Rights::WRITE)?;
+                memory.copy_in(byte, to.len as usize, payload);
+                answer(0, out, shared)?;
+            }
+            Request::CompareSwap { at, expected, new } => {
+                let word = memory.word(self.locate_word(at)?);
+                let seen =
+                    word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
+                answer(1, out, shared)?[0] = seen.unwrap_or_else(|seen| seen);
+            }
+            Request::FetchAdd { at, add } => {
+                let word = memory.word(self.locate_word(at)?);
+                answer(1, out, shared)?[0] = word.fetch_add(add, Ordering::AcqRel);
+            }
+            Request::WriteImm { to, imm, payload } => {
+                if to.len as usize > mailbox::LONGEST {
+                    return Err(FabricError::BufferTooLarge {
+                        requested: to.len as usize,
+                        limit: mailbox::LONGEST,
+                    });
+                }
+                let byte = self.locate(to, to.len, Rights::WRITE)?;
+                memory.copy_in(byte, to.len as usize, payload);
+                let message = Message { imm, len: to.len };
+                if mailbox::put(memory, message) {
+                    answer(0, out, shared)?;
+                } else {
+                    let until = Instant::now() + self.receiver_wait;
+                    self.stalled = Some(Stalled { message, until });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the memory of a READ further on, if there is one.
+    #[inline]
+    fn prefetch(&self, words: &[u64], shared: &Shared) {
+        const MOST: u32 = 256;
+        let ahead = words.get(AHEAD * READ_WORDS..).map(decode_request);
+        if let Some(Ok(Some((Request::Read(from), _)))) = ahead
+            && let Ok(byte) = self.locate(from, from.len, Rights::READ)
+        {
+            let len = from.len.min(MOST) as usize;
+            shared.node.words().prefetch(byte, len);
+        }
+    }
+
+    /// Delivers the message that waits, or gives it up; false if it goes on waiting.
+    fn deliver(&mut self, out: &mut Outbound, shared: &Shared) -> bool {
+        let Some(stalled) = &self.stalled else {
+            return true;
+        };
+        let revoked = self.grant.is_revoked();
+        if !revoked && mailbox::put(shared.node.words(), stalled.message) {
+            out.entry(FrameKind::Completions, 0, shared.frame_words as usize);
+        } else if revoked || Instant::now() >= stalled.until {
+            // Its bytes are written, whatever becomes of the message: no other error says so.
+            let error = FabricError::ReceiverNotReady {
+                node: NodeId(0),
+                capacity: mailbox::CAPACITY as usize,
+            };
+            self.fail(&error, out, shared);
+        } else {
+            return false;
+        }
+        self.stalled = None;
+        true
+    }
+}
+
+/// Verbs and words of the frame whose header this is.
+fn begin(first: u64, shared: &Shared) -> std::result::Result<(u16, u32), Malformed> {
+    let Header { kind, count, words } = Header::decode(first)?;
+    if kind != FrameKind::Verbs {
+        return Err(Malformed::Kind { found: kind as u8 });
+    }
+    if words > shared.frame_words {
+        return Err(Malformed::Length {
+            words,
+            limit: shared.frame_words,
+        });
+    }
+    if count == 0 {
+        return Err(Malformed::Count { count });
+    }
+    Ok((count, words - 1))
+}
+
+/// Answers a verb with so many words, which are to be filled.
+#[inline]
+fn answer<'o>(words: usize, out: &'o mut Outbound, shared: &Shared) -> Result<&'o mut [u64]> {
+    let limit = shared.frame_words as usize;
+    if words >= limit {
+        return Err(FabricError::BufferTooLarge {
+            requested: words * 8,
+            limit: (limit - 1) * 8,
+        });
+    }
+    let to = out.entry(FrameKind::Completions, words, limit);
+    let start = to.len();
+    to.resize(start + words, 0);
+    Ok(&mut to[start..])
+}

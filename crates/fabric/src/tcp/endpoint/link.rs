@@ -1,0 +1,358 @@
+//! One connection to one node, as its endpoint holds it.
+
+use super::slots::{Answer, Slots, Woken};
+use crate::shm::mailbox;
+use crate::tcp::TcpOptions;
+use crate::tcp::admission::{Admitted, connect};
+use crate::tcp::socket::Io;
+use crate::tcp::stream::{Inbound, Outbound};
+use crate::tcp::wire::{
+    self, FAILURE_WORDS, FrameKind, Header, Malformed, READ_WORDS, Span, WRITE_WORDS, words_of,
+};
+use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::{
+    Buffer, FabricError, Nanos, NodeId, NodeInfo, RegionInfo, RemoteAddr, Result, Rights, Verb,
+};
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+
+/// A connection, or what is left of one.
+pub(super) struct Link {
+    pub(super) address: String,
+    node: NodeId,
+    stream: TcpStream,
+    pub(super) info: NodeInfo,
+    keys: Vec<u64>,
+    /// The most words of a frame.
+    frame_words: usize,
+    out: Outbound,
+    input: Inbound,
+    /// Verbs that are not answered, by their slots.
+    pending: VecDeque<u32>,
+    /// What the frame that has begun to arrive still has: answers and words.
+    frame: (u16, u32),
+    /// When the oldest verb began to be waited for: its sending, or the answer before it.
+    waiting_since: Nanos,
+    /// Verbs are posted and none of them was sent.
+    unsent: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing can be sent any more; answers may still be here.
+    Closing,
+    Broken,
+}
+
+impl Link {
+    pub(super) fn connect(address: &str, node: NodeId, options: &TcpOptions) -> Result<Self> {
+        let Admitted { stream, welcome } = connect(address, options)?;
+        Ok(Self {
+            address: address.into(),
+            node,
+            stream,
+            info: welcome.node,
+            keys: welcome.keys,
+            frame_words: welcome.frame_words as usize,
+            out: Outbound::default(),
+            input: Inbound::default(),
+            pending: VecDeque::new(),
+            frame: (0, 0),
+            waiting_since: 0,
+            unsent: false,
+            state: State::Open,
+        })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether answers are on their way.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty() && !self.unsent
+    }
+
+    /// Whether a part of what the doorbell was to send is still here.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// What to poll for news.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// When the verbs on their way are given up.
+    pub(super) fn give_up_at(&self, verb_timeout: Nanos) -> Nanos {
+        self.waiting_since.saturating_add(verb_timeout)
+    }
+
+    #[inline]
+    fn region(&self, at: RemoteAddr) -> Result<(&RegionInfo, u64)> {
+        let index = usize::from(at.region.0);
+        match (self.info.regions.get(index), self.keys.get(index)) {
+            (Some(region), Some(key)) => Ok((region, *key)),
+            _ => Err(FabricError::UnknownRegion {
+                node: at.node,
+                region: at.region,
+                regions: self.info.regions.len(),
+            }),
+        }
+    }
+
+    /// A checked access on the wire.
+    #[inline]
+    fn span(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Span> {
+        let (region, key) = self.region(at)?;
+        check_access(at, len as u64, needed, region)?;
+        Ok(Span {
+            region: at.region.0,
+            offset: at.offset,
+            len: u32::try_from(len).map_err(|_| self.too_large(len, 0))?,
+            key,
+        })
+    }
+
+    #[cold]
+    fn too_large(&self, requested: usize, besides: usize) -> FabricError {
+        FabricError::BufferTooLarge {
+            requested,
+            limit: (self.frame_words.saturating_sub(1 + besides)).saturating_mul(8),
+        }
+    }
+
+    /// Checks that `bytes` of payload fit a frame, behind so many other words of their verb.
+    #[inline]
+    fn check_fits(&self, bytes: usize, besides: usize) -> Result<()> {
+        if 1 + besides + bytes.div_ceil(8) > self.frame_words {
+            return Err(self.too_large(bytes, besides));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&mut self, words: usize) -> &mut Vec<u64> {
+        self.out.entry(FrameKind::Verbs, words, self.frame_words)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.state {
+            State::Open => Ok(()),
+            State::Closing | State::Broken => Err(FabricError::NodeStopped { node: self.node }),
+        }
+    }
+
+    /// Appends a READ to the batch.
+    #[inline]
+    pub(super) fn put_read(&mut self, from: RemoteAddr, into: &Buffer) -> Result<Answer> {
+        self.check_open()?;
+        self.check_fits(into.len(), 0)?;
+        let span = self.span(from, into.len(), Rights::READ)?;
+        wire::put_read(self.entry(READ_WORDS), span);
+        Ok(Answer::Bytes(words_of(span.len) as u32))
+    }
+
+    /// Appends a verb to the batch; returns its answer, and the buffer if the answer fills it.
+    pub(super) fn put(&mut self, verb: Verb) -> Result<(Answer, Option<Buffer>)> {
+        self.check_open()?;
+        let needed = verb.needs();
+        Ok(match verb {
+            Verb::Read { from, into } => (self.put_read(from, &into)?, Some(into)),
+            Verb::ReadMany { pieces, into } => {
+                let requested = gathered_len(&pieces);
+                if requested > into.len() {
+                    return Err(FabricError::BufferTooLarge {
+                        requested,
+                        limit: into.len(),
+                    });
+                }
+                self.check_fits(requested, 0)?;
+                let words = wire::read_many_words(pieces.len());
+                self.check_fits(0, words)?;
+                let spans = pieces
+                    .iter()
+                    .map(|piece| self.span(piece.from, piece.len, needed))
+                    .collect::<Result<smallvec::SmallVec<[Span; 4]>>>()?;
+                wire::put_read_many(self.entry(words), spans.into_iter());
+                (Answer::Bytes((requested / 8) as u32), Some(into))
+            }
+            Verb::Write { to, data } => {
+                self.check_fits(data.len(), WRITE_WORDS)?;
+                let span = self.span(to, data.len(), needed)?;
+                let words = WRITE_WORDS + words_of(span.len);
+                wire::put_write(self.entry(words), span, data.words());
+                (Answer::Placed, None)
+            }
+            Verb::CompareSwap { at, expected, new } => {
+                check_aligned(at)?;
+                let span = self.span(at, 8, needed)?;
+                wire::put_compare_swap(self.entry(READ_WORDS + 2), span, expected, new);
+                (Answer::Word, None)
+            }
+            Verb::FetchAdd { at, add } => {
+                check_aligned(at)?;
+                let span = self.span(at, 8, needed)?;
+                wire::put_fetch_add(self.entry(READ_WORDS + 1), span, add);
+                (Answer::Word, None)
+            }
+            Verb::WriteImm { to, data, imm } => {
+                if data.len() > mailbox::LONGEST {
+                    return Err(FabricError::BufferTooLarge {
+                        requested: data.len(),
+                        limit: mailbox::LONGEST,
+                    });
+                }
+                self.check_fits(data.len(), WRITE_WORDS + 1)?;
+                let span = self.span(to, data.len(), needed)?;
+                let words = WRITE_WORDS + 1 + words_of(span.len);
+                wire::put_write_imm(self.entry(words), span, imm, data.words());
+                (Answer::Placed, None)
+            }
+        })
+    }
+
+    /// Notes the slot of the verb that was put last.
+    #[inline]
+    pub(super) fn posted(&mut self, slot: u32) {
+        if self.pending.is_empty() {
+            self.unsent = true;
+        }
+        self.pending.push_back(slot);
+    }
+
+    /// Sends what is to be sent, with one call.
+    #[inline]
+    pub(super) fn send(&mut self, now: impl FnOnce() -> Nanos) {
+        if self.out.is_empty() || self.state != State::Open {
+            return;
+        }
+        if std::mem::take(&mut self.unsent) {
+            self.waiting_since = now();
+        }
+        if self.out.send(&self.stream, FrameKind::Verbs) == Io::Closed {
+            // Answers to earlier verbs may have arrived: the end is noticed behind them.
+            self.state = State::Closing;
+            self.out.clear();
+        }
+    }
+
+    /// Takes the answers that have arrived, with one call; returns how many verbs are done.
+    #[inline]
+    pub(super) fn poll(
+        &mut self,
+        slots: &Slots,
+        verb_timeout: Nanos,
+        now: impl Fn() -> Nanos,
+    ) -> usize {
+        let Some(&oldest) = self.pending.front() else {
+            return 0;
+        };
+        let mut woken = Woken::default();
+        let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
+        match self.input.receive(&self.stream, wanted) {
+            Io::Moved(_) => {
+                let waited = self.pending.len();
+                let taken = self.take_answers(slots, &mut woken);
+                let mut done = waited - self.pending.len();
+                if done > 0 {
+                    self.waiting_since = now();
+                }
+                if let Err(reason) = taken {
+                    let peer = self.address.clone();
+                    done += self.break_with(&FabricError::Protocol { peer, reason }, slots);
+                }
+                done
+            }
+            Io::Blocked if self.state == State::Open => {
+                if now() <= self.give_up_at(verb_timeout) {
+                    return 0;
+                }
+                let error = FabricError::TimedOut {
+                    node: self.node,
+                    after: verb_timeout,
+                };
+                self.break_with(&error, slots)
+            }
+            Io::Blocked | Io::Closed => {
+                self.break_with(&FabricError::NodeStopped { node: self.node }, slots)
+            }
+        }
+    }
+
+    fn take_answers(
+        &mut self,
+        slots: &Slots,
+        woken: &mut Woken,
+    ) -> std::result::Result<(), Malformed> {
+        loop {
+            let words = self.input.words();
+            let (count, left) = self.frame;
+            if count > 0 {
+                let Some(&slot) = self.pending.front() else {
+                    return Err(Malformed::Answer);
+                };
+                let needed = slots.answer_words(slot);
+                if needed > left as usize {
+                    return Err(Malformed::Count { count });
+                }
+                let Some(answer) = words.get(..needed) else {
+                    return Ok(());
+                };
+                slots.complete(slot, answer, woken);
+                self.frame = (count - 1, left - needed as u32);
+                self.input.consume(needed);
+                self.pending.pop_front();
+            } else if left > 0 {
+                return Err(Malformed::Count { count });
+            } else {
+                let Some(&first) = words.first() else {
+                    return Ok(());
+                };
+                let header = Header::decode(first)?;
+                match header.kind {
+                    FrameKind::Completions if header.count > 0 => {
+                        self.frame = (header.count, header.words - 1);
+                        self.input.consume(1);
+                    }
+                    FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
+                        let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
+                            return Ok(());
+                        };
+                        let error = wire::decode_failure(*failure, self.node)?;
+                        let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
+                        slots.fail(slot, error, woken);
+                        self.input.consume(FAILURE_WORDS);
+                    }
+                    kind => return Err(Malformed::Kind { found: kind as u8 }),
+                }
+            }
+        }
+    }
+
+    /// Fails every verb on its way and ends the connection; returns how many failed.
+    #[cold]
+    pub(super) fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
+        let failed = self.pending.len();
+        let mut woken = Woken::default();
+        for slot in self.pending.drain(..) {
+            slots.fail(slot, error.clone(), &mut woken);
+        }
+        self.state = State::Broken;
+        self.unsent = false;
+        self.out.clear();
+        // Nothing that the node has not read yet is followed by anything, and it may be gone already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        failed
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Posted verbs take effect, as far as one call sends them.
+        self.send(|| 0);
+    }
+}

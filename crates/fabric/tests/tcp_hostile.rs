@@ -1,0 +1,376 @@
+//! Clients that mean harm: frames mutated from valid ones, and clients that take no answers.
+
+#[path = "common/raw.rs"]
+mod raw;
+
+use farslot_fabric::endpoint::Inbox;
+use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::tcp::wire;
+use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, Grant, TcpEndpoint, TcpOptions};
+use farslot_fabric::*;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use raw::{RawClient, frame};
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const LEN: u64 = 64 << 10;
+/// The hostile client may do all to region 0 and read region 1; the others are not its own.
+const READABLE: RegionId = RegionId(1);
+const HIDDEN: RegionId = RegionId(2);
+const GOOD: RegionId = RegionId(3);
+const SENTINEL: u64 = 0x5eed_5eed_5eed_5eed;
+
+fn at(region: RegionId, offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node: NodeId(0),
+        region,
+        offset,
+    }
+}
+
+/// Four regions; the middle ones full of sentinels.
+fn guarded() -> Node {
+    let region = RegionSpec {
+        len: LEN,
+        rights: Rights::ALL,
+    };
+    let node = Node::embedded(&[region; 4]).unwrap();
+    let owner = owner(&node);
+    let endpoint = owner.endpoint();
+    for region in [READABLE, HIDDEN] {
+        let mut data = endpoint.core().buffers.take(LEN as usize).unwrap();
+        data.words_mut().fill(SENTINEL);
+        owner.block_on(endpoint.write(at(region, 0), data)).unwrap();
+    }
+    node
+}
+
+fn owner(node: &Node) -> Executor<ShmEndpoint> {
+    let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
+    Executor::new(Rc::new(endpoint))
+}
+
+/// The tests look at the memory of the whole process: one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
+fn serve(node: &Node, limits: AgentLimits) -> Agent {
+    let hostile = Grant {
+        name: "hostile".into(),
+        secret: None,
+        regions: Some(vec![(RegionId(0), Rights::ALL), (READABLE, Rights::READ)]),
+    };
+    let good = Grant {
+        name: "good".into(),
+        secret: None,
+        regions: Some(vec![(GOOD, Rights::ALL)]),
+    };
+    let options = AgentOptions {
+        grants: vec![hostile, good],
+        limits,
+        ..AgentOptions::default()
+    };
+    Agent::start(node.clone(), &options).unwrap()
+}
+
+fn asking(grant: &str) -> TcpOptions {
+    TcpOptions {
+        grant: grant.into(),
+        limits: Limits {
+            verb_timeout: 20_000_000_000,
+            ..Limits::default()
+        },
+        ..TcpOptions::default()
+    }
+}
+
+/// A client that goes on working while others attack; returns how many rounds it made.
+fn work(agent: &Agent, node: &Node, done: &AtomicBool) -> u64 {
+    let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &asking("good")).unwrap();
+    let executor = Executor::new(Rc::new(endpoint));
+    let endpoint = executor.endpoint();
+    executor.block_on(async {
+        let mut rounds = 0;
+        while !done.load(Ordering::Acquire) {
+            let place = at(GOOD, 64 + rounds % 100 * 8);
+            let data = endpoint.core().buffers.copy_of(&rounds.to_le_bytes());
+            endpoint.write(place, data.unwrap()).await.unwrap();
+            assert_eq!(endpoint.read(place, 8).await.unwrap().words(), [rounds]);
+            assert_eq!(endpoint.fetch_add(at(GOOD, 0), 1).await, Ok(rounds));
+            while node.take_message().is_some() {}
+            rounds += 1;
+        }
+        rounds
+    })
+}
+
+/// A verb that goes where it may, or, three times out of four, where it may not: another region, past the
+/// end, without alignment, with another key, for longer than there is.
+fn verb(client: &RawClient, random: &mut impl Rng, out: &mut Vec<u64>) {
+    let len = random.random_range(0..64);
+    let offset = random.random_range(0..LEN - 64);
+    let mut span = client.span(0, offset, len);
+    let mut readable = client.span(READABLE.0, offset, len);
+    let mut word = client.span(0, offset / 8 * 8, 0);
+    for span in [&mut span, &mut readable, &mut word] {
+        match random.random_range(0..8) {
+            0 => span.region = random.random_range(0..6),
+            1 => span.offset = u64::MAX - random.random_range(0..64),
+            2 => span.offset = LEN - u64::from(random.random_range(0..64u32)),
+            3 => span.offset ^= 1 << random.random_range(0..64),
+            4 => span.key ^= 1 << random.random_range(0..64),
+            5 => *span = client.span(READABLE.0, span.offset, span.len),
+            _ => {}
+        }
+    }
+    if random.random_range(0..8) == 0 {
+        readable.len = random.random_range(0..2 * LEN as u32);
+    }
+    let payload = [random.random(); 8];
+    match random.random_range(0..6) {
+        0 => wire::put_read(out, readable),
+        1 => wire::put_read_many(out, [span, readable].into_iter()),
+        2 => wire::put_write(out, span, &payload),
+        3 => wire::put_compare_swap(out, word, random.random(), random.random()),
+        4 => wire::put_fetch_add(out, word, random.random()),
+        _ => wire::put_write_imm(out, span, random.random(), &payload),
+    }
+}
+
+/// Changes a frame: single bits, whole words, its length, or where its verbs go.
+fn mutate(frame: &mut Vec<u64>, random: &mut impl Rng) {
+    for _ in 0..random.random_range(1..4) {
+        let index = random.random_range(0..frame.len());
+        match random.random_range(0..8) {
+            0 => frame[index] ^= 1 << random.random_range(0..64),
+            1 => frame[index] = random.random(),
+            2 => frame[index] = [0, u64::MAX, 1 << 63, 1 << 32][random.random_range(0..4)],
+            3 => frame.truncate(index + 1),
+            4 => frame.insert(index, random.random()),
+            5 => frame[0] ^= 1 << random.random_range(0..48),
+            // Region and length of what may be a verb.
+            6 => frame[index] ^= 1 << random.random_range(0..36),
+            _ => frame[index] = frame[index].wrapping_add(random.random_range(0..2 * LEN)),
+        }
+    }
+}
+
+/// Sends frames, and reads until the agent has closed; returns how many were sent.
+fn attack(client: &mut RawClient, frames: &[Vec<u64>]) -> usize {
+    let stream = &mut client.0.stream;
+    stream.set_nonblocking(true).unwrap();
+    let mut sink = vec![0; 64 << 10];
+    let mut sent = 0;
+    'frames: for frame in frames {
+        let bytes: Vec<u8> = frame.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut rest = &bytes[..];
+        sent += 1;
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    drop(stream.read(&mut sink));
+                }
+                Err(_) => break 'frames,
+            }
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    stream.set_nonblocking(false).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    loop {
+        match stream.read(&mut sink) {
+            Ok(0) => return sent,
+            Ok(_) => {}
+            Err(error) => {
+                let waited = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                assert!(!waited, "the agent neither answers nor closes");
+                return sent;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_hostile_frames_harm_nobody() {
+    let _alone = alone();
+    const FRAMES: usize = 100_000;
+    const A_CONNECTION: usize = 32;
+    let node = guarded();
+    let limits = AgentLimits {
+        receiver_wait: Duration::ZERO,
+        ..AgentLimits::default()
+    };
+    let agent = serve(&node, limits);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let good = scope.spawn(|| work(&agent, &node, &done));
+        let mut random = ChaCha8Rng::seed_from_u64(4);
+        let (mut sent, mut before) = (0, 0);
+        while sent < FRAMES {
+            let mut client = RawClient::connect(&agent, &asking("hostile"));
+            // The last is broken in its form as well: nothing is looked at behind such a one.
+            let frames: Vec<_> = (1..=A_CONNECTION)
+                .map(|number| {
+                    let count = random.random_range(1..4);
+                    let mut verbs = Vec::new();
+                    (0..count).for_each(|_| verb(&client, &mut random, &mut verbs));
+                    let mut frame = frame(count, &verbs);
+                    if number == A_CONNECTION {
+                        mutate(&mut frame, &mut random);
+                    }
+                    frame
+                })
+                .collect();
+            sent += attack(&mut client, &frames);
+            if before == 0 && sent > FRAMES / 10 {
+                before = resident_bytes();
+            }
+        }
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < 32 << 20, "{grown} bytes more than at first");
+        done.store(true, Ordering::Release);
+        assert!(good.join().unwrap() > 100);
+    });
+    let counters = agent.counters();
+    assert!(counters.malformed > 1000, "{counters:?}");
+    assert!(counters.failed_verbs > 1000, "{counters:?}");
+    check_sentinels(&node);
+}
+
+fn check_sentinels(node: &Node) {
+    let owner = owner(node);
+    let endpoint = owner.endpoint();
+    for region in [READABLE, HIDDEN] {
+        let read = owner.block_on(endpoint.read(at(region, 0), LEN as usize));
+        let read = read.unwrap();
+        assert!(read.words().iter().all(|word| *word == SENTINEL));
+    }
+    // The good client's words, and zeros where it wrote none.
+    let read = owner.block_on(endpoint.read(at(GOOD, 0), LEN as usize));
+    let read = read.unwrap();
+    assert!(read.words()[108..].iter().all(|word| *word == 0));
+}
+
+#[test]
+fn hostile_beginnings_are_closed_or_refused() {
+    let _alone = alone();
+    use farslot_fabric::tcp::admission::handshake::Hello;
+    let node = guarded();
+    let agent = serve(&node, AgentLimits::default());
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    for _ in 0..1_500 {
+        let mut hello = Hello {
+            grant: "hostile".into(),
+            rights: Rights::ALL,
+            receiver_wait: random.random(),
+            nonce: random.random(),
+        }
+        .encode()
+        .to_vec();
+        mutate(&mut hello, &mut random);
+        // What must follow is a proof; here it is only more of the same.
+        hello.extend_from_within(..);
+        let bytes: Vec<u8> = hello.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut stream = std::net::TcpStream::connect(agent.address()).unwrap();
+        // It may be closed already: that is what is expected.
+        drop(stream.write_all(&bytes));
+        drop(stream.shutdown(Shutdown::Write));
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut told = Vec::new();
+        match stream.read_to_end(&mut told) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+    let counters = agent.counters();
+    assert_eq!((counters.admitted, counters.verbs), (0, 0));
+    assert!(
+        counters.malformed > 500 && counters.refused > 10,
+        "{counters:?}"
+    );
+    check_sentinels(&node);
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
+    let _alone = alone();
+    let node = guarded();
+    let agent = serve(&node, AgentLimits::default());
+    let mut client = RawClient::connect(&agent, &asking("hostile"));
+    let before = resident_bytes();
+    // As many READs of the whole region as the sockets take.
+    let span = client.span(READABLE.0, 0, LEN as u32);
+    let mut verbs = Vec::new();
+    (0..100).for_each(|_| wire::put_read(&mut verbs, span));
+    let batch = frame(100, &verbs);
+    let bytes: Vec<u8> = batch.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let stream = &mut client.0.stream;
+    stream.set_nonblocking(true).unwrap();
+    let (mut sent, mut blocked_since) = (0usize, Instant::now());
+    while blocked_since.elapsed() < Duration::from_millis(500) {
+        match stream.write(&bytes[sent % bytes.len()..]) {
+            Ok(count) => {
+                sent += count;
+                blocked_since = Instant::now();
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    let executed = agent.counters().verbs;
+    let asked = (sent / bytes.len() * 100) as u64;
+    assert!(executed < asked / 2, "{executed} of {asked}");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes more");
+
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let good = scope.spawn(|| work(&agent, &node, &done));
+        std::thread::sleep(Duration::from_millis(300));
+        done.store(true, Ordering::Release);
+        assert!(good.join().unwrap() > 10);
+    });
+    let until = Instant::now() + Duration::from_secs(10);
+    while agent.counters().connections != 1 {
+        assert!(
+            Instant::now() < until,
+            "only the one that takes nothing stays"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    // Whoever takes its answers after all gets every one of them.
+    let stream = &mut client.0.stream;
+    stream.set_nonblocking(false).unwrap();
+    let mut expected = sent / bytes.len() * 100;
+    while expected > 0 {
+        let header = wire::Header::decode(client.words(1)[0]).unwrap();
+        assert_eq!(header.kind, wire::FrameKind::Completions);
+        for _ in 0..header.count {
+            let words = client.words(LEN as usize / 8);
+            assert!(words.iter().all(|word| *word == SENTINEL));
+        }
+        expected = expected.saturating_sub(header.count.into());
+    }
+}
