@@ -151,7 +151,7 @@ fn a_cuckoo_table_has_no_hybrid_slots() {
     let refused = IndexError::BadOption {
         option: "slot",
         value: "Hybrid".into(),
-        limit: "Word, Inline or Heap: an insertion moves slots whole".into(),
+        limit: "Word, Inline, Heap or Signatures: an insertion moves slots whole".into(),
     };
     assert_eq!(hybrid.layout().err(), Some(refused.clone()));
 
