@@ -45,6 +45,12 @@ pub enum BenchError {
         /// How.
         end: String,
     },
+    /// A measurement that only memory of a process admits.
+    #[error("the store at {address} is neither shared memory nor behind TCP")]
+    NotReal {
+        /// Its address.
+        address: String,
+    },
     /// A measurement that only shared memory admits.
     #[error("the store at {address} is not shared memory")]
     NotSharedMemory {

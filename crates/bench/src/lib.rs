@@ -6,8 +6,8 @@
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
 //! * [`repro`]: tables and figures of the papers, ours beside theirs.
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
-//! * [`lookup_shm`]: lookup rates over shared memory, beside what the memory itself gives
-//!   ([`memory_limit`]).
+//! * [`lookup_served`]: lookup rates over shared memory, beside what the memory itself gives
+//!   ([`memory_limit`]), or over TCP, beside bare READs.
 //! * [`raw`]: bare READs through TCP, beside a plain echo of the same bytes.
 //!
 //! * [`schemes_shm`]: the schemes side by side over shared memory.
@@ -22,7 +22,7 @@ mod answers;
 pub mod calibrate;
 mod error;
 mod keys;
-pub mod lookup_shm;
+pub mod lookup_served;
 pub mod lookup_sim;
 pub mod memory_limit;
 mod paper000;

@@ -3,13 +3,16 @@
 use crate::failure::{Failure, Result};
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
-use farslot::{Address, OpenOptions, ReadPolicy, Store, StoreError, Table};
+use farslot::{Address, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Context {
-    /// Where the store is: shm://NAME, as given to `farslot serve`
+    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`
     #[arg(
         short,
         long,
@@ -21,7 +24,17 @@ pub struct Context {
     /// Print exactly one JSON object on standard output
     #[arg(long, global = true)]
     pub json: bool,
+    /// What a tcp:// address is served with and opened with: the content of this file, at least 16 bytes, a
+    /// newline at its end left out [default: FARSLOT_SECRET of the environment]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
 }
+
+/// The environment variable with the secret: command lines can be read by all.
+const SECRET: &str = "FARSLOT_SECRET";
+
+/// More than any secret has: a file that is longer is none.
+const LONGEST_SECRET: u64 = 4096;
 
 /// Slots that a lookup of a one-shot command reads at a time.
 const READ_SIZE: u32 = 8;
@@ -58,7 +71,7 @@ pub fn start_writing(table: &Table) -> Result<()> {
 }
 
 const NO_ADDRESS: &str = "no store was named
-  start one:  farslot serve shm://work &
+  start one:  farslot serve shm://work &        (or tcp://127.0.0.1:7000)
   name it:    export FARSLOT_ADDRESS=shm://work    (or -a shm://work with each command)
   or see it all at work first:  farslot demo";
 
@@ -69,9 +82,9 @@ impl Context {
     /// A usage failure that names the next step.
     pub fn shared_address(&self) -> Result<&Address> {
         match &self.address {
-            Some(address @ Address::Shm { .. }) => Ok(address),
+            Some(address @ (Address::Shm { .. } | Address::Tcp { .. })) => Ok(address),
             Some(other) => Err(Failure::Usage(format!(
-                "the memory of {other} would end with this command; use a shm:// address\n  \
+                "the memory of {other} would end with this command; use a shm:// or tcp:// address\n  \
                  start one:  farslot serve shm://work &"
             ))),
             None => Err(Failure::Usage(NO_ADDRESS.into())),
@@ -86,14 +99,63 @@ impl Context {
         self.store_with(OpenOptions::default())
     }
 
+    /// The secret that the user gave, if any: it is never a part of the command line.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a secret that could be guessed; an empty one too, so that nothing is
+    /// served to all because a variable was not set.
+    pub fn secret(&self) -> Result<Option<Secret>> {
+        let bytes = match &self.secret_file {
+            Some(path) => {
+                let failed = || Failure::io(path.display().to_string());
+                let mut bytes = Vec::new();
+                std::fs::File::open(path)
+                    .and_then(|file| file.take(LONGEST_SECRET + 1).read_to_end(&mut bytes))
+                    .map_err(failed())?;
+                if bytes.len() as u64 > LONGEST_SECRET {
+                    return Err(Failure::Failed(format!(
+                        "{}: a secret has at most {LONGEST_SECRET} bytes",
+                        path.display()
+                    )));
+                }
+                bytes
+            }
+            None => match std::env::var_os(SECRET) {
+                Some(secret) => secret.as_bytes().to_vec(),
+                None => return Ok(None),
+            },
+        };
+        let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+        Ok(Some(Secret::new(secret).map_err(StoreError::from)?))
+    }
+
+    /// How a store is opened, with the secret where the address needs one.
+    ///
+    /// # Errors
+    /// As [`Context::secret`].
+    pub fn open_options(&self, address: &Address) -> Result<OpenOptions> {
+        Ok(OpenOptions {
+            secret: match address {
+                Address::Tcp { .. } => self.secret()?,
+                _ => None,
+            },
+            ..OpenOptions::default()
+        })
+    }
+
     fn store_with(&self, options: OpenOptions) -> Result<Store> {
         let address = self.shared_address()?;
+        let options = OpenOptions {
+            secret: self.open_options(address)?.secret,
+            ..options
+        };
         let since = Instant::now();
         loop {
-            match Store::open_with(&address.to_string(), options) {
-                Err(StoreError::Fabric(FabricError::NoSuchRegion { .. }))
-                    if since.elapsed() < PATIENCE =>
-                {
+            match Store::open_with(&address.to_string(), options.clone()) {
+                Err(StoreError::Fabric(
+                    FabricError::NoSuchRegion { .. } | FabricError::ConnectionRefused { .. },
+                )) if since.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 opened => return Ok(opened?),

@@ -1,6 +1,7 @@
 //! Why a command failed, what to try next, and the exit code that says so.
 
 use farslot::fabric::FabricError;
+use farslot::fabric::tcp::Refusal;
 use farslot::index::IndexError;
 use farslot::{Address, StoreError};
 use std::io;
@@ -188,6 +189,32 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NameTaken { name } => {
             format!("use what is served there (farslot -a shm://{name} stat), or another name")
         }
+        FabricError::ConnectionRefused { address } => {
+            format!("start it: farslot serve tcp://{address} --memory 1GiB &")
+        }
+        FabricError::AddressInUse { .. } => {
+            "use another port, or 0 for any that is free: farslot serve tcp://HOST:0".into()
+        }
+        FabricError::Insecure { .. } => {
+            "make a secret: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret\n  \
+             then serve and use it with --secret-file secret, or tell `farslot serve` --insecure"
+                .into()
+        }
+        FabricError::NotAdmitted {
+            reason: Refusal::SecretNeeded | Refusal::WrongSecret,
+            ..
+        } => "give the node's secret: --secret-file FILE, or FARSLOT_SECRET".into(),
+        FabricError::NotAdmitted {
+            reason: Refusal::NodeUnproved,
+            ..
+        } => "serve it with the same secret, or use it without --secret-file and FARSLOT_SECRET"
+            .into(),
+        FabricError::SecretTooShort { .. } => {
+            "make one: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret".into()
+        }
+        FabricError::NodeStopped { .. } if at.starts_with("tcp://") => format!(
+            "the process that served {at} has ended, and its memory with it, or the network is down"
+        ),
         FabricError::NodeStopped { .. } | FabricError::NodeRestarted { .. } => {
             format!("the process that served {at} has ended, and its memory with it")
         }

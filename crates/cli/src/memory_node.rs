@@ -17,31 +17,49 @@ impl MemoryNode {
     /// # Errors
     /// If it cannot be started, or ends before it serves.
     pub fn start(purpose: &str, bytes: u64) -> Result<Self> {
+        Self::start_at(&format!("shm://{purpose}-{}", std::process::id()), bytes)
+    }
+
+    /// Starts one that serves over TCP, at any port of this host that is free.
+    ///
+    /// # Errors
+    /// As [`MemoryNode::start`].
+    pub fn start_tcp(bytes: u64) -> Result<Self> {
+        Self::start_at("tcp://127.0.0.1:0", bytes)
+    }
+
+    fn start_at(address: &str, bytes: u64) -> Result<Self> {
         let failed = || Failure::io("the memory node");
-        let address = format!("shm://{purpose}-{}", std::process::id());
         let program = std::env::current_exe().map_err(failed())?;
         let process = Command::new(program)
             .args([
                 "serve",
-                &address,
+                address,
                 "--memory",
                 &bytes.to_string(),
                 "--while-stdin",
+                "--json",
             ])
             .env_remove("FARSLOT_ADDRESS")
+            .env_remove("FARSLOT_SECRET")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed())?;
-        let mut node = Self { process, address };
+        let mut node = Self {
+            process,
+            address: address.into(),
+        };
         let mut ready = String::new();
         if let Some(output) = node.process.stdout.take() {
             BufReader::new(output)
                 .read_line(&mut ready)
                 .map_err(failed())?;
         }
-        if ready.is_empty() {
-            return Err(Failure::Failed("the memory node did not start".into()));
+        let ready: serde_json::Value = serde_json::from_str(&ready)
+            .map_err(|_| Failure::Failed("the memory node did not start".into()))?;
+        if let Some(address) = ready["address"].as_str() {
+            node.address = address.into();
         }
         Ok(node)
     }

@@ -57,7 +57,14 @@ fn usage_is_2() {
     );
     fails(&["-a", "shm://x", "dump", "t", "--json"], &["name a file"]);
     fails(&["serve"], &["farslot serve shm://work"]);
-    fails(&["serve", "sim://cx5-edr"], &["shm://NAME"]);
+    fails(
+        &["serve", "sim://cx5-edr"],
+        &["shm://NAME", "tcp://HOST:PORT"],
+    );
+    let also = ["serve", "shm://x", "--also", "embedded"];
+    fails(&also, &["embedded has no process"]);
+    fails(&["-a", "tcp://host", "stat"], &["HOST:PORT"]);
+    fails(&["-a", "tcp://a:1,b:2", "stat"], &["one node"]);
     fails(&["serve", "shm://x", "--memory", "much"], &["much"]);
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Node, assert_fails, error_of, farslot, fresh_address, one_object};
+use common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, one_object};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
@@ -80,8 +80,13 @@ fn a_client_that_is_killed_while_it_loads_leaves_only_whole_records() {
 
 #[test]
 fn a_client_whose_node_is_killed_says_so_and_the_name_can_be_served_again() {
-    let address = fresh_address();
-    let mut node = Node::start_at(&address, "256MiB");
+    for address in [&fresh_address(), ANY_PORT] {
+        kill_the_node_of_a_client(Node::start_at(address, "256MiB"));
+    }
+}
+
+fn kill_the_node_of_a_client(mut node: Node) {
+    let address = node.address.clone();
     node.ok(CREATE);
     let mut loader = node
         .command(["load", "t"])
@@ -172,6 +177,7 @@ fn serving_says_one_line_for_machines() {
     assert_eq!(object["address"], address);
     assert_eq!(object["memory_bytes"], 4 << 20);
     assert_eq!(object["pid"], serving.id());
+    assert_eq!(object["addresses"], serde_json::json!([address]));
     drop(serving.stdin.take());
     assert!(serving.wait().unwrap().success());
 }

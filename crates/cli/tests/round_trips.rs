@@ -64,7 +64,10 @@ fn as_base64(records: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
 
 #[test]
 fn any_bytes_survive_every_format() {
-    let node = Node::start();
+    Node::of_each_fabric().iter().for_each(round_trip_any_bytes);
+}
+
+fn round_trip_any_bytes(node: &Node) {
     let records = nasty_records();
     node.ok(["create", "first", "--capacity", "1000"]);
     // Into the table by a third way: base64 throughout.
@@ -96,7 +99,12 @@ fn any_bytes_survive_every_format() {
 
 #[test]
 fn records_of_all_sizes_survive_hybrid_slots() {
-    let node = Node::start();
+    Node::of_each_fabric()
+        .iter()
+        .for_each(round_trip_hybrid_slots);
+}
+
+fn round_trip_hybrid_slots(node: &Node) {
     let records = nasty_records();
     let create = ["create", "h", "-c", "1000", "--slots", "hybrid"];
     node.ok(create.iter().chain(&["--inline-bytes", "16"]));
@@ -114,7 +122,12 @@ fn records_of_all_sizes_survive_hybrid_slots() {
 
 #[test]
 fn a_multi_key_table_keeps_every_record() {
-    let node = Node::start();
+    Node::of_each_fabric()
+        .iter()
+        .for_each(round_trip_multi_keys);
+}
+
+fn round_trip_multi_keys(node: &Node) {
     node.ok(["create", "all", "-c", "1000", "--multi-key"]);
     let input = "key,value\na,1\na,2\nb,3\na,1\n";
     let loaded = node.feed(["load", "all", "--json"], input.as_bytes());
@@ -139,7 +152,12 @@ fn a_multi_key_table_keeps_every_record() {
 
 #[test]
 fn of_several_lines_with_one_key_the_last_stays() {
-    let node = Node::start();
+    Node::of_each_fabric()
+        .iter()
+        .for_each(load_keys_again_and_again);
+}
+
+fn load_keys_again_and_again(node: &Node) {
     node.ok(["create", "t", "-c", "1000"]);
     let input: String = (0..5_000)
         .map(|line| format!("k{},{line}\n", line % 7))
@@ -242,7 +260,12 @@ fn a_dump_replaces_its_file_only_when_it_is_whole() {
 
 #[test]
 fn keys_and_values_of_any_bytes_on_the_command_line() {
-    let node = Node::start();
+    Node::of_each_fabric()
+        .iter()
+        .for_each(use_any_bytes_as_arguments);
+}
+
+fn use_any_bytes_as_arguments(node: &Node) {
     node.ok(["create", "t", "-c", "100"]);
     node.ok(["put", "t", "--hex", "00ff", "0a00"]);
     assert_eq!(node.ok(["get", "t", "--hex", "00ff"]), b"0a00\n");

@@ -59,6 +59,19 @@ impl NicModel {
         }
     }
 
+    /// TODO
+    pub const fn tcp_loopback() -> Self {
+        Self {
+            read_latency_ns: 9_000.0,
+            latency_ns_per_byte: 0.5,
+            read_occupancy_ns: 300.0,
+            occupancy_ns_per_byte: 0.3,
+            peak_reads_per_second: 3e6,
+            header_bytes: 64.0,
+            bandwidth_bytes_per_second: 3e9,
+        }
+    }
+
     /// T of paper 000, Eq. 3: the latency of an unloaded READ of `bytes` bytes, in ns.
     pub fn latency_ns(&self, bytes: usize) -> f64 {
         self.read_latency_ns + self.latency_ns_per_byte * bytes as f64

@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The schemes that an address may begin with, for messages.
-pub const SCHEMES: &str = "embedded, shm://NAME, sim://PROFILE[?seed=N&memory=SIZE]";
+pub const SCHEMES: &str =
+    "embedded, shm://NAME, tcp://HOST:PORT, sim://PROFILE[?seed=N&memory=SIZE]";
 
 /// A parsed address.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +17,11 @@ pub enum Address {
     Shm {
         /// The name.
         name: String,
+    },
+    /// Memory of a process on this host or another, served over TCP.
+    Tcp {
+        /// Where its agent listens: `HOST:PORT`, an IPv6 address in brackets.
+        authority: String,
     },
     /// Simulated memory behind a simulated NIC.
     Sim {
@@ -39,6 +45,7 @@ impl FromStr for Address {
         match scheme {
             "shm" if rest.is_empty() => Err(bad(text, "a name must follow shm://")),
             "shm" => Ok(Self::Shm { name: rest.into() }),
+            "tcp" => parse_tcp(text, rest),
             "sim" => parse_sim(text, rest),
             _ => Err(StoreError::UnknownScheme {
                 address: text.into(),
@@ -47,6 +54,32 @@ impl FromStr for Address {
             }),
         }
     }
+}
+
+fn parse_tcp(text: &str, rest: &str) -> Result<Address> {
+    const FORM: &str = "HOST:PORT must follow tcp://, an IPv6 address in brackets";
+    if rest.contains('@') {
+        return Err(StoreError::BadAddress {
+            // What stands before the @ may be a secret, and errors are logged.
+            address: "tcp://...".into(),
+            reason: "an address has no secret in it, nor a user".into(),
+        });
+    }
+    if rest.contains(',') {
+        return Err(bad(text, "one address names one node"));
+    }
+    let (host, port) = rest.rsplit_once(':').ok_or_else(|| bad(text, FORM))?;
+    let in_brackets = |host: &str| host.starts_with('[') && host.ends_with(']');
+    let odd = |letter: char| letter.is_whitespace() || "/?#".contains(letter);
+    if host.is_empty() || host.contains(':') && !in_brackets(host) || host.contains(odd) {
+        return Err(bad(text, FORM));
+    }
+    if port.parse::<u16>().is_err() {
+        return Err(bad(text, format!("{port:?} is no port from 0 to 65535")));
+    }
+    Ok(Address::Tcp {
+        authority: rest.into(),
+    })
 }
 
 fn parse_sim(text: &str, rest: &str) -> Result<Address> {
@@ -95,6 +128,7 @@ impl fmt::Display for Address {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::Shm { name } => write!(f, "shm://{name}"),
+            Self::Tcp { authority } => write!(f, "tcp://{authority}"),
             Self::Sim {
                 profile,
                 seed,
@@ -116,6 +150,9 @@ mod tests {
         for text in [
             "embedded",
             "shm://files",
+            "tcp://127.0.0.1:7000",
+            "tcp://[::1]:7000",
+            "tcp://node-1.rack:0",
             "sim://cx5-edr?seed=7",
             "sim://cx5-edr?seed=0&memory=4096",
         ] {
@@ -144,12 +181,22 @@ mod tests {
             "sim://a?seed=x",
             "sim://a?memory=big",
             "sim://a?b",
+            "tcp://",
+            "tcp://host",
+            "tcp://:7000",
+            "tcp://host:",
+            "tcp://host:70000",
+            "tcp://::1:7000",
+            "tcp://host:7000/path",
+            "tcp://a:7000,b:7000",
         ] {
             assert!(
                 matches!(text.parse::<Address>(), Err(StoreError::BadAddress { .. })),
                 "{text}"
             );
         }
+        let secret = "tcp://hunter2@host:7000".parse::<Address>().unwrap_err();
+        assert!(!secret.to_string().contains("hunter2"), "{secret}");
         assert!(matches!(
             "files".parse::<Address>(),
             Err(StoreError::UnknownScheme { .. })

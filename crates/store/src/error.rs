@@ -95,7 +95,7 @@ pub enum StoreError {
         scheme: &'static str,
     },
     /// A fabric that cannot be served by a process.
-    #[error("{address:?} cannot be served: only shm:// addresses have an owner process")]
+    #[error("{address:?} cannot be served: only shm:// and tcp:// addresses have an owner process")]
     NotServable {
         /// The address as given.
         address: String,

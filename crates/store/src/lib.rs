@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `embedded` | of this process |
 //! | `shm://NAME` | of a process on this host, served under that name |
+//! | `tcp://HOST:PORT` | of a process on any host, served at that address |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ pub use address::{Address, SCHEMES};
 pub use catalog::{MOST_TABLES, MemoryUse, Scheme, TableRecord};
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
+pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
@@ -52,7 +54,7 @@ pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind}
 pub use farslot_model as model;
 pub use options::{CuckooShape, HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
-pub use server::Server;
+pub use server::{Server, ServerOptions};
 pub use store::{OpenOptions, Store, read_cost};
 pub use survey::Survey;
 pub use table::{Found, Table};

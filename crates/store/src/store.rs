@@ -6,7 +6,8 @@ use crate::session::{self, with_catalog};
 use crate::{Address, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
-use farslot_fabric::{Endpoint, FabricError, Limits, Rights};
+use farslot_fabric::tcp::{Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::{Endpoint, FabricError, Limits, NodeId, NodeInfo, Rights};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot_index::sealed::SealedTable;
@@ -14,9 +15,10 @@ use farslot_model::NicModel;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How a store is opened, where the defaults do not fit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
     /// What each thread's endpoint may hold, and how long it waits.
     pub limits: Limits,
@@ -31,6 +33,10 @@ pub struct OpenOptions {
     pub lookup_order: LookupOrder,
     /// What may be done to the memory.
     pub rights: Rights,
+    /// What a node at a `tcp://` address must know, and wants to see proved.
+    pub secret: Option<Secret>,
+    /// How long it may take to be connected to a `tcp://` address, and admitted.
+    pub connect_timeout: Duration,
 }
 
 impl Default for OpenOptions {
@@ -42,6 +48,20 @@ impl Default for OpenOptions {
             cluster_hints: 0,
             lookup_order: LookupOrder::default(),
             rights: Rights::ALL,
+            secret: None,
+            connect_timeout: TcpOptions::default().connect_timeout,
+        }
+    }
+}
+
+impl OpenOptions {
+    fn tcp(&self) -> TcpOptions {
+        TcpOptions {
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            ..TcpOptions::default()
         }
     }
 }
@@ -61,8 +81,43 @@ struct Inner {
 /// The memory, as each fabric holds it.
 enum Fabric {
     Shm(shm::Node),
+    Tcp(TcpNode),
     Sim(World),
 }
+
+/// A node behind TCP: each endpoint has a connection of its own.
+struct TcpNode {
+    authority: String,
+    options: TcpOptions,
+    /// What it was when the store was opened.
+    info: NodeInfo,
+}
+
+impl TcpNode {
+    fn new(authority: &str, options: TcpOptions) -> Result<Self> {
+        let first = TcpEndpoint::connect(&[authority], &options)?;
+        Ok(Self {
+            authority: authority.into(),
+            options,
+            info: first.node(NODE)?,
+        })
+    }
+
+    /// An endpoint of the node that the store was opened on, not of one that came after it.
+    fn endpoint(&self) -> Result<Rc<TcpEndpoint>> {
+        let endpoint = TcpEndpoint::connect(&[&self.authority], &self.options)?;
+        if endpoint.node(NODE)?.incarnation != self.info.incarnation {
+            return Err(StoreError::Fabric(FabricError::NodeRestarted {
+                node: NODE,
+                expected: self.info.incarnation,
+            }));
+        }
+        Ok(Rc::new(endpoint))
+    }
+}
+
+/// A store is on one node.
+const NODE: NodeId = NodeId(0);
 
 /// Bytes of an embedded store: address space, of which only what is used becomes memory.
 fn embedded_bytes() -> u64 {
@@ -119,7 +174,13 @@ impl Store {
         Ok(Self::new(Address::Embedded, Fabric::Shm(node), options))
     }
 
-    /// Opens the store at an address: `embedded`, `shm://NAME` or `sim://PROFILE?seed=N`.
+    /// Opens the store at an address: `embedded`, `shm://NAME`, `tcp://HOST:PORT` or
+    /// `sim://PROFILE?seed=N`.
+    ///
+    /// A node at a `tcp://` address is connected to now, and again by every table: this and opening a table
+    /// block for [`OpenOptions::connect_timeout`] at most. Should the node end and another be served at its
+    /// address, the store does not take it for the same:
+    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again.
     ///
     /// # Errors
     /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
@@ -136,6 +197,7 @@ impl Store {
         let fabric = match &parsed {
             Address::Embedded => return Self::embedded_with(embedded_bytes(), options),
             Address::Shm { name } => Fabric::Shm(shm::attach(name, options.rights)?),
+            Address::Tcp { authority } => Fabric::Tcp(TcpNode::new(authority, options.tcp())?),
             Address::Sim {
                 profile,
                 seed,
@@ -216,6 +278,7 @@ impl Store {
     fn create_scheme(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
         match &self.0.fabric {
             Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
+            Fabric::Tcp(node) => create(node.endpoint()?, name, scheme),
             Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),
         }
     }
@@ -227,6 +290,7 @@ impl Store {
     pub fn table(&self, name: &str) -> Result<Table> {
         match &self.0.fabric {
             Fabric::Shm(node) => self.open_table(self.shm_endpoint(node), name),
+            Fabric::Tcp(node) => self.open_table(node.endpoint()?, name),
             Fabric::Sim(world) => self.open_table(self.sim_endpoint(world), name),
         }
     }
@@ -238,6 +302,7 @@ impl Store {
     pub fn tables(&self) -> Result<Vec<TableRecord>> {
         match &self.0.fabric {
             Fabric::Shm(node) => list(self.shm_endpoint(node)),
+            Fabric::Tcp(node) => list(node.endpoint()?),
             Fabric::Sim(world) => list(self.sim_endpoint(world)),
         }
     }
@@ -249,6 +314,7 @@ impl Store {
     pub fn memory(&self) -> Result<MemoryUse> {
         match &self.0.fabric {
             Fabric::Shm(node) => memory(self.shm_endpoint(node)),
+            Fabric::Tcp(node) => memory(node.endpoint()?),
             Fabric::Sim(world) => memory(self.sim_endpoint(world)),
         }
     }
@@ -258,7 +324,18 @@ impl Store {
     pub fn shm_node(&self) -> Option<&shm::Node> {
         match &self.0.fabric {
             Fabric::Shm(node) => Some(node),
-            Fabric::Sim(_) => None,
+            Fabric::Tcp(_) | Fabric::Sim(_) => None,
+        }
+    }
+
+    /// An endpoint of its own, where the store is behind TCP: for measurements of the fabric itself.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
+        match &self.0.fabric {
+            Fabric::Tcp(node) => node.endpoint().map(Some),
+            Fabric::Shm(_) | Fabric::Sim(_) => Ok(None),
         }
     }
 
@@ -313,6 +390,7 @@ impl Store {
     fn read_policy(&self) -> ReadPolicy {
         let nic = match &self.0.fabric {
             Fabric::Shm(_) => NicModel::shared_memory(),
+            Fabric::Tcp(_) => NicModel::tcp_loopback(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
         self.0

@@ -169,8 +169,14 @@ fn addresses_that_lead_nowhere_say_why() {
 
 #[test]
 fn a_read_only_store_answers_and_refuses_writes() {
-    let address = format!("shm://test-ro-{}", std::process::id());
-    let server = Server::start(&address, 16 * MIB).unwrap();
+    let name = format!("shm://test-ro-{}", std::process::id());
+    for address in [&name, "tcp://127.0.0.1:0"] {
+        let server = Server::start(address, 16 * MIB).unwrap();
+        refuse_writes(&server);
+    }
+}
+
+fn refuse_writes(server: &Server) {
     server.store().create("t", &small()).unwrap();
     server
         .store()
@@ -182,7 +188,7 @@ fn a_read_only_store_answers_and_refuses_writes() {
         rights: Rights::READ,
         ..OpenOptions::default()
     };
-    let store = Store::open_with(&address, options).unwrap();
+    let store = Store::open_with(&server.addresses()[0].to_string(), options).unwrap();
     let table = store.table("t").unwrap();
     assert_eq!(table.get(&[1; 8]).unwrap().as_deref(), Some(&[2; 8][..]));
     for refused in [

@@ -22,8 +22,8 @@ fn other_process() {
     let address = std::env::var(ADDRESS).unwrap();
     match role.as_str() {
         "owner" => {
-            let _server = Server::start(&address, 64 << 20).unwrap();
-            println!("serving");
+            let server = Server::start(&address, 64 << 20).unwrap();
+            println!("serving at {}", server.addresses()[0]);
             let _ = std::io::stdin().read_line(&mut String::new());
         }
         "writer" => write_for_ever(
@@ -125,6 +125,18 @@ fn address(name: &str) -> String {
     format!("shm://test-{name}-{}", std::process::id())
 }
 
+const SHM: &str = "shm";
+const TCP: &str = "tcp";
+
+/// Memory of this process, served to others.
+fn served(name: &str, fabric: &str) -> Server {
+    let address = match fabric {
+        TCP => "tcp://127.0.0.1:0".into(),
+        _ => address(name),
+    };
+    Server::start(&address, 64 << 20).unwrap()
+}
+
 fn options(kind: SlotKind) -> TableOptions {
     TableOptions::new(4_000)
         .keys(FieldSize::Fixed(8))
@@ -135,9 +147,14 @@ fn options(kind: SlotKind) -> TableOptions {
 
 #[test]
 fn a_client_killed_in_the_middle_leaves_whole_records_and_a_table_that_serves() {
-    for kind in [SlotKind::Inline, SlotKind::Heap] {
-        let address = address(&format!("client-{kind:?}"));
-        let server = Server::start(&address, 64 << 20).unwrap();
+    for (kind, fabric) in [
+        (SlotKind::Inline, SHM),
+        (SlotKind::Heap, SHM),
+        (SlotKind::Inline, TCP),
+        (SlotKind::Heap, TCP),
+    ] {
+        let server = served(&format!("client-{kind:?}"), fabric);
+        let address = server.addresses()[0].to_string();
         server.store().create("t", &options(kind)).unwrap();
         for _ in 0..5 {
             let (mut writer, mut lines) = start("writer", &address, "t");
@@ -231,9 +248,9 @@ fn is_busy(result: farslot::Result<bool>) -> bool {
 
 #[test]
 fn a_cuckoo_writer_killed_in_the_middle_is_replaced_and_nothing_is_lost() {
-    for kind in [SlotKind::Inline, SlotKind::Heap] {
-        let address = address(&format!("cuckoo-{kind:?}"));
-        let server = Server::start(&address, 64 << 20).unwrap();
+    for (kind, fabric) in [(SlotKind::Inline, SHM), (SlotKind::Heap, TCP)] {
+        let server = served(&format!("cuckoo-{kind:?}"), fabric);
+        let address = server.addresses()[0].to_string();
         server.store().create("t", &cuckoo(kind)).unwrap();
         let last = |table: &Table| {
             for number in LASTING {

@@ -1,16 +1,14 @@
 //! The sealed scheme behind a store: built from its records, read by all, written by none.
 
+mod common;
+
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, OpenOptions, Scheme, SealedForm, SlotKind, Store, StoreError, Survey,
-    TableOptions,
+    CuckooShape, FieldSize, Scheme, SealedForm, SlotKind, Store, StoreError, Survey, TableOptions,
 };
 
-fn stores() -> [Store; 2] {
-    [
-        Store::embedded_with(64 << 20, OpenOptions::default()).unwrap(),
-        Store::open("sim://cx5-edr?seed=4&memory=32MiB").unwrap(),
-    ]
+fn stores() -> [Store; 3] {
+    common::stores(64 << 20, "sim://cx5-edr?seed=4&memory=32MiB")
 }
 
 fn records(numbers: std::ops::Range<u32>) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -149,7 +147,7 @@ fn options_that_are_not_for_sealed_tables_are_named() {
         .keys(FieldSize::Fixed(1))
         .values(FieldSize::Fixed(1));
     let pair: [(&[u8], &[u8]); 1] = [(b"a", b"1")];
-    let [store, _] = stores();
+    let [store, ..] = stores();
     let refused = [
         ("slot", fixed.clone().sealed().slots(SlotKind::Word)),
         ("slot", fixed.clone().sealed().slots(SlotKind::Pair)),

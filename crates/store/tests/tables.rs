@@ -1,5 +1,8 @@
 //! A table through the public API: every kind of slot, every fabric that needs no second process.
 
+mod common;
+
+use common::real_stores;
 use farslot::index::IndexError;
 use farslot::{
     CuckooShape, FieldSize, Found, OpenOptions, SlotKind, Store, StoreError, Survey, Table,
@@ -7,11 +10,8 @@ use farslot::{
 };
 use std::collections::HashMap;
 
-fn stores() -> [Store; 2] {
-    [
-        Store::embedded_with(64 << 20, OpenOptions::default()).unwrap(),
-        Store::open("sim://cx5-edr?seed=3&memory=16MiB").unwrap(),
-    ]
+fn stores() -> [Store; 3] {
+    common::stores(64 << 20, "sim://cx5-edr?seed=3&memory=16MiB")
 }
 
 fn kinds() -> [TableOptions; 9] {
@@ -195,7 +195,10 @@ fn keys_and_values_that_do_not_fit_are_named() {
 
 #[test]
 fn threads_share_a_table() {
-    let store = Store::embedded_with(64 << 20, OpenOptions::default()).unwrap();
+    real_stores(64 << 20).iter().for_each(share_a_table);
+}
+
+fn share_a_table(store: &Store) {
     store.create("shared", &TableOptions::new(10_000)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u32 {
@@ -269,7 +272,12 @@ fn callbacks_of_writes_may_write() {
 
 #[test]
 fn large_values_leave_room_for_smaller_ones() {
-    let store = Store::embedded_with(1 << 30, OpenOptions::default()).unwrap();
+    for store in real_stores(1 << 30) {
+        put_large_values(&store);
+    }
+}
+
+fn put_large_values(store: &Store) {
     let options = TableOptions::new(100)
         .values(FieldSize::UpTo(2 << 20))
         .heap_bytes(700 << 20);
@@ -289,7 +297,10 @@ fn large_values_leave_room_for_smaller_ones() {
 
 #[test]
 fn a_hot_key_is_never_unreadable() {
-    let store = Store::embedded_with(64 << 20, OpenOptions::default()).unwrap();
+    real_stores(64 << 20).iter().for_each(read_a_hot_key);
+}
+
+fn read_a_hot_key(store: &Store) {
     store.create("hot", &TableOptions::new(1_000)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u32 {

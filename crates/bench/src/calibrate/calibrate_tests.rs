@@ -80,10 +80,16 @@ fn a_seed_gives_the_same_profile() {
 
 /// Real memory is measured in a table of its own, which stays empty, and other tables stay as they are.
 #[test]
-fn shared_memory_is_measured_beside_others_tables() {
-    let address = format!("shm://calibrate-{}", std::process::id());
-    let server = farslot::Server::start(&address, 16 << 20).unwrap();
-    let store = Store::open(&address).unwrap();
+fn real_memory_is_measured_beside_others_tables() {
+    let name = format!("shm://calibrate-{}", std::process::id());
+    for address in [&name, "tcp://127.0.0.1:0"] {
+        let server = farslot::Server::start(address, 16 << 20).unwrap();
+        measure_beside_others(&server.addresses()[0].to_string());
+    }
+}
+
+fn measure_beside_others(address: &str) {
+    let store = Store::open(address).unwrap();
     store.create("mine", &TableOptions::new(1000)).unwrap();
     let mine = store.table("mine").unwrap();
     mine.put(b"key", b"value").unwrap();
@@ -92,7 +98,7 @@ fn shared_memory_is_measured_beside_others_tables() {
         clients: Some(1),
         seed: 0,
     };
-    let calibration = run(&address, &options, &|_| {}).unwrap();
+    let calibration = run(address, OpenOptions::default(), &options, &|_| {}).unwrap();
     let again = scratch_table(&store, 1 << 20).unwrap();
     assert_eq!(mine.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     assert_eq!(store.tables().unwrap().len(), 2);
@@ -105,10 +111,9 @@ fn shared_memory_is_measured_beside_others_tables() {
     scratch.put(b"abcd", b"efg\0").unwrap();
     scratch.flush().unwrap();
     assert!(matches!(
-        run(&address, &options, &|_| {}),
+        run(address, OpenOptions::default(), &options, &|_| {}),
         Err(BenchError::ScratchInUse { .. })
     ));
-    drop(server);
 }
 
 #[test]
@@ -122,7 +127,19 @@ fn options_without_a_measurement_are_named() {
         ..Options::default()
     };
     for options in [no_clients, small] {
-        assert!(run("embedded", &options, &|_| {}).unwrap_err().is_usage());
+        assert!(
+            run("embedded", OpenOptions::default(), &options, &|_| {})
+                .unwrap_err()
+                .is_usage()
+        );
     }
-    assert!(run("sim://none", &Options::default(), &|_| {}).is_err());
+    assert!(
+        run(
+            "sim://none",
+            OpenOptions::default(),
+            &Options::default(),
+            &|_| {}
+        )
+        .is_err()
+    );
 }

@@ -14,7 +14,7 @@ mod file;
 mod fit;
 mod measure;
 mod probe;
-mod shm_bed;
+mod real_bed;
 mod sim_bed;
 
 pub use file::file_text;
@@ -24,9 +24,11 @@ pub use probe::Probe;
 
 use crate::{BenchError, Progress, Result};
 use farslot::fabric::RegionId;
-use farslot::{Address, FieldSize, Scheme, SlotKind, Store, StoreError, TableOptions, TableRecord};
+use farslot::{
+    Address, FieldSize, OpenOptions, Scheme, SlotKind, Store, StoreError, TableOptions, TableRecord,
+};
 use probe::Scratch;
-use shm_bed::ShmBed;
+use real_bed::{RealBed, Shm, Tcp};
 use sim_bed::SimBed;
 
 /// The name of the table whose memory is measured.
@@ -57,11 +59,16 @@ impl Default for Options {
     }
 }
 
-/// Measures the fabric at an address.
+/// Measures the fabric at an address, opened with these options.
 ///
 /// # Errors
 /// [`BenchError::BadOption`], [`BenchError::ScratchInUse`], or what the store says.
-pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<Calibration> {
+pub fn run(
+    address: &str,
+    opening: OpenOptions,
+    options: &Options,
+    progress: Progress<'_>,
+) -> Result<Calibration> {
     if options.clients == Some(0) {
         return Err(BenchError::bad("clients", 0, "at least 1"));
     }
@@ -81,18 +88,17 @@ pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<C
         let mut bed = SimBed::new(profile, seed.wrapping_add(options.seed));
         return measure::calibrate(&mut bed, address, options.clients, progress);
     }
-    let store = Store::open(address)?;
-    let record = scratch_table(&store, options.scratch_bytes)?;
-    let Some(node) = store.shm_node() else {
-        return Err(BenchError::NotSharedMemory {
-            address: address.into(),
-        });
-    };
-    let scratch = scratch_of(&record);
-    let page = node.info().page_bytes >> 10;
+    let store = Store::open_with(address, opening)?;
+    let scratch = scratch_of(&scratch_table(&store, options.scratch_bytes)?);
     let mib = scratch.bytes >> 20;
-    let description = format!("shared memory, {mib} MiB in pages of {page} KiB");
-    let mut bed = ShmBed::new(node.clone(), scratch, description, options.seed);
+    if let Some(node) = store.shm_node() {
+        let page = node.info().page_bytes >> 10;
+        let description = format!("shared memory, {mib} MiB in pages of {page} KiB");
+        let mut bed = RealBed::new(Shm(node.clone()), scratch, description, options.seed);
+        return measure::calibrate(&mut bed, address, options.clients, progress);
+    }
+    let description = format!("TCP, {mib} MiB");
+    let mut bed = RealBed::new(Tcp(store), scratch, description, options.seed);
     measure::calibrate(&mut bed, address, options.clients, progress)
 }
 

@@ -7,7 +7,7 @@ use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::{
-    BenchError, BenchReport, BenchRow, Progress, lookup_shm, lookup_sim, schemes_shm,
+    BenchError, BenchReport, BenchRow, Progress, lookup_served, lookup_sim, raw, schemes_shm,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -21,8 +21,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
-    /// Lookups per second, beside bare READs (sim) or bare loads (shm) of the same memory
+    /// Lookups per second, beside bare READs (sim, tcp) or bare loads (shm) of the same memory
     Lookup(LookupArgs),
+    /// Bare READs through a fabric, beside a plain echo of the same bytes
+    Raw(RawArgs),
     /// The schemes side by side in memory of another process: hits and misses, by load factor
     Schemes(SchemesArgs),
 }
@@ -34,6 +36,37 @@ enum Fabric {
     Sim,
     /// In the memory of another process of this host, which is started for it
     Shm,
+    /// In the memory of another process of this host, which is started for it, over TCP
+    Tcp,
+}
+
+/// The fabrics whose READs are measured bare.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum RawFabric {
+    /// TCP over loopback
+    Tcp,
+}
+
+#[derive(clap::Args, Debug)]
+struct RawArgs {
+    /// The fabric
+    #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
+    fabric: RawFabric,
+    /// Bytes of a READ, a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value_t = raw::Options::default().read_bytes)]
+    size: usize,
+    /// READs under way at once
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().outstanding)]
+    outstanding: usize,
+    /// Repetitions, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().repetitions)]
+    repetitions: usize,
+    /// Memory that is read from, at random places
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    memory: bytesize::ByteSize,
+    /// What the places derive from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
 }
 
 #[derive(clap::Args, Debug)]
@@ -44,7 +77,7 @@ struct LookupArgs {
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
-    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm]
+    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm and tcp]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
     /// What all chance derives from
@@ -77,8 +110,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let report = match args.bench {
         Bench::Lookup(args) => match args.fabric {
             Fabric::Sim => simulated(args)?,
-            Fabric::Shm => over_shared_memory(&args)?,
+            Fabric::Shm | Fabric::Tcp => served(&args)?,
         },
+        Bench::Raw(args) => bare_reads(&args)?,
         Bench::Schemes(args) => schemes(args)?,
     };
     if context.json {
@@ -102,21 +136,37 @@ fn simulated(args: LookupArgs) -> Result<BenchReport> {
     Ok(on_spinner(|progress| lookup_sim::run(&options, progress))?)
 }
 
-fn over_shared_memory(args: &LookupArgs) -> Result<BenchReport> {
+fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
+    let RawFabric::Tcp = args.fabric;
+    let options = raw::Options {
+        memory: args.memory.as_u64() / 8 * 8,
+        read_bytes: args.size,
+        outstanding: args.outstanding,
+        repetitions: args.repetitions,
+        seed: args.seed,
+        ..raw::Options::default()
+    };
+    Ok(on_spinner(|progress| raw::run(&options, progress))?)
+}
+
+fn served(args: &LookupArgs) -> Result<BenchReport> {
     if args.profile.is_some() {
         return Err(Failure::Usage(
-            "--profile is for --fabric sim: shared memory is what it is".into(),
+            "--profile is for --fabric sim: shared memory and TCP are what they are".into(),
         ));
     }
-    let defaults = lookup_shm::Options::default();
-    let options = lookup_shm::Options {
+    let defaults = lookup_served::Options::default();
+    let options = lookup_served::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,
         ..defaults
     };
-    let node = MemoryNode::start("bench", options.memory()?)?;
+    let node = match args.fabric {
+        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?)?,
+        _ => MemoryNode::start("bench", options.memory()?)?,
+    };
     Ok(on_spinner(|progress| {
-        lookup_shm::run(node.address(), &options, progress)
+        lookup_served::run(node.address(), &options, progress)
     })?)
 }
 

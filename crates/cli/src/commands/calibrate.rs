@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The options of `farslot calibrate`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What to measure: embedded, shm://NAME, or sim://PROFILE
+    /// What to measure: embedded, shm://NAME, tcp://HOST:PORT, or sim://PROFILE
     #[arg(id = "fabric", value_name = "ADDRESS")]
     fabric: Option<Address>,
     /// Where to write the profile [default: standard output]
@@ -37,7 +37,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let address = args.fabric.as_ref().or(context.address.as_ref());
     let Some(address) = address else {
         return Err(Failure::Usage(
-            "what shall be measured? embedded, shm://NAME, or sim://PROFILE".into(),
+            "what shall be measured? embedded, shm://NAME, tcp://HOST:PORT, or sim://PROFILE"
+                .into(),
         ));
     };
     let options = Options {
@@ -45,8 +46,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         clients: args.threads,
         seed: args.seed,
     };
+    let opening = context.open_options(address)?;
     let address = address.to_string();
-    let calibration = on_spinner(|progress| calibrate::run(&address, &options, progress))?;
+    let calibration = on_spinner(|progress| calibrate::run(&address, opening, &options, progress))?;
     let text = file_text(&calibration)?;
     if let Some(path) = &args.output {
         let failed = Failure::io(path.display().to_string());

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use bytesize::ByteSize;
-use farslot::{Address, Server};
+use farslot::{Address, Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
@@ -13,12 +13,22 @@ use std::sync::mpsc;
 /// The options of `farslot serve`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to serve: shm://NAME
+    /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines (port 0: any
+    /// that is free)
     #[arg(value_name = "ADDRESS")]
     at: Option<Address>,
+    /// Serve the same memory there as well: one shm:// name, any number of tcp:// addresses
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<Address>,
     /// How much memory; what is not used takes none [default: half of what is free]
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
+    /// Threads that serve each tcp:// address; clients are spread over them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Serve an address that other machines can reach to anybody, without a secret
+    #[arg(long)]
+    insecure: bool,
     /// End when standard input is closed: for a parent that may be killed
     #[arg(long, hide = true)]
     while_stdin: bool,
@@ -35,35 +45,66 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             "nothing says where to serve\n  try:  farslot serve shm://work &".into(),
         ));
     };
-    if !matches!(address, Address::Shm { .. }) {
-        return Err(Failure::Usage(format!(
-            "{address} has no process that could serve it: use shm://NAME"
-        )));
+    let all: Vec<&Address> = std::iter::once(address).chain(&args.also).collect();
+    let is_tcp = |address: &&Address| matches!(address, Address::Tcp { .. });
+    for address in &all {
+        if !matches!(address, Address::Shm { .. } | Address::Tcp { .. }) {
+            return Err(Failure::Usage(format!(
+                "{address} has no process that could serve it: use shm://NAME or tcp://HOST:PORT"
+            )));
+        }
     }
+    let over_tcp = all.iter().any(is_tcp);
+    let options = ServerOptions {
+        threads: args.threads,
+        secret: if over_tcp { context.secret()? } else { None },
+        insecure: args.insecure,
+        ..ServerOptions::default()
+    };
     let bytes = args.memory.map_or_else(
         || farslot::fabric::shm::available_memory() / 2,
         |size| size.as_u64(),
     );
+    log_to_stderr();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
     let stopped = stop_switch(args.while_stdin)?;
-    let server =
-        Server::start(&address.to_string(), bytes).map_err(|e| Failure::from(e).at(address))?;
-    announce(address, bytes, context.json)?;
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let server = Server::start_with(&names, bytes, &options)
+        .map_err(|error| Failure::from(error).at(address))?;
+    if over_tcp && options.secret.is_none() && !args.while_stdin {
+        output::note(if args.insecure {
+            "no secret is needed: whoever reaches this address can use the memory"
+        } else {
+            "no secret is needed: whoever is on this machine can use the memory"
+        });
+    }
+    announce(server.addresses(), bytes, context.json)?;
     let _ = stopped.recv();
     drop(server);
     Ok(())
 }
 
-fn announce(address: &Address, bytes: u64, as_json: bool) -> Result<()> {
+/// What the agents have to say goes to standard error: warnings, or what FARSLOT_LOG asks for, such as
+/// `info` or `farslot_fabric=debug`.
+fn log_to_stderr() {
+    let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
+    // It can only fail where there is a logger already.
+    let _ = env_logger::Builder::from_env(filter).try_init();
+}
+
+fn announce(addresses: &[Address], bytes: u64, as_json: bool) -> Result<()> {
     let pid = std::process::id();
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let said = if as_json {
         output::json(&serde_json::json!({
-            "address": address.to_string(), "memory_bytes": bytes, "pid": pid,
+            "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
         }))
     } else {
         output::line(format!(
-            "serving {} at {address} (process {pid}; Ctrl-C or kill {pid} ends it)",
-            output::sized(bytes)
+            "serving {} at {} (process {pid}; Ctrl-C or kill {pid} ends it)",
+            output::sized(bytes),
+            addresses.join(" and "),
         ))
     };
     match said {

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The program with these arguments, and no address from the environment.
 pub fn farslot(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farslot"));
-    command.args(args).env_remove("FARSLOT_ADDRESS");
+    command.args(args);
+    for variable in ["FARSLOT_ADDRESS", "FARSLOT_SECRET", "FARSLOT_LOG"] {
+        command.env_remove(variable);
+    }
     command
 }
 
@@ -20,6 +23,9 @@ pub fn fresh_address() -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("shm://cli-test-{}-{number}", std::process::id())
 }
+
+/// An address over TCP at any port that is free.
+pub const ANY_PORT: &str = "tcp://127.0.0.1:0";
 
 /// A process that serves memory, killed at the end of the test.
 pub struct Node {
@@ -32,8 +38,24 @@ impl Node {
         Self::start_at(&fresh_address(), "256MiB")
     }
 
+    /// One over shared memory and one over TCP.
+    pub fn of_each_fabric() -> [Self; 2] {
+        [Self::start(), Self::start_at(ANY_PORT, "256MiB")]
+    }
+
     pub fn start_at(address: &str, memory: &str) -> Self {
-        let mut process = farslot(["serve", address, "--memory", memory, "--while-stdin"])
+        Self::start_command(farslot([
+            "serve",
+            address,
+            "--memory",
+            memory,
+            "--while-stdin",
+        ]))
+    }
+
+    /// One of a command to serve.
+    pub fn start_command(mut command: Command) -> Self {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -41,11 +63,10 @@ impl Node {
         let mut ready = String::new();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
         lines.read_line(&mut ready).unwrap();
-        assert!(ready.contains(address), "{ready}");
-        Self {
-            process,
-            address: address.into(),
-        }
+        // "serving 256 MiB at ADDRESS (process ..."
+        let address = ready.split(' ').find(|word| word.contains("://"));
+        let address = address.unwrap_or_else(|| panic!("{ready}")).to_owned();
+        Self { process, address }
     }
 
     /// A command on this node's memory.

@@ -1,12 +1,14 @@
-//! Gets/s of one thread from memory that another process lends, beside what the memory itself gives.
+//! Gets/s of one thread from memory that another process lends, over shared memory or TCP, beside what the
+//! memory itself, or the fabric, gives.
 //!
 //! Keys and values have 8 bytes, slots 16. Every figure is the median over repetitions, and within each
 //! repetition everything is measured once, one after the other, so that what else the machine does
 //! meets all alike. Keys are drawn before the clock starts; every answer is checked.
 //!
-//! The ceilings are loads of cache lines at random places of the table, through the same mapping: one
+//! Over shared memory the ceilings are loads of cache lines at random places of the table, through the same mapping: one
 //! after the other, or with the next ones prefetched. Between them and the gets stand READs of a line
-//! through an endpoint: what is lost up to there is the fabric's, the rest the index's.
+//! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP such READs are
+//! the ceiling: what they are worth themselves, [`raw`](crate::raw) tells.
 
 mod measures;
 
@@ -14,7 +16,7 @@ use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
 use farslot::index::GET;
 use farslot::{FieldSize, Store, Table, TableOptions};
 use hdrhistogram::Histogram;
-use measures::{Lines, fill, get_many, gets};
+use measures::{Fabric, Lines, fill, get_many, gets};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -90,20 +92,23 @@ impl Options {
 /// Makes a table in the store at `address`, which must have [`Options::memory`] bytes, and measures it.
 ///
 /// # Errors
-/// [`BenchError::BadOption`], [`BenchError::NotSharedMemory`], or what the store says.
+/// [`BenchError::BadOption`], [`BenchError::NotReal`], or what the store says.
 pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     options.check()?;
     let store = Store::open(address)?;
-    let Some(node) = store.shm_node() else {
-        return Err(BenchError::NotSharedMemory {
-            address: address.into(),
-        });
+    let fabric = Fabric::of(&store)?;
+    let description = match store.shm_node() {
+        Some(node) => {
+            let page = node.info().page_bytes >> 10;
+            format!("shared memory of another process, in pages of {page} KiB")
+        }
+        None => "TCP to another process".into(),
     };
     let record = store.create(TABLE, &options.table())?;
     let mut bench = Bench {
         options,
         progress,
-        lines: Lines::of(node, &record),
+        lines: Lines::of(fabric, &record),
         keys: Keys::new(options.seed),
         records: 0,
         threads: threads::available(),
@@ -113,10 +118,9 @@ pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<B
     for load in LOADS {
         bench.at_load(&store, load)?;
     }
-    let page = node.info().page_bytes >> 10;
     Ok(BenchReport {
         bench: "lookup",
-        fabric: format!("shared memory of another process, in pages of {page} KiB"),
+        fabric: description,
         rows: bench.rows,
     })
 }
@@ -161,10 +165,9 @@ impl Bench<'_> {
     /// Measures everything once.
     fn measure(&mut self, table: &Table, samples: &mut Samples) -> Result<()> {
         let lines = self.lines.draw(self.options.operations, &mut self.random);
-        samples.loads.push(self.lines.loads(&lines)?);
-        samples
-            .prefetched
-            .push(self.lines.prefetched_loads(&lines)?);
+        samples.loads.extend(self.lines.loads(&lines)?);
+        let prefetched = self.lines.prefetched_loads(&lines)?;
+        samples.prefetched.extend(prefetched);
         samples.reads.push(self.lines.reads(&lines)?);
         let keys = self.draw(self.options.operations);
         samples.get_many.push(get_many(table, &keys)?);
@@ -182,6 +185,7 @@ impl Bench<'_> {
 
 /// Repeated measurements at one load, in operations per second.
 struct Samples {
+    /// Nothing where the memory cannot be loaded from.
     loads: Vec<f64>,
     prefetched: Vec<f64>,
     reads: Vec<f64>,
@@ -203,8 +207,13 @@ impl Samples {
         }
     }
 
-    fn rows(&self, table: &Table, name: impl Fn(&str) -> String) -> [BenchRow; 7] {
-        let prefetched = median(&self.prefetched);
+    fn rows(&self, table: &Table, name: impl Fn(&str) -> String) -> Vec<BenchRow> {
+        let of_memory = !self.prefetched.is_empty();
+        let ceiling = median(if of_memory {
+            &self.prefetched
+        } else {
+            &self.reads
+        });
         let rate = |what, samples, unit| BenchRow::new(name(what), median(samples), unit);
         let latency = |what, quantile| {
             let nanoseconds = self.latency.value_at_quantile(quantile);
@@ -216,20 +225,24 @@ impl Samples {
             reads_per_lookup: Some(counted.verbs as f64 / counted.count as f64),
             ..row
         };
-        [
-            rate("random loads of 64 B", &self.loads, "loads/s"),
-            rate(
-                "random loads of 64 B, prefetched",
-                &self.prefetched,
-                "loads/s",
-            ),
-            rate("READs of 64 B through an endpoint", &self.reads, "READs/s")
-                .limited_by(prefetched),
-            counted(rate("get_many", &self.get_many, "gets/s").limited_by(prefetched)),
+        let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
+        let mut rows = if of_memory {
+            let what = "random loads of 64 B, prefetched";
+            vec![
+                rate("random loads of 64 B", &self.loads, "loads/s"),
+                rate(what, &self.prefetched, "loads/s"),
+                reads.limited_by(ceiling),
+            ]
+        } else {
+            vec![reads]
+        };
+        rows.extend([
+            counted(rate("get_many", &self.get_many, "gets/s").limited_by(ceiling)),
             counted(rate("get", &self.get, "gets/s")),
             latency("get, p50", 0.5),
             latency("get, p99", 0.99),
-        ]
+        ]);
+        rows
     }
 }
 
@@ -255,10 +268,15 @@ mod tests {
 
     #[test]
     fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
-        let address = format!("shm://bench-lookup-{}", std::process::id());
-        let _server = Server::start(&address, SMALL.memory().unwrap()).unwrap();
-        let report = run(&address, &SMALL, &|_| {}).unwrap();
-        assert_eq!(report.rows.len(), LOADS.len() * 8);
+        let name = format!("shm://bench-lookup-{}", std::process::id());
+        check_rows(&name, 8);
+        check_rows("tcp://127.0.0.1:0", 6);
+    }
+
+    fn check_rows(address: &str, rows: usize) {
+        let server = Server::start(address, SMALL.memory().unwrap()).unwrap();
+        let report = run(&server.addresses()[0].to_string(), &SMALL, &|_| {}).unwrap();
+        assert_eq!(report.rows.len(), LOADS.len() * rows);
         for row in &report.rows {
             assert!(row.value > 0.0, "{row:?}");
             let compared = row.limit.map(|limit| row.value / limit);
@@ -270,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn only_shared_memory_will_do() {
+    fn only_memory_of_a_process_will_do() {
         let error = run("sim://cx5-edr", &SMALL, &|_| {}).unwrap_err();
-        assert!(matches!(error, BenchError::NotSharedMemory { .. }));
+        assert!(matches!(error, BenchError::NotReal { .. }));
         let none = Options {
             repetitions: 0,
             ..SMALL

@@ -2,9 +2,10 @@
 
 use crate::answers::Answers;
 use crate::memory_limit::{self, random_lines};
-use crate::{Keys, Result, threads};
+use crate::{BenchError, Keys, Result, threads};
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
-use farslot::fabric::{EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
+use farslot::fabric::tcp::TcpEndpoint;
+use farslot::fabric::{Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
 use farslot::index::BATCH_WIDTH;
 use farslot::{Store, Table, TableRecord};
 use hdrhistogram::Histogram;
@@ -100,20 +101,39 @@ pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("these bounds are in order")
 }
 
+/// The fabric under measurement, without any table.
+pub(super) enum Fabric {
+    Shm(Node, Executor<ShmEndpoint>),
+    Tcp(Executor<TcpEndpoint>),
+}
+
+impl Fabric {
+    /// That of a store.
+    pub(super) fn of(store: &Store) -> Result<Self> {
+        if let Some(node) = store.shm_node() {
+            let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
+            return Ok(Self::Shm(node.clone(), Executor::new(Rc::new(endpoint))));
+        }
+        match store.tcp_endpoint()? {
+            Some(endpoint) => Ok(Self::Tcp(Executor::new(endpoint))),
+            None => Err(BenchError::NotReal {
+                address: store.address().to_string(),
+            }),
+        }
+    }
+}
+
 /// The cache lines of a table.
 pub(super) struct Lines {
-    node: Node,
-    executor: Executor<ShmEndpoint>,
+    fabric: Fabric,
     first: u64,
     bytes: u64,
 }
 
 impl Lines {
-    pub(super) fn of(node: &Node, place: &TableRecord) -> Self {
-        let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
+    pub(super) fn of(fabric: Fabric, place: &TableRecord) -> Self {
         Self {
-            node: node.clone(),
-            executor: Executor::new(Rc::new(endpoint)),
+            fabric,
             first: place.offset,
             bytes: place.scheme.table_bytes() as u64,
         }
@@ -124,59 +144,71 @@ impl Lines {
         random_lines(self.first, self.bytes, count, random)
     }
 
-    /// Loads lines one after the other; returns loads/s.
-    pub(super) fn loads(&self, lines: &[u64]) -> Result<f64> {
-        memory_limit::plain(&self.node, REGION, lines)
+    /// Loads lines one after the other, where it can; returns loads/s.
+    pub(super) fn loads(&self, lines: &[u64]) -> Result<Option<f64>> {
+        match &self.fabric {
+            Fabric::Shm(node, _) => memory_limit::plain(node, REGION, lines).map(Some),
+            Fabric::Tcp(_) => Ok(None),
+        }
     }
 
-    /// Loads lines that were prefetched; returns loads/s.
-    pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<f64> {
-        memory_limit::prefetched(&self.node, REGION, lines)
+    /// Loads lines that were prefetched, where it can; returns loads/s.
+    pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<Option<f64>> {
+        match &self.fabric {
+            Fabric::Shm(node, _) => memory_limit::prefetched(node, REGION, lines).map(Some),
+            Fabric::Tcp(_) => Ok(None),
+        }
     }
 
     /// Reads lines through an endpoint, as many at once as a batch of gets does; returns READs/s.
     pub(super) fn reads(&self, lines: &[u64]) -> Result<f64> {
-        let mut answers = Answers::default();
-        let since = Instant::now();
-        self.executor.block_on(self.read_all(lines, &mut answers));
-        let rate = rate(lines.len(), since);
-        answers.check()?;
-        Ok(rate)
+        match &self.fabric {
+            Fabric::Shm(_, executor) => reads(executor, lines),
+            Fabric::Tcp(executor) => reads(executor, lines),
+        }
     }
+}
 
-    async fn read_all(&self, lines: &[u64], answers: &mut Answers) {
-        let endpoint = self.executor.endpoint();
-        let mut lines = lines.iter().map(|line| RemoteAddr {
-            node: NodeId(0),
-            region: REGION,
-            offset: *line,
-        });
-        let readers = (0..BATCH_WIDTH).map(|_| (endpoint.reader(), false));
-        let mut readers: Vec<_> = readers.collect();
-        poll_fn(|cx| {
-            let mut idle = true;
-            for (reader, busy) in &mut readers {
-                loop {
-                    if *busy {
-                        let Poll::Ready(read) = reader.poll(cx) else {
-                            idle = false;
-                            break;
-                        };
-                        answers.note(read.map(|()| black_box(reader.words()).len() == LINE / 8));
-                    }
-                    let Some(line) = lines.next() else {
-                        *busy = false;
+fn reads<E: Endpoint>(executor: &Executor<E>, lines: &[u64]) -> Result<f64> {
+    let mut answers = Answers::default();
+    let since = Instant::now();
+    executor.block_on(read_all(&**executor.endpoint(), lines, &mut answers));
+    let rate = rate(lines.len(), since);
+    answers.check()?;
+    Ok(rate)
+}
+
+async fn read_all<E: Endpoint>(endpoint: &E, lines: &[u64], answers: &mut Answers) {
+    let mut lines = lines.iter().map(|line| RemoteAddr {
+        node: NodeId(0),
+        region: REGION,
+        offset: *line,
+    });
+    let readers = (0..BATCH_WIDTH).map(|_| (endpoint.reader(), false));
+    let mut readers: Vec<_> = readers.collect();
+    poll_fn(|cx| {
+        let mut idle = true;
+        for (reader, busy) in &mut readers {
+            loop {
+                if *busy {
+                    let Poll::Ready(read) = reader.poll(cx) else {
+                        idle = false;
                         break;
                     };
-                    let begun = reader.read(line, LINE);
-                    *busy = begun.is_ok();
-                    if let Err(error) = begun {
-                        answers.note(Err::<bool, _>(error));
-                    }
+                    answers.note(read.map(|()| black_box(reader.words()).len() == LINE / 8));
+                }
+                let Some(line) = lines.next() else {
+                    *busy = false;
+                    break;
+                };
+                let begun = reader.read(line, LINE);
+                *busy = begun.is_ok();
+                if let Err(error) = begun {
+                    answers.note(Err::<bool, _>(error));
                 }
             }
-            if idle { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
+        }
+        if idle { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

@@ -1,17 +1,21 @@
-//! Shared memory, of this process or another: real threads. Latencies by the clock on the wall, rates by the
-//! processor time of the threads: one that waits for its turn on a busy machine posts nothing.
+//! Memory that is there, of this process or another, over shared memory or TCP: real threads. Latencies by the
+//! clock on the wall. Rates over shared memory by the processor time of the threads, for one that waits for its
+//! turn on a busy machine posts nothing; over TCP by the clock, for its agents work as well.
 
 use super::bed::{Bed, Load, median};
 use super::probe::{Busy, Client, Probe, Scratch};
-use crate::{Result, threads};
+use crate::{BenchError, Result, threads};
+use farslot::Store;
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::sim::{NicCacheProfile, NicProfile};
-use farslot::fabric::{Executor, Limits};
+use farslot::fabric::tcp::TcpEndpoint;
+use farslot::fabric::{Endpoint, Executor, Limits};
 use rustix::time::{ClockId, clock_gettime};
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Blocks of verbs one after the other of which the median counts, and the verbs of each: so many that
 /// reading the clock does not count.
@@ -30,8 +34,88 @@ fn processor_time() -> Duration {
     )
 }
 
-pub(super) struct ShmBed {
-    node: Node,
+/// Where the endpoints of a bed come from.
+pub(super) trait Source: Sync {
+    /// What they are.
+    type Endpoint: Endpoint;
+
+    /// One more, of the calling thread.
+    fn endpoint(&self) -> Result<Rc<Self::Endpoint>>;
+
+    /// As [`Bed::defaults`].
+    fn defaults(&self) -> (NicProfile, &'static str);
+
+    /// The time that a rate is over.
+    fn time(&self) -> Duration;
+}
+
+/// Endpoints of shared memory.
+pub(super) struct Shm(pub(super) Node);
+
+impl Source for Shm {
+    type Endpoint = ShmEndpoint;
+
+    fn endpoint(&self) -> Result<Rc<ShmEndpoint>> {
+        let nodes = vec![self.0.clone()];
+        Ok(Rc::new(ShmEndpoint::new(nodes, Limits::default())))
+    }
+
+    fn defaults(&self) -> (NicProfile, &'static str) {
+        let why = "not measured: shared memory has no NIC (no doorbells, no cache of connections; a message is \
+                   a cache line); the rest as cx5-edr has it";
+        (without_nic("calibrated-shm"), why)
+    }
+
+    fn time(&self) -> Duration {
+        processor_time()
+    }
+}
+
+/// Connections to a store's node over TCP.
+pub(super) struct Tcp(pub(super) Store);
+
+impl Source for Tcp {
+    type Endpoint = TcpEndpoint;
+
+    fn endpoint(&self) -> Result<Rc<TcpEndpoint>> {
+        let address = || self.0.address().to_string();
+        let not_tcp = || BenchError::NotReal { address: address() };
+        self.0.tcp_endpoint()?.ok_or_else(not_tcp)
+    }
+
+    fn defaults(&self) -> (NicProfile, &'static str) {
+        let why = "not measured: what TCP costs is the processors' work, and no NIC's (no doorbells apart from a \
+                   batch's system call, no cache of connections); the rest as cx5-edr has it";
+        (without_nic("calibrated-tcp"), why)
+    }
+
+    fn time(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+}
+
+/// A profile of no NIC at all.
+fn without_nic(name: &str) -> NicProfile {
+    let nic = NicProfile::connectx5_edr();
+    NicProfile {
+        name: name.into(),
+        // A cache line.
+        header_bytes: LINE as u32,
+        doorbell_ns: 0.0,
+        post_ns: 0.0,
+        max_outstanding_reads: 1024,
+        send_queue_depth: 1024,
+        cache: NicCacheProfile {
+            capacity_bytes: 1 << 40,
+            ..nic.cache
+        },
+        ..nic
+    }
+}
+
+pub(super) struct RealBed<S> {
+    source: S,
     scratch: Scratch,
     description: String,
     seed: u64,
@@ -39,46 +123,25 @@ pub(super) struct ShmBed {
     runs: u64,
 }
 
-impl ShmBed {
-    pub(super) fn new(node: Node, scratch: Scratch, description: String, seed: u64) -> Self {
+impl<S> RealBed<S> {
+    pub(super) fn new(source: S, scratch: Scratch, description: String, seed: u64) -> Self {
         Self {
-            node,
+            source,
             scratch,
             description,
             seed,
             runs: 0,
         }
     }
-
-    fn endpoint(node: &Node) -> Rc<ShmEndpoint> {
-        Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()))
-    }
 }
 
-impl Bed for ShmBed {
+impl<S: Source> Bed for RealBed<S> {
     fn describe(&self) -> String {
         self.description.clone()
     }
 
     fn defaults(&self) -> (NicProfile, &'static str) {
-        let nic = NicProfile::connectx5_edr();
-        let profile = NicProfile {
-            name: "calibrated-shm".into(),
-            // A cache line.
-            header_bytes: LINE as u32,
-            doorbell_ns: 0.0,
-            post_ns: 0.0,
-            max_outstanding_reads: 1024,
-            send_queue_depth: 1024,
-            cache: NicCacheProfile {
-                capacity_bytes: 1 << 40,
-                ..nic.cache
-            },
-            ..nic
-        };
-        let why = "not measured: shared memory has no NIC (no doorbells, no cache of connections; a message is \
-                   a cache line); the rest as cx5-edr has it";
-        (profile, why)
+        self.source.defaults()
     }
 
     fn tells_nics_apart(&self) -> bool {
@@ -99,7 +162,7 @@ impl Bed for ShmBed {
 
     fn idle_ns(&mut self, probe: Probe) -> Result<f64> {
         self.runs += 1;
-        let endpoint = Self::endpoint(&self.node);
+        let endpoint = self.source.endpoint()?;
         let client = Client {
             endpoint: &*endpoint,
             scratch: self.scratch,
@@ -116,8 +179,8 @@ impl Bed for ShmBed {
     fn rate(&mut self, load: &Load) -> Result<f64> {
         self.runs += 1;
         let busy: Vec<Busy> = (0..load.clients).map(|_| Busy::default()).collect();
-        let (node, scratch, seed) = (
-            &self.node,
+        let (source, scratch, seed) = (
+            &self.source,
             self.scratch,
             self.seed.wrapping_add(self.runs << 32),
         );
@@ -126,7 +189,7 @@ impl Bed for ShmBed {
                 .zip(&busy)
                 .map(|(number, busy)| {
                     scope.spawn(move || {
-                        let endpoint = Self::endpoint(node);
+                        let endpoint = source.endpoint()?;
                         let client = Client {
                             endpoint: &*endpoint,
                             scratch,
@@ -134,9 +197,9 @@ impl Bed for ShmBed {
                             seed: seed.wrapping_add(number),
                         };
                         let executor = Executor::new(Rc::clone(&endpoint));
-                        let since = processor_time();
+                        let since = source.time();
                         executor.block_on(client.keep_busy(load.width, busy))?;
-                        let spent = (processor_time() - since).as_secs_f64();
+                        let spent = (source.time() - since).as_secs_f64();
                         Ok(busy.completed.load(Ordering::Relaxed) as f64 / spent)
                     })
                 })

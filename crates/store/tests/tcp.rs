@@ -1,0 +1,210 @@
+//! Stores behind TCP: what they need to be opened, and what becomes of them when their node ends.
+
+use farslot::fabric::FabricError;
+use farslot::fabric::tcp::Refusal;
+use farslot::{FieldSize, OpenOptions, Secret, Server, ServerOptions, Store, StoreError};
+use farslot::{Survey, TableOptions};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const LISTEN: &str = "FARSLOT_TEST_LISTEN";
+
+fn small() -> TableOptions {
+    TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8))
+}
+
+fn error_of<T>(result: farslot::Result<T>) -> FabricError {
+    match result.map(|_| ()) {
+        Err(StoreError::Fabric(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_secret(secret: &str) -> OpenOptions {
+    OpenOptions {
+        secret: Some(Secret::new(secret).unwrap()),
+        ..OpenOptions::default()
+    }
+}
+
+/// Not a test of its own: what another process does.
+#[test]
+fn other_process() {
+    if let Ok(address) = std::env::var(LISTEN) {
+        let server = Server::start(&address, 16 * MIB).unwrap();
+        println!("serving at {}", server.addresses()[0]);
+        let _ = std::io::stdin().read_line(&mut String::new());
+    }
+}
+
+struct Owner(Child);
+
+impl Owner {
+    /// Starts one, and tells where it serves.
+    fn start(listen: &str) -> (Self, String) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "other_process", "--nocapture"])
+            .env(LISTEN, listen)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines
+            .find_map(|line| Some(line.unwrap().split_once("serving at ")?.1.to_owned()))
+            .unwrap();
+        (Self(child), address)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_another() {
+    let (mut owner, address) = Owner::start("tcp://127.0.0.1:0");
+    let store = Store::open(&address).unwrap();
+    assert_eq!(store.address().to_string(), address);
+    store.create("t", &small()).unwrap();
+    let table = store.table("t").unwrap();
+    table.put(&[1; 8], &[2; 8]).unwrap();
+    owner.kill();
+    for _ in 0..2 {
+        let error = error_of(table.get(&[1; 8]));
+        assert!(matches!(error, FabricError::NodeStopped { .. }), "{error}");
+        assert_eq!(error.to_string(), "node 0 has stopped");
+    }
+    let refused = error_of(store.table("t"));
+    assert!(matches!(refused, FabricError::ConnectionRefused { .. }));
+
+    let (_owner, _) = Owner::start(&address);
+    let restarted = error_of(store.table("t"));
+    assert!(matches!(restarted, FabricError::NodeRestarted { .. }));
+    assert!(matches!(
+        error_of(table.get(&[1; 8])),
+        FabricError::NodeStopped { .. }
+    ));
+    assert_eq!(Store::open(&address).unwrap().tables(), Ok(Vec::new()));
+}
+
+#[test]
+fn a_secret_is_proved_by_both_sides() {
+    let options = ServerOptions {
+        secret: Some(Secret::new("sixteen bytes or more").unwrap()),
+        threads: 2,
+        ..ServerOptions::default()
+    };
+    let server = Server::start_with(&["tcp://127.0.0.1:0"], 16 * MIB, &options).unwrap();
+    let address = server.addresses()[0].to_string();
+    let store = Store::open_with(&address, with_secret("sixteen bytes or more")).unwrap();
+    store.create("t", &small()).unwrap();
+    assert!(store.table("t").unwrap().put(&[1; 8], &[2; 8]).unwrap());
+
+    let reason =
+        |options: OpenOptions, address: &str| match error_of(Store::open_with(address, options)) {
+            FabricError::NotAdmitted { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        };
+    let wrong = with_secret("sixteen bytes of another");
+    assert_eq!(reason(wrong.clone(), &address), Refusal::WrongSecret);
+    let none = OpenOptions::default();
+    assert_eq!(reason(none, &address), Refusal::SecretNeeded);
+    let message = error_of(Store::open_with(&address, wrong.clone())).to_string();
+    let place = address.strip_prefix("tcp://").unwrap();
+    assert_eq!(
+        message,
+        format!("no admission to {place}: the secret is wrong")
+    );
+    // Who has a secret trusts no node that does not.
+    let open = Server::start("tcp://127.0.0.1:0", 16 * MIB).unwrap();
+    let open = open.addresses()[0].to_string();
+    assert_eq!(reason(wrong, &open), Refusal::NodeUnproved);
+}
+
+#[test]
+fn what_cannot_be_served_or_opened_is_told_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("tcp://{}", silent.local_addr().unwrap());
+    let start = |address: &str| error_of(Server::start(address, 16 * MIB));
+    assert!(matches!(start(&taken), FabricError::AddressInUse { .. }));
+    assert!(matches!(
+        start("tcp://0.0.0.0:0"),
+        FabricError::Insecure { .. }
+    ));
+    let none = "tcp://no-such-host.invalid:1";
+    assert!(matches!(start(none), FabricError::Unresolvable { .. }));
+
+    let since = Instant::now();
+    let hurried = OpenOptions {
+        connect_timeout: Duration::from_millis(200),
+        ..OpenOptions::default()
+    };
+    let open = |address: &str| error_of(Store::open_with(address, hurried.clone()));
+    // Nobody answers there.
+    assert!(matches!(open(&taken), FabricError::ConnectTimedOut { .. }));
+    assert!(matches!(
+        open(none),
+        FabricError::Unresolvable { .. } | FabricError::ConnectTimedOut { .. }
+    ));
+    assert!(since.elapsed() < Duration::from_secs(3));
+
+    let insecure = ServerOptions {
+        insecure: true,
+        ..ServerOptions::default()
+    };
+    assert!(Server::start_with(&["tcp://0.0.0.0:0"], 16 * MIB, &insecure).is_ok());
+    for addresses in [&[][..], &["embedded"], &["shm://test-a", "shm://test-b"]] {
+        let refused = Server::start_with(addresses, 16 * MIB, &insecure).err();
+        assert!(
+            matches!(
+                refused,
+                Some(StoreError::NotServable { .. } | StoreError::BadAddress { .. })
+            ),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn one_memory_is_served_by_name_and_by_port_at_once() {
+    let name = format!("shm://test-both-{}", std::process::id());
+    let addresses = [&name, "tcp://127.0.0.1:0", "tcp://127.0.0.1:0"];
+    let server = Server::start_with(&addresses, 32 * MIB, &ServerOptions::default()).unwrap();
+    server.store().create("t", &small()).unwrap();
+    std::thread::scope(|scope| {
+        for (thread, address) in server.addresses().iter().enumerate() {
+            scope.spawn(move || {
+                let table = Store::open(&address.to_string())
+                    .and_then(|store| store.table("t"))
+                    .unwrap();
+                for number in 0..300u64 {
+                    let key = (number * 3 + thread as u64).to_le_bytes();
+                    assert!(table.put(&key, &key).unwrap());
+                    table.put(&[255; 8], &key).unwrap();
+                }
+            });
+        }
+    });
+    let table = server.store().table("t").unwrap();
+    let Survey::Linear(survey) = table.survey().unwrap() else {
+        panic!("no survey of a linear table");
+    };
+    assert_eq!(survey.live, 901);
+    assert_eq!(table.occupancy().unwrap().entries, 901);
+    let counted: u64 = server.agents().iter().map(|a| a.counters().admitted).sum();
+    assert!(counted >= 2, "{counted}");
+}
