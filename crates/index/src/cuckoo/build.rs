@@ -67,10 +67,22 @@ impl<E: Endpoint> CuckooTable<E> {
             SlotKind::Signatures => self.write_heap_buckets(records, &plan).await?,
             _ => Vec::new(),
         };
+        if !heads.is_empty() {
+            self.show_records().await?;
+        }
         self.write_slots(records, &plan, &heads).await?;
         self.entries_changed(records.len() as i64).await;
         self.report().await?;
         self.seal().await
+    }
+
+    /// Has the records out of band be visible before what names them is: heap buckets may have been
+    /// in use before, and what is left in them of then could be taken for what the words mean.
+    async fn show_records(&self) -> Result<()> {
+        // Any atomic does it.
+        let nothing = self.endpoint.fetch_add(self.table.plus(SEALED_AT), 0);
+        nothing.await?;
+        Ok(())
     }
 
     /// Looks at all slots: the count of those in use may lag.
