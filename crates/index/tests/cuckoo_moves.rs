@@ -10,6 +10,10 @@ use farslot_fabric::sim::{HostId, RunEnd, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::{GET, Index};
+use farslot_model::NicModel;
+use farslot_model::advise::{
+    CuckooPlaces, CuckooReads, CuckooShape, Filling, VerbCosts, cuckoo_lookup,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -119,4 +123,34 @@ fn seal_spares(slot: Slot) {
         assert_eq!((spent.verbs, spent.round_trips), (verbs, round_trips));
         assert!(early.is_sealed());
     }
+}
+
+/// What the advisor takes a miss to read is what one reads.
+#[test]
+fn the_model_knows_what_a_miss_reads() {
+    let layout = options(WORD, 1 << 10, ways(3, 4), 7).layout().unwrap();
+    let (executor, table) = shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel);
+    let counters = || executor.endpoint().core().counters.snapshot();
+    // A key of which two ways lead to one bucket has fewer.
+    let before = counters();
+    let got = executor.block_on(table.get(&key(5))).unwrap();
+    assert!(got.is_none());
+    let spent = counters().since(&before).operation(GET);
+    let costs = VerbCosts {
+        nic: NicModel::connectx5_edr(),
+        atomic_ns: 0.0,
+        post_ns: 0.0,
+        gather_piece_ns: None,
+    };
+    let shape = CuckooShape {
+        ways: 3,
+        bucket_slots: 4,
+    };
+    let places = CuckooPlaces::find(shape, 0.5, Filling::Inserted).unwrap();
+    let (bytes, parallel) = (layout.bucket_bytes(), CuckooReads::Parallel);
+    let miss = cuckoo_lookup(&costs, &places, bytes, parallel, 0.0, None, false).unwrap();
+    assert_eq!(
+        (spent.verbs as f64, spent.bytes as f64),
+        (miss.verbs, miss.bytes)
+    );
 }

@@ -6,7 +6,7 @@ use common::chaos::limits;
 use common::cuckoo::{SIGNATURES, SimTable, open, options, shm_client, shm_node, ways, world};
 use common::{HEAP, INLINE, Slot, WORD};
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side, SimEndpoint, World};
-use farslot_fabric::{Executor, NodeId, both};
+use farslot_fabric::{EndpointExt, Executor, NodeId, both};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::{Index, IndexError};
 use std::cell::Cell;
@@ -154,6 +154,34 @@ fn partition(world: &World, from: u64) {
 fn heal(world: &World) {
     world.set_faults(FaultPlan::default());
     world.advance_to(world.now() + 1_000_000);
+}
+
+/// A client that gives up while it takes over may be the writer all the same; then it is its next
+/// write, or its resignation, that waits for what the dead one had begun.
+#[test]
+fn who_gives_up_taking_over_waits_later() {
+    let longest = limits().verb_timeout;
+    for patience in (0..longest).step_by(700) {
+        for resigns in [false, true] {
+            let (world, client) = table(WORD);
+            let (dead, next, third) = (client(), client(), client());
+            assert_eq!(dead.put(WORD, 1), Ok(true));
+            let from = world.now();
+            let endpoint = next.executor.endpoint();
+            let taking = endpoint.timeout(patience, next.table.take_over());
+            assert!(next.executor.block_on(taking).is_err());
+            let written = if resigns {
+                next.executor.block_on(next.table.resign()).unwrap();
+                third.put(WORD, 2)
+            } else {
+                next.put(WORD, 2)
+            };
+            if written.is_ok() {
+                let waited = world.now() - from;
+                assert!(waited >= longest, "{patience} {resigns}: {waited}");
+            }
+        }
+    }
 }
 
 /// The next writer finds what this one held of the heap.

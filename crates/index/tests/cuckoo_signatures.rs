@@ -8,7 +8,7 @@ use common::cuckoo::{ORDERS, SIGNATURES, open, options, shm_client, shm_node, wa
 use common::{Slot, TABLE, scan_all};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::shm::{Node, ShmEndpoint};
-use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
+use farslot_fabric::sim::{Chance, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
 use farslot_fabric::{Endpoint, Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::heap::{LARGEST_RECORD, block_bytes, class_for};
@@ -343,4 +343,55 @@ fn a_damaged_layout_is_refused() {
             "{refused:?}"
         );
     }
+}
+
+/// A table that was emptied is built in heap buckets that were in use before. Readers meet what the
+/// builder puts there, and never again what lay there before.
+#[test]
+fn a_build_brings_back_nothing_that_was_removed() {
+    const ROUNDS: u64 = 20;
+    let (slot, mut met) = (SIGNATURES, 0);
+    for seed in 0..400 {
+        let layout = options(slot, 8, ways(2, 4), 7).layout().unwrap();
+        let world = world(seed, &layout);
+        world.set_faults(FaultPlan {
+            late_writes: Chance {
+                probability: 0.7,
+                up_to_ns: 60_000,
+            },
+            latency: Chance {
+                probability: 0.5,
+                up_to_ns: 30_000,
+            },
+            ..FaultPlan::default()
+        });
+        let mut simulation = Simulation::new(world.clone());
+        let writer = simulation.add_client(HostId(0), limits());
+        let reader = simulation.add_client(HostId(1), limits());
+        let of = layout.clone();
+        simulation.spawn(writer, async move |endpoint| {
+            let table = open(endpoint, &of, LookupOrder::Parallel).await;
+            for round in 0..ROUNDS {
+                table.put(&slot.key(1), &slot.value(round)).await.unwrap();
+                assert!(table.remove(&slot.key(1)).await.unwrap());
+            }
+            let (key, value) = (slot.key(1), slot.value(ROUNDS));
+            table.build(&[(&key, &value)]).await.unwrap();
+        });
+        let newest = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&newest);
+        simulation.spawn(reader, async move |endpoint| {
+            let table = open(endpoint, &layout, LookupOrder::Parallel).await;
+            while seen.get() < ROUNDS {
+                if let Some(value) = table.get(&slot.key(1)).await.unwrap() {
+                    let round = slot.number(&value);
+                    assert!(round >= seen.get(), "{seed}: {round} after {}", seen.get());
+                    seen.set(round);
+                }
+            }
+        });
+        assert_eq!(simulation.run(), RunEnd::Done);
+        met += u64::from(newest.get() == ROUNDS);
+    }
+    assert_eq!(met, 400);
 }

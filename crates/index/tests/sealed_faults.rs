@@ -10,7 +10,7 @@ use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
     Simulation, SlowNode, When, World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos, NodeId, Rights};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, Limits, Nanos, NodeId, Rights};
 use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
 use farslot_index::{Index, IndexError, KeyRule, Result};
 use rand::{RngExt, SeedableRng};
@@ -310,6 +310,39 @@ fn a_builder_that_stops_half_way_leaves_a_table_that_is_not_built() {
         let posted = stopped_at;
         // Open, look again, claim, slots, summary, seal: more where there is more to write.
         assert!(posted >= 6, "{shape:?}: {posted}");
+    }
+}
+
+/// A builder whose buffers are too small for its WRITEs is told so before it has claimed the table.
+#[test]
+fn a_build_that_has_no_buffers_claims_nothing() {
+    for (number, shape) in (0..).zip(shapes()) {
+        let mut rng = ChaCha8Rng::seed_from_u64(number);
+        let case = loop {
+            let case = Case::drawn(shape, 2000, &mut rng);
+            if case.records.len() > 200 {
+                break case;
+            }
+        };
+        let world = case.world(number);
+        let small = world.endpoint(Limits {
+            largest_buffer: 256,
+            ..limits()
+        });
+        let executor = Executor::new(Rc::clone(&small));
+        let refused = executor.block_on(case.build(small)).unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                IndexError::Fabric(FabricError::BufferTooLarge { .. })
+            ),
+            "{refused}"
+        );
+        block_on(&world, async |endpoint| {
+            case.build(Rc::clone(&endpoint)).await.unwrap();
+            let table = case.open(endpoint).await.unwrap();
+            case.look_around(&table).await;
+        });
     }
 }
 

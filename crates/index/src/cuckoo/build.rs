@@ -12,7 +12,7 @@ use crate::heap::encode;
 use crate::slot::{Head, SIGNATURES, SlotKind};
 use crate::{IndexError, PUT, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// Bytes of slots that one WRITE places.
 const PIECE: usize = 64 << 10;
@@ -67,10 +67,22 @@ impl<E: Endpoint> CuckooTable<E> {
             SlotKind::Signatures => self.write_heap_buckets(records, &plan).await?,
             _ => Vec::new(),
         };
+        if !heads.is_empty() {
+            self.show_records().await?;
+        }
         self.write_slots(records, &plan, &heads).await?;
         self.entries_changed(records.len() as i64).await;
         self.report().await?;
         self.seal().await
+    }
+
+    /// Has the records out of band be visible before what names them is: heap buckets may have been
+    /// in use before, and what is left in them of then could be taken for what the words mean.
+    async fn show_records(&self) -> Result<()> {
+        // Any atomic does it.
+        let nothing = self.endpoint.fetch_add(self.table.plus(SEALED_AT), 0);
+        nothing.await?;
+        Ok(())
     }
 
     /// Looks at all slots: the count of those in use may lag.
@@ -148,13 +160,16 @@ impl<E: Endpoint> CuckooTable<E> {
         // A bucket that was reached, and the slot that led there.
         let mut reached: Vec<(u64, Option<(usize, usize)>)> = Vec::new();
         let candidates = self.layout.buckets_of(plan.hashes[record as usize]);
-        // No bucket is reached twice: a way that crosses itself would move a record that has gone.
-        let mut seen = candidates.as_slice().to_vec();
-        let mut queue: VecDeque<_> = seen.iter().map(|bucket| (*bucket, None)).collect();
-        while let Some((bucket, from)) = queue.pop_front() {
-            if reached.len() >= MOST_BUCKETS {
-                return false;
+        for bucket in candidates.as_slice() {
+            if let Some(free) = plan.free_slot(*bucket) {
+                plan.move_along(&[(*bucket, None)], 0, free, record);
+                return true;
             }
+        }
+        // No bucket is reached twice: a way that crosses itself would move a record that has gone.
+        let mut seen: HashSet<u64> = candidates.as_slice().iter().copied().collect();
+        let mut queue: VecDeque<_> = candidates.as_slice().iter().map(|to| (*to, None)).collect();
+        while let Some((bucket, from)) = queue.pop_front() {
             let at = reached.len();
             reached.push((bucket, from));
             if let Some(free) = plan.free_slot(bucket) {
@@ -162,11 +177,13 @@ impl<E: Endpoint> CuckooTable<E> {
                 return true;
             }
             for slot in 0..plan.bucket_slots {
+                if seen.len() >= MOST_BUCKETS {
+                    break;
+                }
                 let occupant = plan.slots[plan.index(bucket, slot)];
                 let others = self.layout.buckets_of(plan.hashes[occupant as usize]);
                 for other in others.as_slice() {
-                    if !seen.contains(other) {
-                        seen.push(*other);
+                    if seen.insert(*other) {
                         queue.push_back((*other, Some((at, slot))));
                     }
                 }

@@ -30,6 +30,8 @@ pub struct CuckooTable<E> {
     pub(super) mark: Cell<u64>,
     /// The mark, while this client is the writer.
     pub(super) writer: Cell<Option<u64>>,
+    /// Whether verbs of the writer that this client has taken over from may still be under way.
+    pub(super) unsettled: Cell<bool>,
     pub(super) locks: BucketLocks,
     pub(super) counts: Counts,
 }
@@ -76,6 +78,7 @@ impl<E: Endpoint> CuckooTable<E> {
             sealed: Cell::new(false),
             mark: Cell::new(0),
             writer: Cell::new(None),
+            unsettled: Cell::new(false),
             locks: BucketLocks::default(),
         };
         let reading = opened.read_moves();

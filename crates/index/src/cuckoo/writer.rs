@@ -56,6 +56,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let seen = self.endpoint.compare_swap(word, from, mark).await?;
         // The mark is there already if another coroutine was faster, or an earlier answer was lost.
         if seen != from && seen != mark {
+            self.unsettled.set(false);
             return Err(IndexError::WriterBusy { writer: seen });
         }
         Ok(mark)
@@ -76,17 +77,28 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Ends a claim. The writer before may have sealed the table, which no other client can any more.
     async fn write_from_now_on(&self, mark: u64) -> Result<()> {
+        self.settle().await;
         let sealed = self.endpoint.read(self.table.plus(SEALED_AT), 8).await?;
         self.sealed.set(sealed.words()[0] != 0);
         self.writer.set(Some(mark));
         Ok(())
     }
 
+    /// Waits as long as verbs of a writer that was taken over from may still be under way.
+    async fn settle(&self) {
+        if self.unsettled.get() {
+            let longest = self.endpoint.core().limits.verb_timeout;
+            self.endpoint.sleep(longest).await;
+            self.unsettled.set(false);
+        }
+    }
+
     /// Becomes the writer in place of one that is known to be dead. It may have died in the middle of
     /// an insertion: a key may then stand twice, with the same value, until it is next written.
     ///
     /// This waits as long as a verb of the other may still be under way: one that took effect behind
-    /// a write of this client could undo it. If the other is alive after all, it notices at its next
+    /// a write of this client could undo it. If this is given up while it waits, the client's next
+    /// write or [`CuckooTable::resign`] waits instead. If the other is alive after all, it notices at its next
     /// write that touches what this one has changed, and not before: take over from the dead only.
     ///
     /// # Errors
@@ -97,11 +109,11 @@ impl<E: Endpoint> CuckooTable<E> {
         let word = self.table.plus(WRITER_AT);
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
-            let mark = self.claim(holder).await?;
-            if holder != 0 && holder != mark {
-                let longest = self.endpoint.core().limits.verb_timeout;
-                self.endpoint.sleep(longest).await;
+            if holder != 0 && holder != self.mark().await? {
+                // Also if this is given up now: the mark may be there all the same.
+                self.unsettled.set(true);
             }
+            let mark = self.claim(holder).await?;
             self.write_from_now_on(mark).await
         };
         self.endpoint.operation(UPKEEP, taking).await
@@ -127,6 +139,7 @@ impl<E: Endpoint> CuckooTable<E> {
         if mark == 0 {
             return handed_over;
         }
+        self.settle().await;
         // The mark, not what this client takes itself for: a claim or an earlier resignation whose
         // answer was lost may have left it there, and no other client has it.
         self.writer.set(None);

@@ -41,6 +41,10 @@ impl<E: Endpoint> SealedTable<E> {
         }
         let plan = Plan::new(&self.layout, records)?;
         let pieces = self.heap_pieces(records)?;
+        // What no buffer holds is refused now: a table that is claimed and not built never will be.
+        let slots = self.slots_a_piece().min(self.layout.slots) as usize;
+        let buffers = &self.endpoint.core().buffers;
+        buffers.take(slots * self.layout.slot_bytes())?;
         self.claim().await?;
         self.write_heap(records, &plan, pieces).await?;
         self.write_slots(records, &plan).await?;
@@ -133,8 +137,7 @@ impl<E: Endpoint> SealedTable<E> {
     }
 
     async fn write_slots(&self, records: &[Pair<'_>], plan: &Plan) -> Result<()> {
-        // A multiple of 8 slots: no two WRITEs share a word.
-        let slots_a_piece = (PIECE / self.layout.slot_bytes() / 8 * 8).max(8) as u64;
+        let slots_a_piece = self.slots_a_piece();
         let pieces = (0..self.layout.slots).step_by(slots_a_piece as usize);
         let writes = pieces.map(async |first| {
             let slots = first..self.layout.slots.min(first + slots_a_piece);
@@ -143,6 +146,11 @@ impl<E: Endpoint> SealedTable<E> {
             Ok(self.endpoint.write(to, bytes).await?)
         });
         all(writes).await
+    }
+
+    /// A multiple of 8 slots: no two WRITEs share a word.
+    fn slots_a_piece(&self) -> u64 {
+        (PIECE / self.layout.slot_bytes() / 8 * 8).max(8) as u64
     }
 
     fn encode_slots(&self, records: &[Pair<'_>], plan: &Plan, slots: Range<u64>) -> Result<Buffer> {
