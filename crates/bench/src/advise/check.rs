@@ -29,7 +29,7 @@ const MOST_BYTES: f64 = (256 << 20) as f64;
 const FEWEST_SLOTS: u64 = 1 << 12;
 /// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of the lookups, and
 /// each of them one place.
-const RANKINGS: u32 = 8;
+const RANKINGS: u32 = 4;
 
 /// How large a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,12 +361,12 @@ impl Run<'_> {
             threads,
             width,
             warm_up: WARM_UP,
-            until: Until::SettledLookups(lookups / u64::from(rankings) + 1),
+            until: Until::SettledLookups(lookups),
             seed: self.options.seed,
         };
         let world = || memory.world(self.options.seed, question.profile.clone());
         // Lookups, the time they took, and their READs.
-        let measured = |threads, width, lookups| -> Result<(f64, f64, f64)> {
+        let measured = |threads, width, lookups: u64| -> Result<(f64, f64, f64)> {
             let mut sums = (0.0, 0.0, 0.0);
             for ranking in 0..rankings {
                 let one = experiment(ranking, threads, width, lookups).run(world()?)?;
@@ -378,7 +378,7 @@ impl Run<'_> {
             Ok(sums)
         };
         let busy = measured(THREADS, WIDTH, self.options.lookups)?;
-        let idle = measured(1, 1, self.options.lookups / 2)?;
+        let idle = measured(1, 1, self.options.lookups / 2 + 1)?;
         let latency_ns = idle.1 / idle.0;
         let (rate, reads) = (busy.0 * 1e9 / busy.1, busy.2 / busy.0);
         let ranked = self.ranked;
