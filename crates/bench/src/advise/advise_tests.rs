@@ -1,5 +1,12 @@
 use super::*;
 use crate::BenchError;
+use crate::simulated::TABLE_AT;
+use farslot::fabric::sim::{HostId, Simulation};
+use farslot::fabric::{Endpoint, Limits};
+use farslot::index::Index;
+use farslot::index::linear::{LinearTable, ReadPolicy, ReadSizes};
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn ask(key: u32, value: u32) -> Question {
     Question::new(10_000_000, key, value, NicProfile::connectx5_edr())
@@ -21,16 +28,31 @@ const SMALL: CheckOptions = CheckOptions {
 };
 
 /// The simulator against the model, for all schemes that are ranked.
-fn agrees(question: &Question) {
+fn agrees(question: &Question) -> Vec<String> {
+    agrees_in(question, &SMALL)
+}
+
+fn agrees_in(question: &Question, options: &CheckOptions) -> Vec<String> {
     let advice = advise(question).unwrap();
-    assert!(advice.ranked.len() >= 10, "{}", advice.ranked.len());
-    let rows = check(question, &advice.ranked, &SMALL, &|_| {}).unwrap();
-    let mut worst: f64 = 0.0;
-    for row in &rows {
-        worst = worst.max(row.worst_error());
-        assert!(row.worst_error() < 0.1, "{row:?}");
+    let checked = check(question, &advice.ranked, options, &|_| {}).unwrap();
+    let mut worst = (0.0, String::new());
+    for row in &checked {
+        let Checked::Simulated(row) = row else {
+            panic!("{row:?}");
+        };
+        if row.worst_error() > worst.0 {
+            worst = (row.worst_error(), format!("{row:?}"));
+        }
     }
-    println!("{} schemes, worst error {:.1} %", rows.len(), 100.0 * worst);
+    println!(
+        "{} schemes, worst error {:.1}%: {}",
+        checked.len(),
+        100.0 * worst.0,
+        worst.1
+    );
+    assert!(worst.0 < 0.1, "{}", worst.1);
+    let schemes = advice.ranked.into_iter().map(|ranked| ranked.scheme);
+    schemes.collect()
 }
 
 #[test]
@@ -68,6 +90,195 @@ fn sealed_tables_for_latency() {
         objective: Objective::Latency,
         ..ask(8, 24)
     });
+}
+
+#[test]
+fn records_of_64_bytes_at_all_loads() {
+    for load in [0.5, 0.8, 0.9] {
+        agrees(&Question {
+            load: Some(load),
+            ..ask(8, 56)
+        });
+    }
+}
+
+#[test]
+fn sealed_records_of_16_bytes_that_mostly_miss() {
+    // Misses of nearly full tables differ much: it takes more of them.
+    let options = CheckOptions {
+        slots: 1 << 18,
+        lookups: 12_000,
+        ..SMALL
+    };
+    let question = Question {
+        load: Some(0.9),
+        sealed: true,
+        hit_ratio: 0.1,
+        ..ask(8, 8)
+    };
+    let schemes = agrees_in(&question, &options);
+    for sealed in ["sealed, inline", "sealed, out of band, as they arrive"] {
+        assert!(schemes.iter().any(|scheme| scheme == sealed), "{schemes:?}");
+    }
+}
+
+fn sizes_up_to_1_kib() -> Vec<(u32, f64)> {
+    [8, 16, 32, 64, 128, 256, 512, 1024]
+        .map(|bytes| (bytes, 1.0))
+        .to_vec()
+}
+
+fn mostly_small() -> Vec<(u32, f64)> {
+    vec![(8, 5.0), (16, 4.0), (1000, 1.0)]
+}
+
+#[test]
+fn values_of_several_sizes() {
+    let ranked = |values, load, objective| {
+        agrees(&Question {
+            load: Some(load),
+            values,
+            objective,
+            ..ask(8, 8)
+        })
+    };
+    let spread = ranked(sizes_up_to_1_kib(), 0.8, Objective::Throughput);
+    let small = ranked(mostly_small(), 0.5, Objective::Latency);
+    let hybrid = |schemes: &[String]| schemes.iter().any(|scheme| scheme == "linear, hybrid");
+    assert!(!hybrid(&spread) && hybrid(&small));
+    let signatures = |scheme: &String| scheme == "cuckoo 3 x 4, parallel, signatures";
+    assert!(spread.iter().any(signatures) && small.iter().any(signatures));
+}
+
+#[test]
+fn sealed_values_of_several_sizes_some_of_them_long() {
+    agrees(&Question {
+        load: Some(0.8),
+        sealed: true,
+        values: vec![(100, 3.0), (3000, 1.0)],
+        ..ask(8, 8)
+    });
+}
+
+#[test]
+fn keys_that_may_have_several_records() {
+    for sealed in [false, true] {
+        agrees(&Question {
+            load: Some(0.8),
+            unique: false,
+            sealed,
+            ..ask(8, 8)
+        });
+    }
+}
+
+#[test]
+fn popular_keys_change_nothing() {
+    let skewed = Question {
+        load: Some(0.8),
+        skew: 0.99,
+        ..ask(8, 24)
+    };
+    agrees(&skewed);
+    let advice = advise(&skewed).unwrap();
+    assert!(advice.notes[0].contains("changes no figure"));
+    let even = advise(&Question {
+        skew: 0.0,
+        ..skewed
+    })
+    .unwrap();
+    for (one, other) in advice.ranked.iter().zip(&even.ranked) {
+        assert_eq!(one.operations_per_second, other.operations_per_second);
+    }
+}
+
+/// Puts of new keys, one after the other, behind a simulated NIC.
+fn puts_cost(question: &Question, scheme: &str) {
+    const PUTS: u32 = 2_000;
+    let advice = advise(question).unwrap();
+    let ranked = &advice.ranked[place(&advice, scheme)];
+    let Reads::Linear { layout, read_slots } = &ranked.plan.reads else {
+        panic!("{scheme}");
+    };
+    // As full as the question says half way.
+    let before = (SMALL.slots as f64 * ranked.plan.load) as u32 - PUTS / 2;
+    let records = |count| check::small_records(question, &ranked.plan, 1, count);
+    let filling = check::small_linear(question, &ranked.plan, layout, &SMALL, &records(before));
+    let (filling, records) = (filling.unwrap(), records(before + PUTS));
+    let world = filling.memory().world(1, question.profile.clone()).unwrap();
+    let layout = filling.layout().clone();
+    let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32)).unwrap();
+    let mut simulation = Simulation::new(world);
+    let client = simulation.add_client(HostId(0), Limits::default());
+    let done = Rc::new(Cell::new(None));
+    let noted = Rc::clone(&done);
+    simulation.spawn(client, |endpoint| async move {
+        let table = LinearTable::open(Rc::clone(&endpoint), TABLE_AT, layout, sizes)
+            .await
+            .unwrap();
+        let verbs = || {
+            let counters = endpoint.core().counters.snapshot();
+            counters.verbs.iter().sum::<u64>()
+        };
+        let since = (endpoint.now(), verbs());
+        for record in before..before + PUTS {
+            let (key, value) = (records.key(record), records.value(record));
+            assert!(table.put(&key, &value).await.unwrap());
+        }
+        noted.set(Some((endpoint.now() - since.0, verbs() - since.1)));
+    });
+    let _ = simulation.run_until(10_000_000_000);
+    let (span, verbs) = done.get().unwrap();
+    let costs = verb_costs(&question.profile);
+    let put = price::put(question, &costs, &ranked.plan).unwrap().unwrap();
+    let latency = put.latency_ns / (span as f64 / f64::from(PUTS));
+    let verbs = put.verbs / (verbs as f64 / f64::from(PUTS));
+    println!("{scheme}: put predicted / simulated: latency {latency:.3}, verbs {verbs:.3}");
+    assert!(
+        (latency - 1.0).abs() < 0.1 && (verbs - 1.0).abs() < 0.1,
+        "{scheme}"
+    );
+}
+
+#[test]
+fn a_put_of_a_new_key_costs_what_is_predicted() {
+    for load in [0.5, 0.8] {
+        let with = |question| Question {
+            load: Some(load),
+            inserts: 0.1,
+            ..question
+        };
+        puts_cost(&with(ask(4, 3)), "linear, word");
+        for scheme in ["linear, pair", "linear, inline", "linear, heap"] {
+            puts_cost(&with(ask(8, 8)), scheme);
+        }
+        let several = Question {
+            values: mostly_small(),
+            ..ask(8, 8)
+        };
+        puts_cost(&with(several), "linear, hybrid");
+    }
+}
+
+#[test]
+fn cuckoo_puts_are_not_priced_and_come_last() {
+    let advice = advise(&Question {
+        inserts: 0.2,
+        ..ask(8, 24)
+    })
+    .unwrap();
+    let first = advice.ranked.iter().position(|ranked| ranked.unpriced_puts);
+    let (priced, others) = advice.ranked.split_at(first.unwrap());
+    assert!(
+        priced
+            .iter()
+            .all(|ranked| ranked.scheme.starts_with("linear"))
+    );
+    for other in others {
+        assert!(other.unpriced_puts && other.why.contains("not priced"));
+        let ratio = other.operations_per_second / other.lookups_per_second;
+        assert!((ratio - 1.0).abs() < 1e-9);
+    }
 }
 
 #[test]
@@ -200,6 +411,29 @@ fn workloads_that_there_are_not_are_named() {
             },
         ),
         (
+            "skew",
+            Question {
+                skew: f64::NAN,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "updates and inserts",
+            Question {
+                updates: 0.6,
+                inserts: 0.6,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "inserts",
+            Question {
+                inserts: 0.1,
+                sealed: true,
+                ..ask(8, 8)
+            },
+        ),
+        (
             "updates",
             Question {
                 updates: 0.1,
@@ -217,12 +451,36 @@ fn workloads_that_there_are_not_are_named() {
             other => panic!("{named}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said() {
+    let why = |question: &Question, scheme: &str| {
+        let advice = advise(question).unwrap();
+        let ranked = &advice.ranked[place(&advice, scheme)..][..1];
+        match &check(question, ranked, &SMALL, &|_| {}).unwrap()[..] {
+            [Checked::Not { why, .. }] => why.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
     let updates = Question {
         updates: 0.5,
         ..ask(8, 8)
     };
+    assert!(why(&updates, "linear, inline").contains("updates are not simulated"));
+    let large = Question {
+        entries: 1_000_000,
+        sealed: true,
+        ..ask(8, 80_000)
+    };
+    assert!(why(&large, "sealed, out of band").contains("4 to 65539 bytes"));
+    assert!(why(&ask(1, 1), "linear, heap").contains("4 to 65539 bytes"));
+    let empty = CheckOptions {
+        lookups: 0,
+        ..SMALL
+    };
     assert!(
-        check(&updates, &[], &SMALL, &|_| {})
+        check(&ask(8, 8), &[], &empty, &|_| {})
             .unwrap_err()
             .is_usage()
     );

@@ -3,15 +3,19 @@
 use super::question::Question;
 use crate::Result;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
+use farslot::index::linear::RecordMix;
 use farslot::index::linear::{LinearLayout, LinearOptions, ReadPolicy, ReadSizes};
+use farslot::index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
 use farslot::index::{KeyRule, SlotKind};
 use farslot::model::advise::{CuckooPlaces, CuckooReads, CuckooShape, Filling};
+use farslot::model::{ProbeDistribution, ReadSizeModel, TableLoad};
 use farslot::read_cost;
 
 /// A scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Candidate {
     Linear(SlotKind),
+    Sealed(SealedForm, SlotOrder),
     Cuckoo {
         kind: SlotKind,
         shape: CuckooShape,
@@ -40,6 +44,13 @@ pub enum Reads {
         /// Slots of a READ.
         read_slots: u64,
     },
+    /// Slots of a sealed linear table, so many a READ.
+    Sealed {
+        /// The layout.
+        layout: SealedLayout,
+        /// Slots of a READ.
+        read_slots: u64,
+    },
     /// Buckets of a cuckoo table.
     Cuckoo {
         /// The layout.
@@ -57,6 +68,8 @@ pub enum Reads {
 const LOADS: [f64; 8] = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 /// The load factor where nothing is given: that of tables by default.
 const USUAL_LOAD: f64 = 0.75;
+/// The longest READ of slots, as in all tables.
+const LONGEST_READ: usize = 16 << 10;
 
 impl Candidate {
     /// All that may be considered. With several records a key, cuckoo lookups read all buckets at once.
@@ -68,6 +81,14 @@ impl Candidate {
             SlotKind::Heap,
         ];
         let mut all: Vec<_> = kinds.map(Self::Linear).to_vec();
+        if question.values.len() > 1 {
+            all.push(Self::Linear(SlotKind::Hybrid));
+        }
+        for form in [SealedForm::Inline, SealedForm::OutOfBand] {
+            all.extend(
+                [SlotOrder::ByHash, SlotOrder::Arrival].map(|order| Self::Sealed(form, order)),
+            );
+        }
         let mut orders = vec![CuckooReads::Parallel];
         if question.unique {
             orders.push(CuckooReads::Sequential);
@@ -75,9 +96,14 @@ impl Candidate {
         if question.profile.gathers {
             orders.push(CuckooReads::Gathered);
         }
-        for kind in kinds.into_iter().filter(|kind| *kind != SlotKind::Pair) {
+        let kinds = [SlotKind::Word, SlotKind::Inline, SlotKind::Heap];
+        for kind in kinds.into_iter().chain([SlotKind::Signatures]) {
+            let sizes: &[u32] = match kind {
+                SlotKind::Signatures => &[4],
+                _ => &[1, 4, 8],
+            };
             for ways in 2..=4 {
-                for bucket_slots in [1, 4, 8] {
+                for bucket_slots in sizes.iter().copied() {
                     let shape = CuckooShape { ways, bucket_slots };
                     all.extend(orders.iter().map(|reads| Self::Cuckoo {
                         kind,
@@ -94,6 +120,17 @@ impl Candidate {
         let kind_name = |kind: &SlotKind| format!("{kind:?}").to_lowercase();
         match self {
             Self::Linear(kind) => format!("linear, {}", kind_name(kind)),
+            Self::Sealed(form, order) => {
+                let form = match form {
+                    SealedForm::Inline => "inline",
+                    SealedForm::OutOfBand => "out of band",
+                };
+                let order = match order {
+                    SlotOrder::ByHash => "",
+                    SlotOrder::Arrival => ", as they arrive",
+                };
+                format!("sealed, {form}{order}")
+            }
             Self::Cuckoo { kind, shape, reads } => format!(
                 "cuckoo {} x {}, {}, {}",
                 shape.ways,
@@ -108,6 +145,9 @@ impl Candidate {
     pub(super) fn plan(&self, question: &Question) -> Result<std::result::Result<Plan, String>> {
         if matches!(self, Self::Cuckoo { .. }) && !question.unique && !question.sealed {
             return Ok(Err("keys with several records only in sealed tables".into()));
+        }
+        if matches!(self, Self::Sealed(..)) && !question.sealed {
+            return Ok(Err("only for tables that never change (--sealed)".into()));
         }
         let given = question.load.map(|load| vec![load]);
         let loads = given.unwrap_or_else(|| match question.memory {
@@ -133,6 +173,8 @@ impl Candidate {
                 _ => {
                     let kind = match self {
                         Self::Linear(kind) | Self::Cuckoo { kind, .. } => *kind,
+                        Self::Sealed(SealedForm::Inline, _) => SlotKind::Inline,
+                        Self::Sealed(SealedForm::OutOfBand, _) => SlotKind::Heap,
                     };
                     return Ok(Ok(Plan { kind, load, reads }));
                 }
@@ -152,18 +194,30 @@ impl Candidate {
         let heap_bytes = |kind| match kind {
             SlotKind::Heap => question.heap_bytes(),
             // Values that are replaced leave their slots.
-            SlotKind::Inline if question.updates > 0.0 => question.heap_bytes(),
+            SlotKind::Inline | SlotKind::Hybrid if question.updates > 0.0 => question.heap_bytes(),
             _ => None,
         };
         match self {
             Self::Linear(kind) => {
-                let layout = LinearOptions {
+                let mut layout = LinearOptions {
                     load_factor: load,
                     slot: Some(*kind),
                     keys,
                     heap_bytes: heap_bytes(*kind),
                     ..LinearOptions::new(question.entries, key, value, 0)
                 };
+                if *kind == SlotKind::Hybrid {
+                    let mix = RecordMix {
+                        sizes: &question.record_sizes(),
+                        nic: read_cost(&question.profile),
+                        objective: question.objective,
+                        hit_ratio: question.hit_ratio,
+                    };
+                    layout = layout.hybrid_for(&mix).map_err(said)?;
+                    if layout.slot != Some(SlotKind::Hybrid) {
+                        return Err("no size of record is better off in its slot".into());
+                    }
+                }
                 let layout = layout.layout().map_err(said)?;
                 let policy = ReadPolicy::Modelled {
                     nic: read_cost(&question.profile),
@@ -174,6 +228,21 @@ impl Candidate {
                 let sizes = ReadSizes::new(&layout, policy).map_err(said)?;
                 let read_slots = sizes.at_load(load).min(layout.slots);
                 Ok(Reads::Linear { layout, read_slots })
+            }
+            Self::Sealed(form, order) => {
+                let options = SealedOptions {
+                    load_factor: load,
+                    form: Some(*form),
+                    order: *order,
+                    keys,
+                    ..SealedOptions::new(key, value, 0)
+                };
+                let heap = question.sealed_record().0 * question.entries as f64;
+                let layout = options.layout(question.entries, heap as u64);
+                let layout = layout.map_err(said)?;
+                let read_slots = sealed_read_slots(question, &layout);
+                let read_slots = read_slots.map_err(|error| error.to_string())?;
+                Ok(Reads::Sealed { layout, read_slots })
             }
             Self::Cuckoo { kind, shape, reads } => {
                 let layout = CuckooOptions {
@@ -204,12 +273,46 @@ impl Candidate {
     }
 }
 
+/// What a client of a sealed table chooses by the model.
+fn sealed_read_slots(question: &Question, layout: &SealedLayout) -> Result<u64> {
+    let table = TableLoad::new(layout.slots, question.entries)?;
+    let workload = question.workload()?;
+    let distances = match layout.order {
+        SlotOrder::Arrival => ProbeDistribution::lookup(table, workload)?,
+        SlotOrder::ByHash => ProbeDistribution::ordered(table, workload)?,
+    };
+    let (slot, nic) = (layout.slot_bytes(), read_cost(&question.profile));
+    let model = ReadSizeModel::new(slot, question.objective, nic)?;
+    let model = model.with_max_read_bytes(LONGEST_READ.max(slot))?;
+    Ok(model.choose(&distances).read_size as u64)
+}
+
 impl Reads {
+    /// Slots of the table.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        match self {
+            Self::Linear { layout, .. } => layout.slots,
+            Self::Sealed { layout, .. } => layout.slots,
+            Self::Cuckoo { layout, .. } => layout.slots(),
+        }
+    }
+
+    /// Slots that a READ of a linear table fetches.
+    #[must_use]
+    pub fn read_slots(&self) -> Option<u64> {
+        match self {
+            Self::Linear { read_slots, .. } | Self::Sealed { read_slots, .. } => Some(*read_slots),
+            Self::Cuckoo { .. } => None,
+        }
+    }
+
     /// Bytes of the table.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear { layout, .. } => layout.table_bytes(),
+            Self::Sealed { layout, .. } => layout.table_bytes(),
             Self::Cuckoo { layout, .. } => layout.table_bytes(),
         }
     }

@@ -1,17 +1,20 @@
 //! Whether the simulator agrees: each ranked scheme as a small table of the same load factor and the same
-//! slots, looked up behind the same NIC. Lookups only; updates are not simulated.
+//! slots, looked up behind the same NIC. Lookups only; updates and puts are not simulated.
 
 use super::candidates::{Plan, Reads, lookup_order};
 use super::{Question, Ranked};
 use crate::answers::Answers;
 use crate::simulated::{
-    Answer, Ask, Experiment, Filling, OpenCuckoo, OpenLinear, OpenTable, Records, TABLE_AT,
-    TableMemory, Until, WARM_UP, built_cuckoo,
+    Answer, Ask, BuiltSealed, Experiment, Filling, OpenCuckoo, OpenLinear, OpenSealed, OpenTable,
+    Records, TABLE_AT, TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, ReadPolicy, ReadSizes};
+use farslot::index::sealed::SealedOptions;
 use farslot::index::{FieldSize, Hasher, Index, SlotKind};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use std::rc::Rc;
 
@@ -20,6 +23,13 @@ const KEY_BYTES: usize = 4;
 /// Client threads and lookups under way of each that saturate a NIC.
 const THREADS: usize = 28;
 const WIDTH: usize = 8;
+
+/// The most memory of a table that is simulated, and the fewest slots that mean anything.
+const MOST_BYTES: f64 = (256 << 20) as f64;
+const FEWEST_SLOTS: u64 = 1 << 12;
+/// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of the lookups, and
+/// each of them one place.
+const RANKINGS: u32 = 4;
 
 /// How large a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,34 +83,31 @@ impl CheckRow {
     }
 }
 
-/// Simulates ranked schemes.
+/// What a check says of a scheme.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Checked {
+    /// It was simulated.
+    Simulated(CheckRow),
+    /// It was not.
+    Not {
+        /// What it is called.
+        scheme: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Simulates ranked schemes, as far as they can be.
 ///
 /// # Errors
-/// [`BenchError::BadOption`] for what cannot be simulated (updates, keys with several records, values of several
-/// sizes), or what a table says.
+/// [`BenchError::BadOption`] for a check of no size, or what a table says.
 pub fn check(
     question: &Question,
     ranked: &[Ranked],
     options: &CheckOptions,
     progress: Progress<'_>,
-) -> Result<Vec<CheckRow>> {
-    let cannot = |option, value: String, limit: &str| BenchError::BadOption {
-        option,
-        value,
-        limit: limit.into(),
-    };
-    if question.updates > 0.0 {
-        let value = question.updates.to_string();
-        return Err(cannot(
-            "updates",
-            value,
-            "0 for a check: it simulates lookups",
-        ));
-    }
-    if !question.unique || question.values.len() != 1 {
-        let limit = "one value size and one record a key, for a check";
-        return Err(cannot("records", "several".into(), limit));
-    }
+) -> Result<Vec<Checked>> {
     if !(1 << 10..=1 << 24).contains(&options.slots) {
         return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^24"));
     }
@@ -109,19 +116,115 @@ pub fn check(
     }
     let rows = ranked.iter().map(|ranked| {
         progress(&ranked.scheme);
-        simulate(question, ranked, options)
+        match slots_of_check(question, &ranked.plan, options) {
+            Ok(slots) => {
+                let options = CheckOptions { slots, ..*options };
+                Ok(Checked::Simulated(simulate(question, ranked, &options)?))
+            }
+            Err(why) => Ok(Checked::Not {
+                scheme: ranked.scheme.clone(),
+                why,
+            }),
+        }
     });
     rows.collect()
+}
+
+/// Slots of the table to simulate, or why it cannot be.
+fn slots_of_check(
+    question: &Question,
+    plan: &Plan,
+    options: &CheckOptions,
+) -> std::result::Result<u64, String> {
+    if question.updates > 0.0 && matches!(plan.kind, SlotKind::Inline | SlotKind::Hybrid) {
+        return Err("updates are not simulated, and in it they move values out of band".into());
+    }
+    let is_small = matches!(plan.kind, SlotKind::Word | SlotKind::Pair);
+    for size in question.record_sizes() {
+        let most = KEY_BYTES + usize::from(u16::MAX);
+        if !(KEY_BYTES..=most).contains(&size.bytes) && !is_small {
+            return Err(format!(
+                "records of {KEY_BYTES} to {most} bytes are simulated"
+            ));
+        }
+    }
+    let slot_bytes = plan.reads.table_bytes() as f64 / plan.reads.slots() as f64;
+    let mut slots = options.slots;
+    while slots as f64 * slot_bytes > MOST_BYTES {
+        slots /= 2;
+        if slots < FEWEST_SLOTS {
+            return Err("its records are too large for a table in memory".into());
+        }
+    }
+    Ok(slots)
+}
+
+/// Records of the same sizes, so many.
+pub(super) fn small_records(question: &Question, plan: &Plan, seed: u64, count: u32) -> Records {
+    if matches!(plan.kind, SlotKind::Word | SlotKind::Pair) {
+        // Any such record fills such a slot.
+        return Records::distinct(seed, count, KEY_BYTES);
+    }
+    let sizes = question.record_sizes();
+    if let [one] = &sizes[..] {
+        return Records::distinct(seed, count, one.bytes - KEY_BYTES);
+    }
+    let total: f64 = sizes.iter().map(|size| size.weight).sum();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut draw = || {
+        let mut weight = random.random_range(0.0..total);
+        let drawn = sizes.iter().find(|size| {
+            weight -= size.weight;
+            weight < 0.0
+        });
+        (drawn.unwrap_or(&sizes[0]).bytes - KEY_BYTES) as u16
+    };
+    Records::varied(seed, (0..count).map(|_| draw()))
+}
+
+/// The sizes of the keys and values of records that are simulated.
+fn field_sizes(question: &Question, plan: &Plan) -> (FieldSize, FieldSize) {
+    let small = matches!(plan.kind, SlotKind::Word | SlotKind::Pair);
+    let largest = question.record_sizes().iter().map(|size| size.bytes).max();
+    let value = match largest {
+        Some(bytes) if !small => (bytes - KEY_BYTES) as u32,
+        _ => KEY_BYTES as u32,
+    };
+    let value = match question.values.len() {
+        1 => FieldSize::Fixed(value),
+        _ => FieldSize::UpTo(value),
+    };
+    (FieldSize::Fixed(KEY_BYTES as u32), value)
+}
+
+/// A small table like a linear one, filled.
+pub(super) fn small_linear(
+    question: &Question,
+    plan: &Plan,
+    layout: &LinearLayout,
+    options: &CheckOptions,
+    records: &Records,
+) -> Result<Filling> {
+    let (key, value) = field_sizes(question, plan);
+    let layout = LinearLayout {
+        slots: options.slots,
+        key,
+        value,
+        hasher: Hasher::Xxh3 { seed: options.seed },
+        longest_probe: layout.longest_probe.min(options.slots),
+        heap_bytes: heap_bytes(plan.kind, layout.heap_bytes, layout.slots, options.slots),
+        ..layout.clone()
+    };
+    let mut filling = Filling::new(layout)?;
+    filling.fill_with(records)?;
+    Ok(filling)
 }
 
 fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Result<CheckRow> {
     let plan = &ranked.plan;
     let count = (options.slots as f64 * plan.load).round() as u32;
-    let records = Records::distinct(options.seed, count, value_bytes(question, plan)?);
-    let (key, value) = (
-        FieldSize::Fixed(KEY_BYTES as u32),
-        FieldSize::Fixed(records.value_bytes() as u32),
-    );
+    let records = small_records(question, plan, options.seed, count);
+    let (key, value) = field_sizes(question, plan);
     let hasher = Hasher::Xxh3 { seed: options.seed };
     let run = Run {
         question,
@@ -131,27 +234,32 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
     };
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
-            let layout = LinearLayout {
-                slots: options.slots,
-                key,
-                value,
-                hasher,
-                longest_probe: layout.longest_probe.min(options.slots),
-                heap_bytes: heap_bytes(plan.kind, layout.heap_bytes, layout.slots, options.slots),
-                ..layout.clone()
-            };
-            let mut filling = Filling::new(layout.clone())?;
-            filling.fill_with(&records)?;
+            let filling = small_linear(question, plan, layout, options, &records)?;
+            let layout = filling.layout().clone();
             let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32))?;
-            run.measure(
-                filling.memory(),
-                OpenLinear {
-                    layout,
-                    sizes,
-                    hints: 0,
-                },
-                0.0,
-            )
+            let table = OpenLinear {
+                layout,
+                sizes,
+                hints: 0,
+            };
+            run.measure(filling.memory(), table, 0.0)
+        }
+        Reads::Sealed { layout, read_slots } => {
+            let sealed = SealedOptions {
+                load_factor: plan.load,
+                form: Some(layout.form),
+                offset_bytes: (layout.offset_bytes > 0).then_some(layout.offset_bytes),
+                order: layout.order,
+                keys: layout.keys,
+                hasher,
+                ..SealedOptions::new(key, value, options.seed)
+            };
+            let built = BuiltSealed::new(&sealed, &records)?;
+            let table = OpenSealed {
+                layout: built.layout.clone(),
+                read_size: *read_slots as u32,
+            };
+            run.measure(&built.memory, table, 0.0)
         }
         Reads::Cuckoo {
             layout,
@@ -184,29 +292,13 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
     }
 }
 
-/// Bytes of the values with which records take as much as those asked about.
-fn value_bytes(question: &Question, plan: &Plan) -> Result<usize> {
-    let (value, _) = question.values[0];
-    if matches!(plan.kind, SlotKind::Word | SlotKind::Pair) {
-        // Any such record fills such a slot.
-        return Ok(KEY_BYTES);
-    }
-    let all = question.key as usize + value as usize;
-    all.checked_sub(KEY_BYTES)
-        .ok_or_else(|| BenchError::BadOption {
-            option: "record size",
-            value: all.to_string(),
-            limit: format!("at least {KEY_BYTES} bytes for a check"),
-        })
-}
-
 /// A heap for a smaller table, with room for what a client takes at a time.
 fn heap_bytes(kind: SlotKind, bytes: u64, slots: u64, of: u64) -> u64 {
     if matches!(kind, SlotKind::Word | SlotKind::Pair) {
         return 0;
     }
     let part = bytes as f64 * (of as f64 / slots as f64);
-    (part * 1.1 + f64::from(2 << 20)) as u64 / 64 * 64
+    (part * 1.1 + f64::from(8 << 20)) as u64 / 64 * 64
 }
 
 /// The memory of a cuckoo table into which records were put one after the other.
@@ -245,25 +337,50 @@ impl Run<'_> {
         table: T,
         uncounted: f64,
     ) -> Result<CheckRow> {
-        let experiment = |threads, width, lookups| Experiment {
+        let question = self.question;
+        let rankings = if question.skew > 0.0 { RANKINGS } else { 1 };
+        let ask = |ranking: u32| match question.skew {
+            0.0 => Ask::Mixed {
+                hit_ratio: question.hit_ratio,
+            },
+            skew => Ask::MixedPopular {
+                hit_ratio: question.hit_ratio,
+                popularity: Zipf::new(self.records.count(), skew),
+                ranking,
+            },
+        };
+        let answer = match question.unique {
+            true => Answer::Value,
+            false => Answer::AllRecords,
+        };
+        let experiment = |ranking, threads, width, lookups: u64| Experiment {
             table: table.clone(),
             records: self.records.clone(),
-            ask: Ask::Mixed {
-                hit_ratio: self.question.hit_ratio,
-            },
-            answer: Answer::Value,
+            ask: ask(ranking),
+            answer,
             threads,
             width,
             warm_up: WARM_UP,
             until: Until::SettledLookups(lookups),
             seed: self.options.seed,
         };
-        let profile = &self.question.profile;
-        let world = || memory.world(self.options.seed, profile.clone());
-        let busy = experiment(THREADS, WIDTH, self.options.lookups).run(world()?)?;
-        let idle = experiment(1, 1, self.options.lookups / 4 + 1).run(world()?)?;
-        let latency_ns = idle.span as f64 / idle.lookups as f64;
-        let (rate, reads) = (busy.lookups_per_second(), busy.reads_per_lookup());
+        let world = || memory.world(self.options.seed, question.profile.clone());
+        // Lookups, the time they took, and their READs.
+        let measured = |threads, width, lookups: u64| -> Result<(f64, f64, f64)> {
+            let mut sums = (0.0, 0.0, 0.0);
+            for ranking in 0..rankings {
+                let one = experiment(ranking, threads, width, lookups).run(world()?)?;
+                let lookups = one.lookups as f64;
+                sums.0 += lookups;
+                sums.1 += one.span as f64;
+                sums.2 += one.reads_per_lookup() * lookups;
+            }
+            Ok(sums)
+        };
+        let busy = measured(THREADS, WIDTH, self.options.lookups)?;
+        let idle = measured(1, 1, self.options.lookups / 2 + 1)?;
+        let latency_ns = idle.1 / idle.0;
+        let (rate, reads) = (busy.0 * 1e9 / busy.1, busy.2 / busy.0);
         let ranked = self.ranked;
         Ok(CheckRow {
             scheme: ranked.scheme.clone(),

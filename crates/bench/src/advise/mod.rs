@@ -7,7 +7,7 @@ mod price;
 mod question;
 
 pub use candidates::{Plan, Reads};
-pub use check::{CheckOptions, CheckRow, check};
+pub use check::{CheckOptions, CheckRow, Checked, check};
 pub use question::Question;
 
 use crate::Result;
@@ -27,6 +27,8 @@ pub struct Advice {
     pub ranked: Vec<Ranked>,
     /// Those that will not do, and why.
     pub excluded: Vec<Excluded>,
+    /// What the figures leave out.
+    pub notes: Vec<String>,
 }
 
 /// A scheme, and what operations cost in it.
@@ -52,6 +54,10 @@ pub struct Ranked {
     pub lookups_per_second: f64,
     /// The same of lookups and updates in their proportion.
     pub operations_per_second: f64,
+    /// An unloaded put of a new key, in ns, where it can be told.
+    pub put_latency_ns: Option<f64>,
+    /// Whether there are puts of new keys, but not in these figures: such schemes come last.
+    pub unpriced_puts: bool,
     /// What bounds the latter.
     #[serde(serialize_with = "limit_name")]
     pub limit: Limit,
@@ -110,17 +116,39 @@ pub fn advise(question: &Question) -> Result<Advice> {
             Err(why) => excluded.push(Excluded { scheme, why }),
         }
     }
-    ranked.sort_by(|one, other| match question.objective {
-        Objective::Latency => one.latency_ns.total_cmp(&other.latency_ns),
-        Objective::Throughput => other
-            .operations_per_second
-            .total_cmp(&one.operations_per_second),
+    ranked.sort_by(|one, other| {
+        let by_figures = match question.objective {
+            Objective::Latency => one.latency_ns.total_cmp(&other.latency_ns),
+            Objective::Throughput => other
+                .operations_per_second
+                .total_cmp(&one.operations_per_second),
+        };
+        one.unpriced_puts.cmp(&other.unpriced_puts).then(by_figures)
     });
     Ok(Advice {
         profile: question.profile.name.clone(),
         ranked,
         excluded,
+        notes: notes(question),
     })
+}
+
+fn notes(question: &Question) -> Vec<String> {
+    let mut notes = Vec::new();
+    if question.skew > 0.0 {
+        notes.push(format!(
+            "a skew of {} changes no figure: clients keep nothing of what they read, and popular keys stand no \
+             nearer than others",
+            question.skew
+        ));
+    }
+    if !question.unique {
+        notes.push(
+            "priced for keys that have one record, and may have more: each more takes its own READs and bytes"
+                .into(),
+        );
+    }
+    notes
 }
 
 #[cfg(test)]

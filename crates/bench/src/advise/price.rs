@@ -1,10 +1,17 @@
 //! What operations cost in a table, and in words what that comes from.
 
 use super::candidates::{Plan, Reads};
+use super::question::block as block_of;
 use super::{Question, Ranked};
 use crate::{BenchError, Result};
 use farslot::index::SlotKind;
-use farslot::model::advise::{CuckooReads, Limit, VerbCosts, Work, cuckoo_lookup, linear_lookup};
+use farslot::index::heap::record_bytes;
+use farslot::index::linear::LinearLayout;
+use farslot::index::sealed::SlotOrder;
+use farslot::model::advise::{
+    CuckooReads, Limit, LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup,
+    linear_lookup, linear_put,
+};
 use farslot::model::{Objective, TableLoad, Workload};
 
 /// Prices a table.
@@ -15,20 +22,23 @@ pub(super) fn price(
     plan: Plan,
 ) -> Result<Ranked> {
     let lookup = lookup(question, costs, &plan, question.workload()?)?;
-    let operation = if question.updates > 0.0 {
-        let update = update(question, costs, &plan)?;
-        lookup * (1.0 - question.updates) + update * question.updates
-    } else {
-        lookup
+    let mut operation = lookup * (1.0 - question.updates - question.inserts);
+    if question.updates > 0.0 {
+        operation = operation + update(question, costs, &plan)? * question.updates;
+    }
+    let put = put(question, costs, &plan)?;
+    let unpriced_puts = put.is_none() && question.inserts > 0.0;
+    operation = match put {
+        Some(put) => operation + put * question.inserts,
+        // What is left is all that is known.
+        None if question.inserts < 1.0 => operation * (1.0 / (1.0 - question.inserts)),
+        None => lookup,
     };
     let capacity = operation.capacity();
     Ok(Ranked {
         scheme,
         load: plan.load,
-        read_slots: match &plan.reads {
-            Reads::Linear { read_slots, .. } => Some(*read_slots),
-            Reads::Cuckoo { .. } => None,
-        },
+        read_slots: plan.reads.read_slots(),
         reads: lookup.verbs,
         bytes: lookup.bytes,
         round_trips: lookup.round_trips,
@@ -36,6 +46,8 @@ pub(super) fn price(
         latency_ns: lookup.latency_ns,
         lookups_per_second: lookup.capacity().per_second,
         operations_per_second: capacity.per_second,
+        put_latency_ns: put.map(|put| put.latency_ns),
+        unpriced_puts,
         limit: capacity.limit,
         memory_bytes: plan.reads.table_bytes() as u64,
         why: why(question, costs, &plan, &lookup, &operation, capacity.limit),
@@ -43,15 +55,30 @@ pub(super) fn price(
     })
 }
 
-/// Bytes that a hit reads out of band, if it does.
-fn record_bytes(question: &Question, kind: SlotKind) -> Result<Option<usize>> {
-    let is_out = match kind {
-        SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => true,
-        // In the long run every value has been replaced.
-        SlotKind::Inline => question.updates > 0.0,
-        SlotKind::Word | SlotKind::Pair => false,
-    };
-    Ok(if is_out { Some(block(question)?) } else { None })
+/// The records that are out of band, if any are.
+fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
+    // In the long run every value has been replaced.
+    let is_replaced = question.updates > 0.0;
+    Ok(match (&plan.reads, plan.kind) {
+        (_, SlotKind::Word | SlotKind::Pair) => None,
+        (Reads::Sealed { .. }, SlotKind::Heap) => {
+            let (bytes, reads) = question.sealed_record();
+            Some(OutOfBand::sealed(bytes, reads))
+        }
+        (_, SlotKind::Signatures) => {
+            let largest = question.record_sizes().iter().map(|size| size.bytes).max();
+            let region = record_bytes(0, largest.unwrap_or(0)).next_multiple_of(8);
+            Some(OutOfBand::signed(region as f64))
+        }
+        (Reads::Linear { layout, .. }, SlotKind::Hybrid) if !is_replaced => {
+            let (bytes, share) = question.mean_beyond(layout.inline_bytes as usize, block_of);
+            Some(OutOfBand::tagged(share, bytes))
+        }
+        (_, SlotKind::Inline) if !is_replaced => None,
+        (_, SlotKind::Heap | SlotKind::Hybrid | SlotKind::Inline) => {
+            Some(OutOfBand::tagged(1.0, block(question)? as f64))
+        }
+    })
 }
 
 fn block(question: &Question) -> Result<usize> {
@@ -65,20 +92,30 @@ fn block(question: &Question) -> Result<usize> {
     Ok(bytes.round() as usize)
 }
 
+const fn linear_slots(layout: &LinearLayout, read_slots: u64) -> LinearSlots {
+    LinearSlots {
+        slot_bytes: layout.slot_bytes(),
+        read_slots: read_slots as usize,
+        ordered: false,
+    }
+}
+
 fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workload) -> Result<Work> {
-    let record = record_bytes(question, plan.kind)?;
+    let records = out_of_band(question, plan)?;
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
             let table = TableLoad::from_load(layout.slots, plan.load)?;
-            let slot = layout.slot_bytes();
-            Ok(linear_lookup(
-                costs,
-                table,
-                slot,
-                *read_slots as usize,
-                workload,
-                record,
-            )?)
+            let slots = linear_slots(layout, *read_slots);
+            Ok(linear_lookup(costs, table, slots, workload, records)?)
+        }
+        Reads::Sealed { layout, read_slots } => {
+            let table = TableLoad::new(layout.slots, question.entries)?;
+            let slots = LinearSlots {
+                slot_bytes: layout.slot_bytes(),
+                read_slots: *read_slots as usize,
+                ordered: layout.order == SlotOrder::ByHash,
+            };
+            Ok(linear_lookup(costs, table, slots, workload, records)?)
         }
         Reads::Cuckoo {
             layout,
@@ -93,7 +130,7 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
                 bucket,
                 *reads,
                 workload.hit_ratio(),
-                record,
+                records,
                 *sealed,
             );
             // Gathers are only asked for where the NIC has them.
@@ -104,6 +141,35 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
             })
         }
     }
+}
+
+/// The put of a new key; nothing where keys are displaced, of which nothing is known but counts.
+pub(super) fn put(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<Work>> {
+    let Reads::Linear { layout, read_slots } = &plan.reads else {
+        return Ok(None);
+    };
+    let table = TableLoad::from_load(layout.slots, plan.load)?;
+    let slots = linear_slots(layout, *read_slots);
+    let records = out_of_band(question, plan)?;
+    let put = |write| linear_put(costs, table, slots, records, write);
+    let whole = |bytes| record_bytes(0, bytes) as f64;
+    Ok(Some(match plan.kind {
+        SlotKind::Word => put(LinearWrite::Word)?,
+        SlotKind::Pair => put(LinearWrite::Pair)?,
+        SlotKind::Inline => put(LinearWrite::Inline((layout.slot_bytes() - 8) as f64))?,
+        SlotKind::Heap | SlotKind::Signatures => {
+            put(LinearWrite::Out(question.mean_beyond(0, whole).0))?
+        }
+        SlotKind::Hybrid => {
+            let room = layout.inline_bytes as usize;
+            let (bytes, share) = question.mean_beyond(room, whole);
+            let (all, _) = question.mean_beyond(0, |bytes| bytes as f64);
+            let (larger, _) = question.mean_beyond(room, |bytes| bytes as f64);
+            let smaller = (all - larger * share) / (1.0 - share).max(f64::MIN_POSITIVE);
+            put(LinearWrite::Out(bytes))? * share
+                + put(LinearWrite::Inline(smaller))? * (1.0 - share)
+        }
+    }))
 }
 
 /// The replacement of a value: the lookup of a key that is there, a WRITE of the record where it is out of band,
@@ -154,14 +220,29 @@ fn why(
         Objective::Throughput => throughput_reason(operation, limit),
     };
     match (&plan.reads, plan.kind) {
-        (_, SlotKind::Heap) => why += "; a hit reads its record out of band",
-        (_, SlotKind::Inline) if question.updates > 0.0 => {
+        (Reads::Linear { layout, .. }, SlotKind::Hybrid) if question.updates == 0.0 => {
+            let room = layout.inline_bytes as usize;
+            let (_, share) = question.mean_beyond(room, |_| 1.0);
+            let percent = 100.0 * share;
+            why += &format!(
+                "; slots hold records of up to {room} bytes: {percent:.0}% are out of band"
+            );
+        }
+        (_, SlotKind::Heap | SlotKind::Signatures) => {
+            why += "; a hit reads its record out of band";
+        }
+        (_, SlotKind::Inline | SlotKind::Hybrid) if question.updates > 0.0 => {
             why += "; values that were replaced are out of band";
         }
         _ => {}
     }
-    if matches!(&plan.reads, Reads::Cuckoo { .. }) && question.updates > 0.0 {
-        why += "; one writer at a time";
+    if matches!(&plan.reads, Reads::Cuckoo { .. }) {
+        if question.inserts > 0.0 {
+            why += "; puts of new keys displace others, and are not priced";
+        }
+        if question.updates + question.inserts > 0.0 {
+            why += "; one writer at a time";
+        }
     }
     why
 }

@@ -4,7 +4,7 @@ use crate::{BenchError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::heap::{block_bytes, class_for, record_bytes};
-use farslot::model::{HitPolicy, Objective, Workload};
+use farslot::model::{HitPolicy, Objective, RecordSize, Workload};
 
 /// The records, what is asked of them, and what a table for them may take.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub struct Question {
     pub hit_ratio: f64,
     /// The share of operations that replace the value of a key that is there, 0 to 1; the others are lookups.
     pub updates: f64,
+    /// The share of operations that put a new key, 0 to 1.
+    pub inserts: f64,
+    /// Zipf's skew of the keys that are looked up: 0 is none.
+    pub skew: f64,
     /// Whether a key has one record.
     pub unique: bool,
     /// Whether the table may be built whole and never changed.
@@ -46,6 +50,8 @@ impl Question {
             memory: None,
             hit_ratio: 0.9,
             updates: 0.0,
+            inserts: 0.0,
+            skew: 0.0,
             unique: true,
             sealed: false,
             objective: Objective::Throughput,
@@ -71,7 +77,11 @@ impl Question {
         if let Some((_, weight)) = self.values.iter().find(|value| !weight(value)) {
             return bad("weight of a value size", weight.to_string(), "above 0");
         }
-        for (option, share) in [("hit ratio", self.hit_ratio), ("updates", self.updates)] {
+        for (option, share) in [
+            ("hit ratio", self.hit_ratio),
+            ("updates", self.updates),
+            ("inserts", self.inserts),
+        ] {
             if !(0.0..=1.0).contains(&share) {
                 return bad(option, share.to_string(), "from 0 to 1");
             }
@@ -81,12 +91,22 @@ impl Question {
         {
             return bad("load factor", load.to_string(), "above 0 and below 1");
         }
-        if self.updates > 0.0 && self.sealed {
+        if self.updates + self.inserts > 1.0 {
+            let both = self.updates + self.inserts;
             return bad(
-                "updates",
-                self.updates.to_string(),
-                "0 in sealed tables: they never change",
+                "updates and inserts",
+                both.to_string(),
+                "at most 1 together",
             );
+        }
+        if !(0.0..=10.0).contains(&self.skew) {
+            return bad("skew", self.skew.to_string(), "from 0 to 10");
+        }
+        for (option, share) in [("updates", self.updates), ("inserts", self.inserts)] {
+            if share > 0.0 && self.sealed {
+                let limit = "0 in sealed tables: they never change";
+                return bad(option, share.to_string(), limit);
+            }
         }
         if self.updates > 0.0 && !self.unique {
             return bad(
@@ -126,18 +146,48 @@ impl Question {
         }
     }
 
+    /// The records by their sizes, key and value together.
+    pub(super) fn record_sizes(&self) -> Vec<RecordSize> {
+        let size = |(value, weight): &(u32, f64)| RecordSize {
+            bytes: self.key as usize + *value as usize,
+            weight: *weight,
+        };
+        self.values.iter().map(size).collect()
+    }
+
+    /// The mean over the records of more than `room` bytes, and their share of all; 0 if there are none.
+    pub(super) fn mean_beyond(&self, room: usize, of: impl Fn(usize) -> f64) -> (f64, f64) {
+        let (mut sum, mut larger, mut all) = (0.0, 0.0, 0.0);
+        for RecordSize { bytes, weight } in self.record_sizes() {
+            all += weight;
+            if bytes > room {
+                larger += weight;
+                sum += weight * of(bytes);
+            }
+        }
+        match larger > 0.0 {
+            true => (sum / larger, larger / all),
+            false => (0.0, 0.0),
+        }
+    }
+
     /// Bytes of the block of a record out of band, on average; nothing if there is none so large.
     pub(super) fn block_bytes(&self) -> Option<f64> {
-        let block = |value: u32| {
-            let bytes = record_bytes(self.key as usize, value as usize);
-            class_for(bytes).map(|class| block_bytes(class) as f64)
-        };
-        let (mut sum, mut weights) = (0.0, 0.0);
-        for (value, weight) in &self.values {
-            sum += block(*value)? * weight;
-            weights += weight;
+        let largest = self.record_sizes().iter().map(|size| size.bytes).max()?;
+        class_for(record_bytes(0, largest))?;
+        Some(self.mean_beyond(0, block).0)
+    }
+
+    /// Bytes of a record of a sealed table out of band, and READs that fetch it, on average. Records of variable
+    /// size have their lengths in front; if they are long, a first READ shows how long.
+    pub(super) fn sealed_record(&self) -> (f64, f64) {
+        if self.values.len() == 1 {
+            return (self.mean_beyond(0, |bytes| bytes as f64).0, 1.0);
         }
-        Some(sum / weights)
+        let whole = |bytes: usize| (bytes + 8).next_multiple_of(8);
+        let (bytes, _) = self.mean_beyond(0, |bytes| whole(bytes) as f64);
+        let (long, _) = self.mean_beyond(0, |bytes| f64::from(u8::from(whole(bytes) > 2048)));
+        (bytes, 1.0 + long)
     }
 
     /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what clients have
@@ -146,4 +196,10 @@ impl Question {
         let blocks = self.block_bytes()? * self.entries as f64 * 9.0 / 8.0;
         Some(blocks as u64 + (1 << 20))
     }
+}
+
+/// Bytes of the block of a record whose key and value take so many.
+pub(super) fn block(bytes: usize) -> f64 {
+    let bytes = record_bytes(0, bytes);
+    class_for(bytes).map_or(bytes, block_bytes) as f64
 }

@@ -32,6 +32,16 @@ pub enum Ask {
     },
     /// The key of a record whose number has this distribution.
     Popular(Zipf),
+    /// The key of a record whose rank has this distribution, or one that no record has. Ranks have nothing to do
+    /// with numbers: which record is the most popular, the ranking says.
+    MixedPopular {
+        /// The share of the former, 0 to 1.
+        hit_ratio: f64,
+        /// Of the ranks.
+        popularity: Zipf,
+        /// Tells rankings from each other.
+        ranking: u32,
+    },
 }
 
 /// What a lookup returns.
@@ -53,7 +63,9 @@ impl Ask {
     fn draw(&self, records: &Records, random: &mut impl Rng) -> Question {
         let misses = match self {
             Self::Misses => true,
-            Self::Mixed { hit_ratio } => !random.random_bool(*hit_ratio),
+            Self::Mixed { hit_ratio } | Self::MixedPopular { hit_ratio, .. } => {
+                !random.random_bool(*hit_ratio)
+            }
             Self::Hits | Self::Popular(_) => false,
         };
         let record = match self {
@@ -64,6 +76,16 @@ impl Ask {
                 };
             }
             Self::Popular(zipf) => zipf.draw(random) % records.count(),
+            Self::MixedPopular {
+                popularity,
+                ranking,
+                ..
+            } => {
+                let rank = u64::from(popularity.draw(random));
+                // A prime above all counts: other ranks are other records.
+                let spread = (rank + 1) * 2_654_435_761 + u64::from(*ranking) * 1_000_003;
+                (spread % u64::from(records.count())) as u32
+            }
             _ => random.random_range(0..records.count()),
         };
         Question {

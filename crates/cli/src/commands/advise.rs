@@ -7,7 +7,7 @@ use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
-use farslot_bench::advise::{self, Advice, CheckOptions, CheckRow, Question, Ranked};
+use farslot_bench::advise::{self, Advice, CheckOptions, Checked, Excluded, Question, Ranked};
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -40,6 +40,12 @@ pub struct Args {
     /// The share of operations that replace a value
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     updates: f64,
+    /// The share of operations that put a new key
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    inserts: f64,
+    /// Zipf's skew of the keys that are looked up
+    #[arg(long, value_name = "SKEW", default_value_t = 0.0)]
+    skew: f64,
     /// A key may have several records
     #[arg(long)]
     multi_key: bool,
@@ -117,7 +123,7 @@ struct Report<'a> {
     #[serde(flatten)]
     advice: &'a Advice,
     /// In the order of the ranks, as far as they were simulated.
-    check: Option<&'a [CheckRow]>,
+    check: Option<&'a [Checked]>,
 }
 
 /// Ranks the schemes.
@@ -137,6 +143,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         memory: args.memory.map(|memory| memory.as_u64()),
         hit_ratio: args.hit_ratio,
         updates: args.updates,
+        inserts: args.inserts,
+        skew: args.skew,
         unique: !args.multi_key,
         sealed: args.sealed,
         objective: match args.objective {
@@ -167,22 +175,42 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         output::line(format!("{rank:>3}  {}: {}", ranked.scheme, ranked.why))?;
     }
     if let Some(rows) = &checked {
-        output::line("\nsimulated, and predicted / simulated:")?;
+        output::line("\nlookups simulated, and predicted / simulated:")?;
         output::line(comparison(rows).to_string())?;
     }
+    if !advice.excluded.is_empty() {
+        output::line("\nexcluded:")?;
+        for (why, schemes) in by_reason(&advice.excluded) {
+            output::line(format!("  {}: {why}", schemes.join("; ")))?;
+        }
+    }
+    for note in &advice.notes {
+        output::line(format!("note: {note}"))?;
+    }
     output::line(format!(
-        "{} schemes ranked and {} excluded (--top, --json), for NIC {}",
+        "{} schemes ranked (--top, --json) and {} excluded, for NIC {}",
         advice.ranked.len(),
         advice.excluded.len(),
         advice.profile
     ))
 }
 
+/// The excluded schemes, those of one reason together.
+fn by_reason(excluded: &[Excluded]) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in excluded {
+        match reasons.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, schemes)) => schemes.push(&one.scheme),
+            None => reasons.push((&one.why, vec![&one.scheme])),
+        }
+    }
+    reasons
+}
+
 fn nothing_left(advice: &Advice) -> String {
-    let reasons: Vec<_> = advice
-        .excluded
-        .iter()
-        .map(|excluded| format!("  {}: {}", excluded.scheme, excluded.why))
+    let reasons = by_reason(&advice.excluded).into_iter();
+    let reasons: Vec<_> = reasons
+        .map(|(why, schemes)| format!("  {}: {why}", schemes.join("; ")))
         .collect();
     format!("no scheme will do:\n{}", reasons.join("\n"))
 }
@@ -210,7 +238,7 @@ fn ranking(ranked: &[Ranked]) -> Table {
     table
 }
 
-fn comparison(rows: &[CheckRow]) -> Table {
+fn comparison(rows: &[Checked]) -> Table {
     let mut table = new_table([
         "",
         "scheme",
@@ -222,6 +250,14 @@ fn comparison(rows: &[CheckRow]) -> Table {
         "ratio",
     ]);
     for (rank, row) in (1..).zip(rows) {
+        let row = match row {
+            Checked::Simulated(row) => row,
+            Checked::Not { scheme, why } => {
+                let said = format!("{scheme}: not simulated: {why}");
+                table.add_row([rank.to_string(), said]);
+                continue;
+            }
+        };
         table.add_row([
             rank.to_string(),
             row.scheme.clone(),

@@ -1,6 +1,6 @@
 //! Lookups in cuckoo tables.
 
-use super::false_matches;
+use super::OutOfBand;
 use super::places::CuckooPlaces;
 use super::work::{VerbCosts, Work};
 
@@ -22,7 +22,7 @@ const MOVES_BYTES: f64 = 520.0;
 /// A lookup that hits with probability `hit_ratio`, in buckets of `bucket_bytes` bytes whose keys stand as in
 /// `places`; nothing where buckets shall be gathered and the NIC cannot.
 ///
-/// A hit reads its record too, where those are out of band, of `record_bytes` bytes each. A miss reads all
+/// A hit reads its record too, where those are out of band. A miss reads all
 /// buckets and, unless the table is `sealed`, whether a key was displaced meanwhile.
 #[must_use]
 pub fn cuckoo_lookup(
@@ -31,7 +31,7 @@ pub fn cuckoo_lookup(
     bucket_bytes: usize,
     reads: CuckooReads,
     hit_ratio: f64,
-    record_bytes: Option<usize>,
+    records: Option<OutOfBand>,
     sealed: bool,
 ) -> Option<Work> {
     let bytes = bucket_bytes as f64;
@@ -50,14 +50,20 @@ pub fn cuckoo_lookup(
             (all, all)
         }
     };
-    let records = |count: f64| match record_bytes {
-        Some(bytes) => costs.transfer(bytes as f64) * count,
-        None => Work::default(),
-    };
-    let slots = f64::from(places.shape.bucket_slots) * places.load;
-    let before_hit = (places.buckets_to_hit - 1.0) * slots + (slots - 1.0).max(0.0) / 2.0;
-    let hit = hit + records(1.0 + false_matches(before_hit));
-    let mut miss = miss + records(false_matches(f64::from(ways) * slots));
+    let (mut hit, mut miss) = (hit, miss);
+    if let Some(records) = records {
+        let slots = f64::from(places.shape.bucket_slots) * places.load;
+        let all = f64::from(ways) * slots;
+        let before_hit = match reads {
+            _ if !records.together => {
+                (places.buckets_to_hit - 1.0) * slots + (slots - 1.0).max(0.0) / 2.0
+            }
+            CuckooReads::Sequential => places.buckets_to_hit * slots - 1.0,
+            CuckooReads::Parallel | CuckooReads::Gathered => all - 1.0,
+        };
+        hit = hit + records.found(costs) + records.in_vain(costs, before_hit, true);
+        miss = miss + records.in_vain(costs, all, false);
+    }
     if !sealed {
         miss = miss + costs.transfer(MOVES_BYTES);
     }
@@ -70,12 +76,13 @@ mod tests {
     use super::super::work::tests::COSTS;
     use super::*;
 
-    fn lookup(reads: CuckooReads, hit_ratio: f64, record: Option<usize>, sealed: bool) -> Work {
+    fn lookup(reads: CuckooReads, hit_ratio: f64, record: Option<f64>, sealed: bool) -> Work {
         let shape = CuckooShape {
             ways: 3,
             bucket_slots: 4,
         };
         let places = CuckooPlaces::find(shape, 0.8, Filling::Inserted).unwrap();
+        let record = record.map(|bytes| OutOfBand::tagged(1.0, bytes));
         cuckoo_lookup(&COSTS, &places, 32, reads, hit_ratio, record, sealed).unwrap()
     }
 
@@ -101,7 +108,7 @@ mod tests {
     fn a_hit_reads_on_until_it_is_found_and_its_record_then() {
         let sequential = lookup(CuckooReads::Sequential, 1.0, None, false);
         assert!((1.5..2.5).contains(&sequential.verbs), "{sequential:?}");
-        let parallel = lookup(CuckooReads::Parallel, 1.0, Some(64), false);
+        let parallel = lookup(CuckooReads::Parallel, 1.0, Some(64.0), false);
         assert!((4.0..4.01).contains(&parallel.verbs), "{parallel:?}");
         assert!(parallel.latency_ns > 2.0 * COSTS.nic.read_latency_ns);
     }

@@ -1,45 +1,140 @@
-//! Lookups in linear tables.
+//! Lookups in linear tables, and puts of new keys.
 
-use super::false_matches;
+use super::OutOfBand;
 use super::work::{VerbCosts, Work};
 use crate::{HitPolicy, ModelError, ProbeDistribution, TableLoad, Workload};
 
-/// A lookup that reads `read_slots` slots of `slot_bytes` bytes at a time. With records out of band, of
-/// `record_bytes` bytes each, a hit reads its own as well, and now and then another's whose slot looks like it.
+/// The slots of a linear table, and how they are read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinearSlots {
+    /// Bytes of a slot.
+    pub slot_bytes: usize,
+    /// Slots of a READ.
+    pub read_slots: usize,
+    /// Whether keys stand in the order of their hashes, where a miss ends at the first that comes after it.
+    pub ordered: bool,
+}
+
+impl LinearSlots {
+    fn miss(&self, table: TableLoad) -> ProbeDistribution {
+        if self.ordered {
+            ProbeDistribution::ordered_miss(table)
+        } else {
+            ProbeDistribution::miss(table)
+        }
+    }
+
+    fn hit(&self, table: TableLoad, policy: HitPolicy) -> Result<ProbeDistribution, ModelError> {
+        let hits = Workload::hits(policy);
+        if self.ordered {
+            ProbeDistribution::ordered(table, hits)
+        } else {
+            ProbeDistribution::lookup(table, hits)
+        }
+    }
+
+    fn read(&self, costs: &VerbCosts, distances: &ProbeDistribution) -> Work {
+        let one = costs.transfer((self.read_slots * self.slot_bytes) as f64);
+        one * distances.expected_reads(self.read_slots)
+    }
+
+    /// Slots of other keys of which a lookup compares a part of the hash: up to where it ends, but all that
+    /// were read where those that look alike are read together.
+    fn others(
+        &self,
+        table: TableLoad,
+        distances: &ProbeDistribution,
+        together: bool,
+        own: f64,
+    ) -> f64 {
+        if self.ordered {
+            // A slot says its home too, so only the keys of that.
+            return table.load();
+        }
+        let ended = distances.mean();
+        if !together {
+            return ended - own;
+        }
+        let read = distances.expected_reads(self.read_slots) * self.read_slots as f64;
+        let to_empty = ProbeDistribution::miss(table).mean();
+        (read - own).min((to_empty - own).max(ended))
+    }
+}
+
+/// A lookup. With records out of band a hit reads its own as well, and now and then another's whose slot looks
+/// like it.
 ///
 /// # Errors
 /// [`ModelError::NoKeys`] if the table is empty and there are hits.
 pub fn linear_lookup(
     costs: &VerbCosts,
     table: TableLoad,
-    slot_bytes: usize,
-    read_slots: usize,
+    slots: LinearSlots,
     workload: Workload,
-    record_bytes: Option<usize>,
+    records: Option<OutOfBand>,
 ) -> Result<Work, ModelError> {
     let policy = workload.hit_policy();
     let share = workload.hit_ratio();
-    let probe = |distances: &ProbeDistribution, own: bool| {
-        let reads = distances.expected_reads(read_slots);
-        let slots = costs.transfer((read_slots * slot_bytes) as f64) * reads;
-        let Some(bytes) = record_bytes else {
-            return slots;
-        };
-        // A hit that reads on to the empty slot meets its own key on the way.
-        let met = if own && policy == HitPolicy::AllMatches {
-            1.0
-        } else {
-            0.0
-        };
-        let records = f64::from(u8::from(own)) + false_matches(distances.mean() - met);
-        slots + costs.transfer(bytes as f64) * records
+    let missing = |own: f64, distances: &ProbeDistribution| {
+        let together = records.is_some_and(|records| records.together);
+        slots.others(table, distances, together, own)
     };
-    let missing = probe(&ProbeDistribution::miss(table), false) * (1.0 - share);
-    if share == 0.0 {
-        return Ok(missing);
+    let misses = slots.miss(table);
+    let mut miss = slots.read(costs, &misses);
+    if let Some(records) = records {
+        miss = miss + records.in_vain(costs, missing(0.0, &misses), false);
     }
-    let hits = ProbeDistribution::lookup(table, Workload::hits(policy))?;
-    Ok(probe(&hits, true) * share + missing)
+    if share == 0.0 {
+        return Ok(miss);
+    }
+    let hits = slots.hit(table, policy)?;
+    let mut hit = slots.read(costs, &hits);
+    if let Some(records) = records {
+        // A hit that reads on to the empty slot meets its own key on the way.
+        let own = match policy {
+            HitPolicy::AllMatches => 1.0,
+            HitPolicy::StopAtMatch if records.together => 1.0,
+            HitPolicy::StopAtMatch => 0.0,
+        };
+        hit = hit + records.found(costs) + records.in_vain(costs, missing(own, &hits), true);
+    }
+    Ok(hit * share + miss * (1.0 - share))
+}
+
+/// What a put writes once it knows the slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinearWrite {
+    /// One word, by a compare-and-swap.
+    Word,
+    /// A key and then a value, by two.
+    Pair,
+    /// A claim, then the rest of the slot of so many bytes and the word that publishes it together.
+    Inline(f64),
+    /// A record of so many bytes while the slot is looked for, then one word.
+    Out(f64),
+}
+
+/// The put of a new key: the lookup of a key that is not there, and what is written.
+///
+/// # Errors
+/// None but those of [`linear_lookup`].
+pub fn linear_put(
+    costs: &VerbCosts,
+    table: TableLoad,
+    slots: LinearSlots,
+    records: Option<OutOfBand>,
+    write: LinearWrite,
+) -> Result<Work, ModelError> {
+    let misses = Workload::new(0.0, HitPolicy::StopAtMatch)?;
+    let looked = linear_lookup(costs, table, slots, misses, records)?;
+    let swap = costs.atomic();
+    Ok(looked
+        + match write {
+            LinearWrite::Word => swap,
+            LinearWrite::Pair => swap * 2.0,
+            LinearWrite::Inline(bytes) => swap + costs.beside(swap, costs.transfer(bytes)),
+            LinearWrite::Out(bytes) => swap + costs.transfer(bytes).waited_for(costs.post_ns),
+        })
 }
 
 #[cfg(test)]
@@ -48,6 +143,12 @@ mod tests {
     use super::*;
     use crate::{Objective, ReadSizeModel};
 
+    const SLOTS: LinearSlots = LinearSlots {
+        slot_bytes: 8,
+        read_slots: 7,
+        ordered: false,
+    };
+
     fn table() -> TableLoad {
         TableLoad::from_load(1 << 20, 0.8).unwrap()
     }
@@ -55,7 +156,7 @@ mod tests {
     #[test]
     fn it_costs_what_the_read_size_model_says() {
         let workload = Workload::new(0.9, HitPolicy::StopAtMatch).unwrap();
-        let work = linear_lookup(&COSTS, table(), 8, 7, workload, None).unwrap();
+        let work = linear_lookup(&COSTS, table(), SLOTS, workload, None).unwrap();
         let distances = ProbeDistribution::lookup(table(), workload).unwrap();
         for (objective, cost) in [
             (Objective::Throughput, work.node_ns()),
@@ -70,14 +171,47 @@ mod tests {
 
     #[test]
     fn a_hit_reads_its_record_and_hardly_ever_anothers() {
-        let lookup = |share, record| {
+        let lookup = |share, record: Option<f64>| {
             let workload = Workload::new(share, HitPolicy::StopAtMatch).unwrap();
-            linear_lookup(&COSTS, table(), 8, 7, workload, record).unwrap()
+            let record = record.map(|bytes| OutOfBand::tagged(1.0, bytes));
+            linear_lookup(&COSTS, table(), SLOTS, workload, record).unwrap()
         };
-        let records = |share| lookup(share, Some(80)).verbs - lookup(share, None).verbs;
+        let records = |share| lookup(share, Some(80.0)).verbs - lookup(share, None).verbs;
         let (hits, misses) = (records(1.0), records(0.0));
         // Two keys stand before a match at load 0.8, and twelve before the empty slot.
         assert!((hits - 1.0 - 2.0 / 1024.0).abs() < 1e-4, "{hits}");
         assert!((misses - 12.0 / 1024.0).abs() < 1e-4, "{misses}");
+    }
+
+    #[test]
+    fn slots_in_order_end_misses_early_and_hardly_ever_look_alike() {
+        let workload = Workload::new(0.0, HitPolicy::StopAtMatch).unwrap();
+        let lookup = |ordered, records| {
+            let slots = LinearSlots { ordered, ..SLOTS };
+            linear_lookup(&COSTS, table(), slots, workload, records).unwrap()
+        };
+        let records = Some(OutOfBand::sealed(80.0, 1.0));
+        assert!(lookup(true, None).verbs < 0.6 * lookup(false, None).verbs);
+        let vain = |ordered| lookup(ordered, records).verbs - lookup(ordered, None).verbs;
+        assert!((vain(true) - 0.8 / 256.0).abs() < 1e-6);
+        assert!((vain(false) - 12.0 / 256.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_put_looks_for_the_empty_slot_and_swaps() {
+        let put = |write| linear_put(&COSTS, table(), SLOTS, None, write).unwrap();
+        let misses = Workload::new(0.0, HitPolicy::StopAtMatch).unwrap();
+        let miss = linear_lookup(&COSTS, table(), SLOTS, misses, None).unwrap();
+        let more = [
+            (LinearWrite::Word, 1.0, 1.0),
+            (LinearWrite::Pair, 2.0, 2.0),
+            (LinearWrite::Inline(64.0), 3.0, 2.0),
+            (LinearWrite::Out(64.0), 2.0, 1.0),
+        ];
+        for (write, verbs, round_trips) in more {
+            let put = put(write);
+            assert!((put.verbs - miss.verbs - verbs).abs() < 1e-9);
+            assert!((put.round_trips - miss.round_trips - round_trips).abs() < 1e-9);
+        }
     }
 }

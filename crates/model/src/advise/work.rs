@@ -89,6 +89,17 @@ impl VerbCosts {
         }
     }
 
+    /// Two verbs that leave together.
+    #[must_use]
+    pub fn beside(&self, one: Work, other: Work) -> Work {
+        let (long, short) = if one.latency_ns >= other.latency_ns {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        long + short.waited_for(self.post_ns)
+    }
+
     fn per_message(&self) -> f64 {
         1e9 / self.nic.peak_reads_per_second
     }
@@ -142,6 +153,16 @@ pub struct Capacity {
 }
 
 impl Work {
+    /// The same beside something that takes longer, and so no longer than it takes to post.
+    #[must_use]
+    pub fn waited_for(self, post_ns: f64) -> Self {
+        Self {
+            round_trips: 0.0,
+            latency_ns: post_ns,
+            ..self
+        }
+    }
+
     /// How long the node's NIC is occupied, in ns.
     #[must_use]
     pub fn node_ns(&self) -> f64 {
