@@ -52,6 +52,17 @@ const LOADS: [f64; 2] = [0.5, 0.9];
 const TABLE: &str = "lookup";
 
 impl Options {
+    /// Defaults for TCP: what a READ costs there hardly depends on the size of the table, and is much more.
+    #[must_use]
+    pub fn over_tcp() -> Self {
+        Self {
+            slots: 1 << 22,
+            operations: 1 << 20,
+            single_gets: 1 << 15,
+            ..Self::default()
+        }
+    }
+
     /// Bytes that the store must have.
     ///
     /// # Errors

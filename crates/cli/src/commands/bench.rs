@@ -77,7 +77,8 @@ struct LookupArgs {
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
-    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm and tcp]
+    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm; 2^22 over
+    /// tcp]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
     /// What all chance derives from
@@ -155,7 +156,10 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
             "--profile is for --fabric sim: shared memory and TCP are what they are".into(),
         ));
     }
-    let defaults = lookup_served::Options::default();
+    let defaults = match args.fabric {
+        Fabric::Tcp => lookup_served::Options::over_tcp(),
+        _ => lookup_served::Options::default(),
+    };
     let options = lookup_served::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,

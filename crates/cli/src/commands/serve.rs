@@ -72,14 +72,19 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
         .map_err(|error| Failure::from(error).at(address))?;
-    if over_tcp && options.secret.is_none() && !args.while_stdin {
+    if over_tcp && options.secret.is_none() && !context.json {
         output::note(if args.insecure {
             "no secret is needed: whoever reaches this address can use the memory"
         } else {
             "no secret is needed: whoever is on this machine can use the memory"
         });
     }
-    announce(server.addresses(), bytes, context.json)?;
+    announce(
+        server.addresses(),
+        bytes,
+        options.secret.is_some(),
+        context.json,
+    )?;
     let _ = stopped.recv();
     drop(server);
     Ok(())
@@ -93,12 +98,13 @@ fn log_to_stderr() {
     let _ = env_logger::Builder::from_env(filter).try_init();
 }
 
-fn announce(addresses: &[Address], bytes: u64, as_json: bool) -> Result<()> {
+fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool) -> Result<()> {
     let pid = std::process::id();
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
+            "secret_needed": with_secret,
         }))
     } else {
         output::line(format!(
