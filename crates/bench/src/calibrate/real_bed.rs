@@ -17,10 +17,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Blocks of verbs one after the other of which the median counts, and the verbs of each: so many that
-/// reading the clock does not count.
-const BLOCKS: usize = 4096;
+/// The verbs of a block, one after the other: so many that reading the clock does not count.
 const BLOCK: usize = 16;
+/// The fewest blocks, of the longest verbs.
+const FEWEST_BLOCKS: usize = 64;
 /// How long clients are kept busy. What they do at first is a small part of it.
 const MEASURED: Duration = Duration::from_millis(60);
 
@@ -39,6 +39,9 @@ pub(super) trait Source: Sync {
     /// What they are.
     type Endpoint: Endpoint;
 
+    /// Blocks of verbs of which the median counts.
+    const BLOCKS: usize;
+
     /// One more, of the calling thread.
     fn endpoint(&self) -> Result<Rc<Self::Endpoint>>;
 
@@ -54,6 +57,8 @@ pub(super) struct Shm(pub(super) Node);
 
 impl Source for Shm {
     type Endpoint = ShmEndpoint;
+
+    const BLOCKS: usize = 4096;
 
     fn endpoint(&self) -> Result<Rc<ShmEndpoint>> {
         let nodes = vec![self.0.clone()];
@@ -76,6 +81,9 @@ pub(super) struct Tcp(pub(super) Store);
 
 impl Source for Tcp {
     type Endpoint = TcpEndpoint;
+
+    // Each takes a hundred times as long as over shared memory.
+    const BLOCKS: usize = 128;
 
     fn endpoint(&self) -> Result<Rc<TcpEndpoint>> {
         let address = || self.0.address().to_string();
@@ -170,10 +178,10 @@ impl<S: Source> Bed for RealBed<S> {
             seed: self.seed.wrapping_add(self.runs << 32),
         };
         let executor = Executor::new(Rc::clone(&endpoint));
-        let blocks = BLOCKS * 64 / probe.bytes().max(64);
-        Ok(median(
-            executor.block_on(client.one_by_one(blocks.max(64), BLOCK))?,
-        ))
+        let blocks = S::BLOCKS * 64 / probe.bytes().max(64);
+        Ok(median(executor.block_on(
+            client.one_by_one(blocks.max(FEWEST_BLOCKS), BLOCK),
+        )?))
     }
 
     fn rate(&mut self, load: &Load) -> Result<f64> {
