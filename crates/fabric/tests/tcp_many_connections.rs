@@ -13,10 +13,15 @@ fn count(folder: &str) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-fn wait_for_connections(agent: &Agent, expected: usize) {
+/// Waits until a count is what it must come to: the agent takes and closes connections in its own time.
+fn wait_for(what: &str, expected: usize, count: impl Fn() -> usize) {
     let until = Instant::now() + Duration::from_secs(20);
-    while agent.counters().connections != expected {
-        assert!(Instant::now() < until, "{:?}", agent.counters());
+    while count() != expected {
+        assert!(
+            Instant::now() < until,
+            "{what}: {}, not {expected}",
+            count()
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -51,7 +56,7 @@ fn a_thousand_held_and_ten_thousand_dropped_leave_nothing() {
     let held: Vec<_> = (0..HELD)
         .map(|_| connect(&address, &asked).unwrap())
         .collect();
-    wait_for_connections(&agent, HELD);
+    wait_for("connections", HELD, || agent.counters().connections);
     for number in 0..DROPPED {
         if number % 10 == 0 {
             drop(connect(&address, &asked).unwrap());
@@ -61,15 +66,17 @@ fn a_thousand_held_and_ten_thousand_dropped_leave_nothing() {
             stream.write_all(&vec![0; number % 8]).unwrap();
         }
     }
-    wait_for_connections(&agent, HELD);
+    wait_for("accepted", HELD + DROPPED, || {
+        agent.counters().accepted as usize
+    });
+    wait_for("connections", HELD, || agent.counters().connections);
+    wait_for("files", files + 2 * HELD, || count("/proc/self/fd"));
     assert_eq!(count("/proc/self/task"), threads);
-    assert_eq!(count("/proc/self/fd"), files + 2 * HELD);
     drop(held);
-    wait_for_connections(&agent, 0);
-    assert_eq!(count("/proc/self/fd"), files);
-    let counters = agent.counters();
-    assert_eq!(counters.accepted as usize, HELD + DROPPED);
-    assert_eq!(counters.admitted as usize, HELD + DROPPED / 10);
+    wait_for("connections", 0, || agent.counters().connections);
+    wait_for("files", files, || count("/proc/self/fd"));
+    let admitted = agent.counters().admitted as usize;
+    assert_eq!(admitted, HELD + DROPPED / 10);
     drop(agent);
     assert_eq!(count("/proc/self/task"), threads_before);
     assert_eq!(count("/proc/self/fd"), files_before);
