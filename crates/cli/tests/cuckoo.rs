@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Node, assert_fails, error_of, one_object};
+use common::{Node, assert_fails, error_of, lines, one_object};
 use std::io::Write;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin};
 
 const CREATE: [&str; 10] = [
     "create",
@@ -19,28 +19,9 @@ const CREATE: [&str; 10] = [
     "cuckoo",
 ];
 
-fn lines(numbers: std::ops::Range<u32>) -> String {
-    numbers
-        .map(|number| format!("key-{number},value of {number}\n"))
-        .collect()
-}
-
-fn sorted(node: &Node, table: &str) -> Vec<String> {
-    let dump = String::from_utf8(node.ok(["dump", table])).unwrap();
-    let mut lines: Vec<_> = dump.lines().map(Into::into).collect();
-    lines.sort();
-    lines
-}
-
 /// A `load` that has put records and waits for more.
 fn loading(node: &Node) -> (Child, ChildStdin) {
-    let mut loader = node
-        .command(["load", "t"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut loader = node.spawn(["load", "t"]);
     let mut input = loader.stdin.take().unwrap();
     input.write_all(lines(0..20_000).as_bytes()).unwrap();
     while node.count("t") < 2_000 {
@@ -68,8 +49,8 @@ fn what_is_loaded_comes_back_and_goes_into_a_table_of_the_other_scheme() {
     let second = second.to_str().unwrap();
     node.ok(["dump", "c", second]);
     node.ok(["load", "l", second, "--create"]);
-    assert_eq!(sorted(&node, "c"), sorted(&node, "l"));
-    assert_eq!(sorted(&node, "c").len(), 5_001);
+    assert_eq!(node.sorted_dump("c"), node.sorted_dump("l"));
+    assert_eq!(node.sorted_dump("c").len(), 5_001);
     // Again, over what is there: nothing is new.
     let again = node.json(["load", "c", second]);
     assert_eq!(
@@ -160,13 +141,13 @@ fn a_load_that_was_killed_is_named_and_replaced_and_nothing_is_lost() {
     assert_fails(&node.run(["del", "t", "key-0"]), 1, &parts);
     assert_fails(&node.feed(["load", "t"], b"a,b\n"), 1, &parts);
     assert_eq!(node.ok(["get", "t", "key-0", "--raw"]), b"value of 0");
-    let held: Vec<_> = sorted(&node, "t");
+    let held: Vec<_> = node.sorted_dump("t");
 
     assert_eq!(node.json(["take-over", "t"])["deposed"], writer);
     let nobody = node.run(["take-over", "t"]);
     assert!(nobody.status.success() && error_of(&nobody).contains("has no writer"));
     node.ok(["put", "t", "a", "b"]);
-    let mut after = sorted(&node, "t");
+    let mut after = node.sorted_dump("t");
     after.retain(|line| line != "a,b");
     assert_eq!(after, held);
     assert!(held.len() > 2_000);
@@ -187,13 +168,7 @@ fn others_are_told_to_wait_while_a_load_is_at_work() {
         &["is the writer of \"t\"", "wait until it is done"],
     );
     // Another load says so before it reads: this one would wait for its input for ever.
-    let mut other = node
-        .command(["load", "t", "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut other = node.spawn(["load", "t", "--json"]);
     let held_open = other.stdin.take();
     let other = other.wait_with_output().unwrap();
     drop(held_open);
@@ -280,7 +255,7 @@ fn a_table_that_is_loaded_whole_is_sealed() {
     assert_fails(&node.run(["del", "t", "key-1"]), 1, &parts);
     assert_fails(&node.feed(["load", "t"], b"a,b\n"), 1, &parts);
     assert_fails(&node.feed(["load", "t", "--seal"], b"a,b\n"), 1, &parts);
-    assert_eq!(sorted(&node, "t").len(), 3_001);
+    assert_eq!(node.sorted_dump("t").len(), 3_001);
 }
 
 #[test]

@@ -88,13 +88,7 @@ fn a_client_whose_node_is_killed_says_so_and_the_name_can_be_served_again() {
 fn kill_the_node_of_a_client(mut node: Node) {
     let address = node.address.clone();
     node.ok(CREATE);
-    let mut loader = node
-        .command(["load", "t"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut loader = node.spawn(["load", "t"]);
     let input = loader.stdin.take().unwrap();
     let writer = std::thread::spawn(move || write_records(input, 0, u64::MAX / 2));
     wait_for_records(&node, "t", 2_000);
@@ -116,13 +110,7 @@ fn two_clients_load_at_once() {
     node.ok(CREATE);
     let loaders: Vec<_> = (0..2)
         .map(|half| {
-            let mut loader = node
-                .command(["load", "t", "--json"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
+            let mut loader = node.spawn(["load", "t", "--json"]);
             let input = loader.stdin.take().unwrap();
             // The halves overlap by 1000 keys.
             let writer = std::thread::spawn(move || write_records(input, half * 4_000, 5_000));

@@ -2,21 +2,8 @@
 
 mod common;
 
-use common::{Node, assert_fails, error_of, one_object};
+use common::{Node, assert_fails, error_of, lines, one_object};
 use std::process::Stdio;
-
-fn lines(numbers: std::ops::Range<u32>) -> String {
-    numbers
-        .map(|number| format!("key-{number},value of {number}\n"))
-        .collect()
-}
-
-fn sorted(node: &Node, table: &str) -> Vec<String> {
-    let dump = String::from_utf8(node.ok(["dump", table])).unwrap();
-    let mut lines: Vec<_> = dump.lines().map(Into::into).collect();
-    lines.sort();
-    lines
-}
 
 const LOAD: [&str; 5] = ["load", "t", "--create", "--scheme", "sealed"];
 
@@ -64,7 +51,7 @@ fn a_file_becomes_a_table_that_is_read_as_any_other() {
             .status
             .success()
     );
-    assert_eq!(sorted(&node, "l"), sorted(&node, "t"));
+    assert_eq!(node.sorted_dump("l"), node.sorted_dump("t"));
 
     let parts = ["the table is sealed", "load --create"];
     assert_fails(&node.run(["put", "t", "a", "b"]), 1, &parts);

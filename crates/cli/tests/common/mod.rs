@@ -95,15 +95,19 @@ impl Node {
         one_object(&output)
     }
 
-    /// Runs a command with this on its standard input.
-    pub fn feed(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
-        let mut child = self
-            .command(args)
+    /// Starts a command whose standard input and outputs are pipes.
+    pub fn spawn(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Child {
+        self.command(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
+            .unwrap()
+    }
+
+    /// Runs a command with this on its standard input.
+    pub fn feed(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
+        let mut child = self.spawn(args);
         let mut stdin = child.stdin.take().unwrap();
         std::thread::scope(|scope| {
             // A command that fails early does not read all of it.
@@ -112,6 +116,14 @@ impl Node {
             });
             child.wait_with_output().unwrap()
         })
+    }
+
+    /// The lines of a table's dump, sorted.
+    pub fn sorted_dump(&self, table: &str) -> Vec<String> {
+        let dump = String::from_utf8(self.ok(["dump", table])).unwrap();
+        let mut lines: Vec<_> = dump.lines().map(Into::into).collect();
+        lines.sort();
+        lines
     }
 
     pub fn count(&self, table: &str) -> u64 {
@@ -129,6 +141,13 @@ impl Drop for Node {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Lines of CSV: the records of these numbers.
+pub fn lines(numbers: std::ops::Range<u32>) -> String {
+    numbers
+        .map(|number| format!("key-{number},value of {number}\n"))
+        .collect()
 }
 
 /// What a command wrote to standard error.
