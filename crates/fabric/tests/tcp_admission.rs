@@ -121,6 +121,7 @@ fn a_node_that_does_not_know_the_secret_is_not_trusted() {
             node: info,
             keys: Vec::new(),
             frame_words: 1 << 20,
+            session: 1,
         }
         .encode();
         handshake::set_proof(&mut welcome, [3; 4]);

@@ -30,6 +30,16 @@ pub struct Admitted {
 /// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
 /// [`FabricError::Protocol`] where something else listens; [`FabricError::BadName`] of a grant.
 pub fn connect(address: &str, options: &TcpOptions) -> Result<Admitted> {
+    connect_after(0, address, options)
+}
+
+/// As [`connect`], in place of the connection of that [session](Welcome::session): the node executes no
+/// verb of it once this has returned.
+pub(in crate::tcp) fn connect_after(
+    last_session: u64,
+    address: &str,
+    options: &TcpOptions,
+) -> Result<Admitted> {
     if options.grant.len() > LONGEST_NAME {
         return Err(FabricError::BadName {
             name: options.grant.clone(),
@@ -37,6 +47,7 @@ pub fn connect(address: &str, options: &TcpOptions) -> Result<Admitted> {
         });
     }
     let attempt = Attempt {
+        last_session,
         address,
         options,
         until: Instant::now().checked_add(options.connect_timeout),
@@ -52,6 +63,7 @@ pub fn connect(address: &str, options: &TcpOptions) -> Result<Admitted> {
 }
 
 struct Attempt<'a> {
+    last_session: u64,
     address: &'a str,
     options: &'a TcpOptions,
     /// Nothing if that is too far away to be a time.
@@ -153,7 +165,11 @@ impl Attempt<'_> {
         if !secret_needed && secret.is_some() {
             return Err(self.refused(Refusal::NodeUnproved));
         }
-        let proof = proof(prove(secret, Side::Client, &[&hello, &challenged]));
+        let last = self.last_session;
+        let proof = proof(
+            prove(secret, Side::Client, &[&hello, &challenged, &[last]]),
+            last,
+        );
         self.write(stream, &proof)?;
         let mut welcome = self.frame(stream, FrameKind::Welcome)?;
         let agents = take_proof(&mut welcome).ok_or_else(|| {

@@ -17,6 +17,7 @@ pub mod handshake;
 mod refusal;
 mod secret;
 
+pub(super) use connect::connect_after;
 pub use connect::{Admitted, connect};
 pub use grant::Grant;
 pub(super) use grant::{Grants, Issued};

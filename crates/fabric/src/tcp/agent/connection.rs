@@ -3,6 +3,7 @@
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
 use super::serving::{Pause, Serving};
+use super::session::Session;
 use crate::tcp::admission::Refusal;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -20,7 +21,7 @@ pub(super) struct Connection {
 
 enum Phase {
     Handshake(Handshake),
-    Serving(Box<Serving>),
+    Serving(Session, Box<Serving>),
     /// Refused, and told so: what it still sends is thrown away until it has closed.
     Leaving,
 }
@@ -73,6 +74,8 @@ pub(super) enum News {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Closed,
+    /// Its client has another connection in its place.
+    Replaced,
     Malformed(Malformed),
 }
 
@@ -92,7 +95,7 @@ impl Connection {
 
     /// Whether it may serve verbs.
     pub(super) fn is_serving(&self) -> bool {
-        matches!(self.phase, Phase::Serving(_))
+        matches!(self.phase, Phase::Serving(..))
     }
 
     /// Tells a client that took too long; it is told once, if it listens at all.
@@ -161,7 +164,7 @@ impl Connection {
         }
         let mut received = false;
         for _ in 0..SENDS_A_TURN {
-            let pause = self.digest(&mut turn, shared).map_err(End::Malformed)?;
+            let pause = self.digest(&mut turn, shared)?;
             if !self.flush(&mut turn)? {
                 return ends(Wants::Output, turn);
             }
@@ -197,21 +200,24 @@ impl Connection {
         Ok(true)
     }
 
-    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, Malformed> {
+    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, End> {
         loop {
             match &mut self.phase {
-                Phase::Serving(serving) => {
-                    return serving.run(&mut self.input, &mut self.out, shared);
+                Phase::Serving(session, serving) => {
+                    let _going = session.go_on().ok_or(End::Replaced)?;
+                    let pause = serving.run(&mut self.input, &mut self.out, shared);
+                    return pause.map_err(End::Malformed);
                 }
                 Phase::Leaving => {
                     self.input.discard();
                     return Ok(Pause::Hungry(1));
                 }
                 Phase::Handshake(handshake) => {
-                    match handshake.step(&mut self.input, &mut self.out, shared)? {
+                    let step = handshake.step(&mut self.input, &mut self.out, shared);
+                    match step.map_err(End::Malformed)? {
                         Step::Wait(words) => return Ok(Pause::Hungry(words)),
-                        Step::Admit(serving) => {
-                            self.phase = Phase::Serving(serving);
+                        Step::Admit(session, serving) => {
+                            self.phase = Phase::Serving(session, serving);
                             turn.news = Some(News::Admitted);
                         }
                         Step::Refuse(refusal) => {

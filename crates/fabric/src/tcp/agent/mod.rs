@@ -9,12 +9,14 @@ mod admit;
 mod connection;
 mod counters;
 mod serving;
+mod session;
 mod worker;
 
 pub use self::counters::AgentCounters;
 
 use self::accept::Acceptor;
 use self::counters::Tally;
+use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
 use super::admission::Grants;
 use super::socket::os;
@@ -42,6 +44,7 @@ pub struct Agent {
 struct Shared {
     node: Node,
     grants: Grants,
+    sessions: Arc<Sessions>,
     limits: AgentLimits,
     /// The limit of frames, in words.
     frame_words: u32,
@@ -106,6 +109,7 @@ impl Agent {
         let shared = Arc::new(Shared {
             node,
             grants: Grants::default(),
+            sessions: Arc::default(),
             limits: options.limits,
             frame_words,
             spin: options.spin,
