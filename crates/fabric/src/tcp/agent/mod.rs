@@ -21,7 +21,7 @@ use self::worker::{Newcomer, Worker};
 use super::admission::Grants;
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
-use crate::shm::Node;
+use crate::shm::{Node, raise_file_limit};
 use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::io::ErrorKind;
@@ -93,7 +93,8 @@ impl Door {
 
 impl Agent {
     /// Serves the memory of a node: one of this process, which may be served over shared memory as well,
-    /// or one that this process is attached to.
+    /// or one that this process is attached to. Each client takes an open file of this process, whose limit on
+    /// them is raised as far as it goes.
     ///
     /// # Errors
     /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::Insecure`],
@@ -101,6 +102,7 @@ impl Agent {
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
         let frame_words = check(options)?;
+        raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
             .local_addr()
