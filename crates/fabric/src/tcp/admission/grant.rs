@@ -47,6 +47,7 @@ impl Grant {
 
 /// A grant in force, with its keys.
 pub(in crate::tcp) struct Issued {
+    pub(in crate::tcp) name: String,
     pub(in crate::tcp) secret: Option<Secret>,
     /// Of each region of the node; those that are not granted have no rights.
     pub(in crate::tcp) regions: Vec<RegionInfo>,
@@ -94,6 +95,7 @@ impl Grants {
             }
         }
         let issued = Arc::new(Issued {
+            name: grant.name.clone(),
             secret: grant.secret.clone(),
             keys: regions.iter().map(|_| rand::random()).collect(),
             regions,

@@ -2,8 +2,10 @@
 
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
+use super::counters::Warnings;
 use super::serving::{Pause, Serving};
 use super::session::Session;
+use crate::FabricError;
 use crate::tcp::admission::Refusal;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -98,6 +100,14 @@ impl Connection {
         matches!(self.phase, Phase::Serving(..))
     }
 
+    /// The grant whose secret its client was asked for, if it is at that.
+    pub(super) fn unproved(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Handshake(handshake) => handshake.unproved(),
+            Phase::Serving(..) | Phase::Leaving => None,
+        }
+    }
+
     /// Tells a client that took too long; it is told once, if it listens at all.
     pub(super) fn refuse_late(&mut self, refusal: Refusal) -> bool {
         if !matches!(self.phase, Phase::Handshake(_)) {
@@ -109,7 +119,12 @@ impl Connection {
     }
 
     /// Does what can be done now.
-    pub(super) fn turn(&mut self, scratch: &mut Scratch, shared: &Shared) -> Result<Turn, End> {
+    pub(super) fn turn(
+        &mut self,
+        scratch: &mut Scratch,
+        shared: &Shared,
+        warnings: &mut Warnings,
+    ) -> Result<Turn, End> {
         // The buffers are the thread's, for as long as nothing has to be kept.
         let (lent_input, lent_out) = (!self.input.has_memory(), self.out.is_empty());
         if lent_input {
@@ -118,7 +133,7 @@ impl Connection {
         if lent_out {
             std::mem::swap(&mut self.out, &mut scratch.out);
         }
-        let turn = self.advance(shared);
+        let turn = self.advance(shared, warnings);
         if let Err(End::Malformed(_)) = turn
             && !self.out.is_empty()
         {
@@ -152,7 +167,7 @@ impl Connection {
         turn
     }
 
-    fn advance(&mut self, shared: &Shared) -> Result<Turn, End> {
+    fn advance(&mut self, shared: &Shared, warnings: &mut Warnings) -> Result<Turn, End> {
         let mut turn = Turn {
             wants: Wants::Turn,
             active: false,
@@ -164,7 +179,7 @@ impl Connection {
         }
         let mut received = false;
         for _ in 0..SENDS_A_TURN {
-            let pause = self.digest(&mut turn, shared)?;
+            let pause = self.digest(&mut turn, shared, warnings)?;
             if !self.flush(&mut turn)? {
                 return ends(Wants::Output, turn);
             }
@@ -200,12 +215,23 @@ impl Connection {
         Ok(true)
     }
 
-    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, End> {
+    fn digest(
+        &mut self,
+        turn: &mut Turn,
+        shared: &Shared,
+        warnings: &mut Warnings,
+    ) -> Result<Pause, End> {
+        let peer = self.peer;
         loop {
             match &mut self.phase {
                 Phase::Serving(session, serving) => {
                     let _going = session.go_on().ok_or(End::Replaced)?;
-                    let pause = serving.run(&mut self.input, &mut self.out, shared);
+                    let mut tell = |grant: &str, error: &FabricError| {
+                        warnings.warn(format_args!(
+                            "refused a verb of {peer} under the grant {grant:?}: {error}"
+                        ));
+                    };
+                    let pause = serving.run(&mut self.input, &mut self.out, shared, &mut tell);
                     return pause.map_err(End::Malformed);
                 }
                 Phase::Leaving => {

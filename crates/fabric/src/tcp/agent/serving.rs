@@ -75,12 +75,13 @@ impl Serving {
         }
     }
 
-    /// Executes the verbs that are here.
+    /// Executes the verbs that are here; tells of those that may not be.
     pub(super) fn run(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        tell: &mut dyn FnMut(&str, &FabricError),
     ) -> std::result::Result<Pause, Malformed> {
         if self.stalled.is_some() && !self.deliver(out, shared) {
             return Ok(Pause::Stalled);
@@ -120,6 +121,7 @@ impl Serving {
             verbs += 1;
             if let Err(error) = self.execute(request, rest, out, shared) {
                 self.fail(&error, out, shared);
+                tell(&self.grant.name, &error);
             } else if self.stalled.is_some() {
                 break Pause::Stalled;
             }
