@@ -28,6 +28,7 @@ pub mod sim;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
+pub mod verbs;
 pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};

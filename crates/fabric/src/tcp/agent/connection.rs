@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
-use super::serving::{Pause, Serving};
+use super::service::Serve;
+use super::serving::Pause;
 use crate::tcp::admission::Refusal;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -20,9 +21,10 @@ pub(super) struct Connection {
 
 enum Phase {
     Handshake(Handshake),
-    Serving(Box<Serving>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed.
-    Leaving,
+    Serving(Box<dyn Serve>),
+    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was served by
+    /// stays until then: a NIC goes on refusing its verbs.
+    Leaving(Option<Box<dyn Serve>>),
 }
 
 /// Buffers that connections use in turns.
@@ -166,7 +168,7 @@ impl Connection {
                 return ends(Wants::Output, turn);
             }
             let wanted = match pause {
-                Pause::Full => continue,
+                Pause::Full | Pause::Refused(_) => continue,
                 Pause::Stalled => return ends(Wants::Receiver, turn),
                 Pause::Hungry(_) if received => return ends(Wants::Input, turn),
                 Pause::Hungry(wanted) => wanted,
@@ -190,7 +192,7 @@ impl Connection {
                 Io::Closed => return Err(End::Closed),
             }
         }
-        if matches!(self.phase, Phase::Leaving) {
+        if matches!(self.phase, Phase::Leaving(_)) {
             // The client reads to the end, and then closes its side.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
@@ -201,9 +203,18 @@ impl Connection {
         loop {
             match &mut self.phase {
                 Phase::Serving(serving) => {
-                    return serving.run(&mut self.input, &mut self.out, shared);
+                    let pause = serving.run(&mut self.input, &mut self.out, shared)?;
+                    let Pause::Refused(refusal) = pause else {
+                        return Ok(pause);
+                    };
+                    refuse(&mut self.out, refusal);
+                    turn.news = Some(News::Refused(refusal));
+                    let before = std::mem::replace(&mut self.phase, Phase::Leaving(None));
+                    if let Phase::Serving(serving) = before {
+                        self.phase = Phase::Leaving(Some(serving));
+                    }
                 }
-                Phase::Leaving => {
+                Phase::Leaving(_) => {
                     self.input.discard();
                     return Ok(Pause::Hungry(1));
                 }
@@ -216,7 +227,7 @@ impl Connection {
                         }
                         Step::Refuse(refusal) => {
                             refuse(&mut self.out, refusal);
-                            self.phase = Phase::Leaving;
+                            self.phase = Phase::Leaving(None);
                             turn.news = Some(News::Refused(refusal));
                         }
                     }

@@ -1,7 +1,7 @@
 //! A thread's door to nodes that agents serve.
 
 mod link;
-mod slots;
+pub(crate) mod slots;
 
 use self::link::Link;
 use self::slots::Slots;
