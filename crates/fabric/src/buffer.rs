@@ -382,7 +382,11 @@ mod tests {
 
     impl Registrar for Counting {
         fn register(&self, bytes: usize) -> Result<Slab> {
-            struct Counted(Rc<Cell<usize>>, usize, Slab);
+            struct Counted(
+                Rc<Cell<usize>>,
+                usize,
+                #[allow(dead_code, reason = "only dropped")] Slab,
+            );
             impl Drop for Counted {
                 fn drop(&mut self) {
                     self.0.set(self.0.get() - self.1);

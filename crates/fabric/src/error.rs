@@ -230,6 +230,16 @@ pub enum FabricError {
         /// Why not.
         error: String,
     },
+    /// One node under two addresses: what is kept on both would be kept twice in one place.
+    #[error("{address} and {other} are the same node, of incarnation {incarnation:#x}")]
+    DuplicateNode {
+        /// The second of the two addresses.
+        address: String,
+        /// The first.
+        other: String,
+        /// The node's incarnation, as both told it.
+        incarnation: u64,
+    },
     /// Nobody listens at the address.
     #[error("{address} refused the connection: nobody serves there")]
     ConnectionRefused {
@@ -345,5 +355,20 @@ impl FabricError {
                 // The bytes of a message are written before the message.
                 | Self::ReceiverNotReady { .. }
         )
+    }
+
+    /// Whether a connection that failed with this may come about later, without anybody changing an
+    /// address, a secret or a program: the node does not run, cannot be reached, or is overloaded.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        match self {
+            Self::NodeStopped { .. }
+            | Self::TimedOut { .. }
+            | Self::ConnectionRefused { .. }
+            | Self::ConnectTimedOut { .. }
+            | Self::Connect { .. } => true,
+            Self::NotAdmitted { reason, .. } => reason.is_passing(),
+            _ => false,
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::node::Node;
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,
-    NodeInfo, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+    NodeInfo, NodeState, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -335,6 +335,25 @@ impl Endpoint for ShmEndpoint {
         match self.nodes.get(usize::from(node.0)) {
             Some(node) => Ok(node.info().clone()),
             None => Err(self.unknown(node)),
+        }
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        let known = self.nodes.get(usize::from(node.0));
+        let known = known.ok_or_else(|| self.unknown(node))?;
+        Ok(if known.is_gone() {
+            NodeState::Down(FabricError::NodeStopped { node })
+        } else {
+            NodeState::Up
+        })
+    }
+
+    /// The memory of a node goes with its owner's process, and a process that is served under its name
+    /// later is another node: one that is gone is gone for good.
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.node_state(node)? {
+            NodeState::Down(error) => Err(error),
+            _ => self.node(node),
         }
     }
 

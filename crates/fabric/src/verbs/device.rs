@@ -301,7 +301,9 @@ pub(super) fn os_error(errno: i32) -> std::io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::abi::{IBV_GID_TYPE_IB, ibv_gid};
+    use crate::verbs::abi::ibv_gid;
+
+    const IBV_GID_TYPE_IB: u32 = 0;
 
     fn gid(gid_index: u32, gid_type: u32, ip: &str) -> ibv_gid_entry {
         let raw = match ip.parse().unwrap() {

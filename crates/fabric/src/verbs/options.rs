@@ -2,7 +2,7 @@
 
 use super::DeviceOptions;
 use crate::tcp::{AgentLimits, AgentOptions, Grant, Secret, TcpOptions};
-use crate::{Limits, Rights};
+use crate::{Backoff, Limits, Rights};
 use std::time::Duration;
 
 /// How an [`Agent`](super::Agent) serves.
@@ -83,6 +83,8 @@ pub struct VerbsOptions {
     /// A node that the network has lost is noticed within about this long, whether or not verbs are on
     /// their way.
     pub peer_timeout: Duration,
+    /// How a lost connection is made anew, in the background.
+    pub reconnect: Backoff,
     /// Which device to connect by; the same for all nodes.
     pub device: DeviceOptions,
     /// Payloads of writes up to so many bytes travel in the request itself, where the device can do that.
@@ -102,6 +104,7 @@ impl Default for VerbsOptions {
             connect_timeout: of_tcp.connect_timeout,
             spin: of_tcp.spin,
             peer_timeout: of_tcp.peer_timeout,
+            reconnect: of_tcp.reconnect,
             device: DeviceOptions::default(),
             inline_bytes: 128,
             limits: of_tcp.limits,
@@ -119,6 +122,7 @@ impl VerbsOptions {
             connect_timeout: self.connect_timeout,
             spin: self.spin,
             peer_timeout: self.peer_timeout,
+            reconnect: self.reconnect,
             limits: self.limits,
         }
     }

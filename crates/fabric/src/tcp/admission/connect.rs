@@ -30,7 +30,17 @@ pub struct Admitted {
 /// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
 /// [`FabricError::Protocol`] where something else listens; [`FabricError::BadName`] of a grant.
 pub fn connect(address: &str, options: &TcpOptions) -> Result<Admitted> {
-    let attempt = Attempt::begin(address, options);
+    connect_after(0, address, options)
+}
+
+/// As [`connect`], in place of the connection of that [session](Welcome::session): the node executes no
+/// verb of it once this has returned.
+pub(in crate::tcp) fn connect_after(
+    last_session: u64,
+    address: &str,
+    options: &TcpOptions,
+) -> Result<Admitted> {
+    let attempt = Attempt::begin(last_session, address, options);
     let admitted = attempt.admit(Carrier::Tcp)?;
     let stream = &admitted.stream;
     stream
@@ -42,6 +52,7 @@ pub fn connect(address: &str, options: &TcpOptions) -> Result<Admitted> {
 
 /// One try to connect, within the connect timeout.
 pub(crate) struct Attempt<'a> {
+    last_session: u64,
     address: &'a str,
     options: &'a TcpOptions,
     /// Nothing if that is too far away to be a time.
@@ -49,9 +60,10 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// From now on the time counts.
-    pub(crate) fn begin(address: &'a str, options: &'a TcpOptions) -> Self {
+    /// From now on the time counts. The session is that of the connection whose place this one takes, or 0.
+    pub(crate) fn begin(last_session: u64, address: &'a str, options: &'a TcpOptions) -> Self {
         Self {
+            last_session,
             address,
             options,
             until: Instant::now().checked_add(options.connect_timeout),
@@ -168,7 +180,11 @@ impl<'a> Attempt<'a> {
         if !secret_needed && secret.is_some() {
             return Err(self.refused(Refusal::NodeUnproved));
         }
-        let proof = proof(prove(secret, Side::Client, &[&hello, &challenged]));
+        let last = self.last_session;
+        let proof = proof(
+            prove(secret, Side::Client, &[&hello, &challenged, &[last]]),
+            last,
+        );
         self.write(stream, &proof)?;
         let mut welcome = self.frame(stream, FrameKind::Welcome)?;
         let agents = take_proof(&mut welcome).ok_or_else(|| {

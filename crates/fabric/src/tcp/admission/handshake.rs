@@ -6,20 +6,22 @@
 //!    |-------------------------------------------------------------->|
 //!    |  CHALLENGE secret needed | nonce            (or REFUSED)      |
 //!    |<--------------------------------------------------------------|
-//!    |  PROOF     HMAC(secret, "client", HELLO, CHALLENGE)           |
+//!    |  PROOF     HMAC(secret, "client", HELLO, CHALLENGE, last)     |
+//!    |            | last session                                     |
 //!    |-------------------------------------------------------------->|
 //!    |  WELCOME   proof | incarnation | page bytes | frame words |   |
-//!    |            a row a region: bytes | rights | key               |
+//!    |            session | a row a region: bytes | rights | key     |
 //!    |<--------------------------------------------------------------|  (or REFUSED)
 //!
 //! HELLO      0 header | 1 magic | 2 rights, name bytes | 3 receiver wait, ns | 4..8 nonce | 8..16 name
 //! CHALLENGE  0 header | 1 bit 0: the grant has a secret | 2..6 nonce
-//! PROOF      0 header | 1..5 proof
+//! PROOF      0 header | 1..5 proof | 5 last session
 //! WELCOME    0 header, count = regions | 1..5 proof | 5 incarnation | 6 page bytes | 7 frame words |
-//!            8.. rows of 3
+//!            8 session | 9.. rows of 3
 //! REFUSED    0 header | 1 code | 2 detail
 //! ```
-//! The agent's proof is over HELLO, CHALLENGE, PROOF and the WELCOME with zeros in its place.
+//! The last session is that of the connection that this one takes the place of, 0 if it takes none: its
+//! verbs are executed before the WELCOME or never. The agent's proof is over HELLO, CHALLENGE, PROOF and the WELCOME with zeros in its place.
 
 pub use super::secret::{PROOF_WORDS, Side, is_proved, prove};
 
@@ -74,13 +76,13 @@ pub const HELLO_WORDS: usize = 16;
 /// Words of a CHALLENGE.
 pub const CHALLENGE_WORDS: usize = 6;
 /// Words of a PROOF.
-pub const PROOF_FRAME_WORDS: usize = 5;
+pub const PROOF_FRAME_WORDS: usize = 6;
 /// Words of a REFUSED.
 pub const REFUSED_WORDS: usize = 3;
 /// The most words of any frame of the handshake.
 pub const LARGEST: usize = WELCOME_ROWS + 3 * shm::MAX_REGIONS;
 
-const WELCOME_ROWS: usize = 8;
+const WELCOME_ROWS: usize = 9;
 const WELCOME_PROOF: std::ops::Range<usize> = 1..5;
 
 fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
@@ -162,11 +164,12 @@ pub fn challenge(secret_needed: bool, nonce: [u64; 4]) -> [u64; CHALLENGE_WORDS]
     [head, secret_needed.into(), a, b, c, d]
 }
 
-/// The client's PROOF.
+/// The client's PROOF, and the session that it names as its last one.
 #[must_use]
-pub fn proof(proof: [u64; PROOF_WORDS]) -> [u64; PROOF_FRAME_WORDS] {
+pub fn proof(proof: [u64; PROOF_WORDS], last_session: u64) -> [u64; PROOF_FRAME_WORDS] {
     let [a, b, c, d] = proof;
-    [header(FrameKind::Proof, 0, PROOF_FRAME_WORDS), a, b, c, d]
+    let head = header(FrameKind::Proof, 0, PROOF_FRAME_WORDS);
+    [head, a, b, c, d, last_session]
 }
 
 /// The agent's REFUSED.
@@ -199,6 +202,8 @@ pub struct Welcome {
     pub keys: Vec<u64>,
     /// The most words of a frame that the agent takes, and of one verb's answer.
     pub frame_words: u32,
+    /// The number of this connection's session, which is not 0.
+    pub session: u64,
 }
 
 impl Welcome {
@@ -213,6 +218,7 @@ impl Welcome {
             self.node.incarnation,
             self.node.page_bytes,
             self.frame_words.into(),
+            self.session,
         ]);
         frame
             .extend(rows.flat_map(|(region, key)| [region.len, region.rights.bits().into(), *key]));
@@ -224,8 +230,20 @@ impl Welcome {
     /// # Errors
     /// [`Malformed::Handshake`].
     pub fn decode(words: &[u64]) -> Result<Self, Malformed> {
-        let Some((&[head, _, _, _, _, incarnation, page_bytes, frame_words], rows)) =
-            words.split_first_chunk::<WELCOME_ROWS>()
+        let Some((
+            &[
+                head,
+                _,
+                _,
+                _,
+                _,
+                incarnation,
+                page_bytes,
+                frame_words,
+                session,
+            ],
+            rows,
+        )) = words.split_first_chunk::<WELCOME_ROWS>()
         else {
             return Err(wrong("a WELCOME is too short"));
         };
@@ -249,6 +267,7 @@ impl Welcome {
             },
             keys: rows.map(|row| row[2]).collect(),
             frame_words,
+            session,
         })
     }
 }
@@ -293,6 +312,7 @@ mod tests {
                 },
                 keys: lens.iter().map(|(_, key)| *key).collect(),
                 frame_words,
+                session: nonce[0],
             };
             let mut frame = welcome.encode();
             prop_assert!(frame.len() <= LARGEST);
@@ -335,7 +355,7 @@ mod tests {
         ] {
             assert_eq!(decode_refused(&refused(refusal)), Some(refusal));
         }
-        assert_eq!(decode_refused(&proof([0; 4])), None);
+        assert_eq!(decode_refused(&proof([0; 4], 0)), None);
     }
 
     #[test]

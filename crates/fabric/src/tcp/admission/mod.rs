@@ -18,6 +18,7 @@ mod refusal;
 mod secret;
 
 pub(crate) use connect::Attempt;
+pub(super) use connect::connect_after;
 pub use connect::{Admitted, connect};
 pub use grant::Grant;
 pub(crate) use grant::{Grants, Issued};

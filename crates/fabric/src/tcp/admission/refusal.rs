@@ -60,6 +60,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the same client may be admitted later without anybody changing anything.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        matches!(self, Self::TooManyConnections { .. } | Self::TooSlow { .. })
+    }
+
     /// The refusal as the code and the detail of a REFUSED.
     pub(super) const fn to_words(self) -> [u64; 2] {
         match self {

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::service::{Client, Serve};
+use super::session::Session;
 use crate::Rights;
 use crate::tcp::admission::handshake::{
     CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
@@ -33,7 +34,7 @@ pub(super) struct Challenged {
 pub(super) enum Step {
     /// More words are to come: so many in all.
     Wait(usize),
-    Admit(Box<dyn Serve>),
+    Admit(Session, Box<dyn Serve>),
     Refuse(Refusal),
 }
 
@@ -80,7 +81,7 @@ impl Handshake {
             input.consume(length);
             match end {
                 Ok(None) => {}
-                Ok(Some(serving)) => return Ok(Step::Admit(serving)),
+                Ok(Some((session, serving))) => return Ok(Step::Admit(session, serving)),
                 Err(refusal) => return Ok(Step::Refuse(refusal)),
             }
         }
@@ -134,16 +135,16 @@ impl Challenged {
         frame: &[u64],
         out: &mut Outbound,
         shared: &Shared,
-    ) -> Result<Box<dyn Serve>, Refusal> {
+    ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let secret = self.grant.secret.as_ref();
-        let &[_, a, b, c, d] = frame else {
+        let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
         };
         let claimed = [a, b, c, d];
         if !is_proved(
             secret,
             Side::Client,
-            &[&self.hello, &self.challenge],
+            &[&self.hello, &self.challenge, &[last_session]],
             claimed,
         ) {
             return Err(Refusal::WrongSecret);
@@ -157,23 +158,33 @@ impl Challenged {
         for region in &mut node.regions {
             region.rights = region.rights.masked_by(self.rights);
         }
+        shared.sessions.end(last_session);
+        let session = shared.sessions.begin();
         let serving = shared.service.admit(Client {
             node: &shared.node,
             grant: Arc::clone(&self.grant),
             regions: &node.regions,
             receiver_wait: self.receiver_wait,
+            session: session.number(),
+            last_session,
         });
         let mut welcome = Welcome {
             node,
             keys: self.grant.keys.clone(),
             frame_words: shared.frame_words,
+            session: session.number(),
         }
         .encode();
-        let frames = [&self.hello[..], &self.challenge, &proof(claimed), &welcome];
+        let frames = [
+            &self.hello[..],
+            &self.challenge,
+            &proof(claimed, last_session),
+            &welcome,
+        ];
         let ours = prove(secret, Side::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
-        Ok(serving)
+        Ok((session, serving))
     }
 }
 

@@ -10,6 +10,7 @@ mod connection;
 mod counters;
 mod service;
 mod serving;
+mod session;
 mod worker;
 
 pub use self::counters::AgentCounters;
@@ -19,6 +20,7 @@ pub(crate) use self::serving::Pause;
 use self::accept::Acceptor;
 use self::counters::Tally;
 use self::service::Executing;
+use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
 use super::admission::{Grants, Issued};
 use super::socket::os;
@@ -47,6 +49,7 @@ pub(crate) struct Shared {
     node: Node,
     grants: Grants,
     service: Box<dyn Service>,
+    sessions: Arc<Sessions>,
     limits: AgentLimits,
     /// The limit of frames, in words.
     frame_words: u32,
@@ -132,6 +135,7 @@ impl Agent {
             node,
             grants: Grants::default(),
             service,
+            sessions: Arc::default(),
             limits: options.limits,
             frame_words,
             spin: options.spin,

@@ -28,6 +28,11 @@ pub(crate) struct Client<'a> {
     pub(crate) regions: &'a [RegionInfo],
     /// How long its messages may wait for room.
     pub(crate) receiver_wait: Duration,
+    /// The number of its session.
+    pub(crate) session: u64,
+    /// The session in whose place it came, or 0: no verb of that may be executed once this client is told
+    /// that it is admitted.
+    pub(crate) last_session: u64,
 }
 
 /// One client that is served.
@@ -57,6 +62,7 @@ impl Service for Executing {
             grant,
             regions,
             receiver_wait,
+            ..
         } = client;
         Box::new(Serving::new(node, grant, regions, receiver_wait))
     }

@@ -133,6 +133,11 @@ impl Slots {
         }
     }
 
+    /// Whether a verb has failed whose task has not fetched the error yet.
+    pub(crate) fn is_failed(&self, number: u32) -> bool {
+        matches!(self.slots.borrow()[number as usize].state, State::Failed(_))
+    }
+
     /// Fetches the answer, once; if it is not here, the task is woken when it is.
     #[inline]
     pub(crate) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {

@@ -8,7 +8,7 @@ mod pairing;
 mod registration;
 
 use self::messages::Messages;
-use self::pairing::Pairing;
+use self::pairing::{Pairing, Slot};
 use self::registration::Registration;
 use super::VerbsAgentOptions;
 use super::device::Device;
@@ -17,6 +17,7 @@ use crate::shm::Node;
 use crate::shm::node::NicClaim;
 use crate::tcp::admission::Issued;
 use crate::tcp::{self, AgentCounters, Grant};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -38,12 +39,19 @@ struct Owner {
     messages: Arc<Messages>,
     /// Of the grants in force.
     registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
+    /// Of the clients, by their sessions.
+    queue_pairs: Mutex<HashMap<u64, Slot>>,
 }
 
 impl Owner {
     fn registrations(&self) -> MutexGuard<'_, Vec<(Arc<Issued>, Arc<Registration>)>> {
         let registrations = self.registrations.lock();
         registrations.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue_pairs(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
+        let queue_pairs = self.queue_pairs.lock();
+        queue_pairs.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn registration(&self, grant: &Arc<Issued>) -> Option<Arc<Registration>> {
@@ -85,6 +93,7 @@ impl Agent {
             device,
             messages,
             registrations: Mutex::default(),
+            queue_pairs: Mutex::default(),
         });
         let service = Box::new(Pairing(Arc::clone(&owner)));
         let setup = tcp::Agent::start_service(node, &options.of_setup(), service, |setup| {

@@ -11,7 +11,7 @@ use crate::tcp::wire::{FrameKind, Header, Malformed, encode_failure};
 use crate::verbs::path::{self, End, PAIR_WORDS};
 use crate::verbs::resource::QueuePair;
 use crate::{FabricError, NodeId, RegionId, RemoteAddr, Rights};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Gives every client that is admitted a queue pair.
@@ -23,21 +23,47 @@ impl Service for Pairing {
     }
 
     fn admit(&self, client: Client<'_>) -> Box<dyn Serve> {
+        // Whatever the client still has on its way by its last queue pair is done by now, or never.
+        let last = self.0.queue_pairs().remove(&client.last_session);
+        if let Some(last) = last {
+            end(&last, &self.0);
+        }
+        let queue_pair = Slot::default();
+        let slot = Arc::clone(&queue_pair);
+        self.0.queue_pairs().insert(client.session, slot);
         let regions = client.regions.iter();
         Box::new(Paired {
+            session: client.session,
             owner: Arc::clone(&self.0),
             registration: self.0.registration(&client.grant),
             grant: client.grant,
             rights: regions.fold(Rights::NONE, |all, region| all.and(region.rights)),
             receiver_wait: client.receiver_wait,
-            queue_pair: None,
+            queue_pair,
         })
     }
 }
 
+/// A client's queue pair, once it has one and for as long as its session goes on.
+pub(super) type Slot = Arc<Mutex<Option<QueuePair>>>;
+
+fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a client's queue pair, and keeps the messages that came by it.
+fn end(slot: &Slot, owner: &Owner) {
+    if let Some(queue_pair) = look_into(slot).take() {
+        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what has
+        // come is taken. A queue pair that cannot be stopped is about to go all the same.
+        let _ = path::stop(&queue_pair);
+        owner.messages.collect();
+    }
+}
+
 struct Paired {
-    // First: it goes before what it uses.
-    queue_pair: Option<QueuePair>,
+    session: u64,
+    queue_pair: Slot,
     owner: Arc<Owner>,
     grant: Arc<Issued>,
     /// Nothing if the grant was revoked meanwhile.
@@ -64,8 +90,8 @@ impl Serve for Paired {
             };
             let header = Header::decode(first)?;
             let length = match header.kind {
-                FrameKind::Pair if self.queue_pair.is_none() => PAIR_WORDS,
-                FrameKind::Ask if self.queue_pair.is_some() => 1,
+                FrameKind::Pair if !self.has_queue_pair() => PAIR_WORDS,
+                FrameKind::Ask if self.has_queue_pair() => 1,
                 kind => return Err(Malformed::Kind { found: kind as u8 }),
             };
             if header.words as usize != length {
@@ -92,6 +118,10 @@ impl Serve for Paired {
 }
 
 impl Paired {
+    fn has_queue_pair(&self) -> bool {
+        look_into(&self.queue_pair).is_some()
+    }
+
     /// Makes the queue pair that receives what the client's sends; returns the PAIRED.
     fn pair(&mut self, client: &End) -> Result<Vec<u64>, Refusal> {
         let Some(registration) = &self.registration else {
@@ -118,19 +148,15 @@ impl Paired {
                 _ => Refusal::NoPath,
             }
         })?;
-        self.queue_pair = Some(queue_pair);
+        *look_into(&self.queue_pair) = Some(queue_pair);
         Ok(path::paired(&end, &registration.addresses()))
     }
 }
 
 impl Drop for Paired {
     fn drop(&mut self) {
-        if let Some(queue_pair) = &self.queue_pair {
-            // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what has
-            // come is taken. A queue pair that cannot be stopped is about to go all the same.
-            let _ = path::stop(queue_pair);
-            self.owner.messages.collect();
-        }
+        self.owner.queue_pairs().remove(&self.session);
+        end(&self.queue_pair, &self.owner);
     }
 }
 

@@ -1,15 +1,17 @@
 //! How an endpoint comes to its queue pairs.
 
+use super::setup::Setup;
 use crate::tcp::admission::handshake::Carrier;
 use crate::tcp::admission::{Admitted, Attempt};
+use crate::tcp::endpoint::line::Connection;
 use crate::tcp::wire::FrameKind;
 use crate::verbs::VerbsOptions;
 use crate::verbs::device::Device;
 use crate::verbs::path::{self, End};
 use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
-use crate::{NodeInfo, Result, Rights};
+use crate::{Backoff, NodeInfo, Result, Rights};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the queue pairs of an endpoint share on this machine's device.
 #[derive(Clone)]
@@ -49,14 +51,74 @@ impl Nic {
 /// Room for the pieces of a gather even where few verbs may be on their way.
 const LEAST_REQUESTS: u32 = 64;
 
-/// A queue pair that may carry verbs.
-pub(super) struct Connected {
-    pub(super) setup: TcpStream,
+/// The device, once the first set-up connection has shown which.
+pub(super) struct Chosen {
+    options: VerbsOptions,
+    nic: Mutex<Option<Nic>>,
+}
+
+impl Chosen {
+    pub(super) fn new(options: &VerbsOptions) -> Arc<Self> {
+        Arc::new(Self {
+            options: options.clone(),
+            nic: Mutex::default(),
+        })
+    }
+
+    /// The device by which all nodes are reached.
+    fn nic(&self, setup: &TcpStream) -> Result<Nic> {
+        let mut nic = self.nic.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nic) = &*nic {
+            return Ok(nic.clone());
+        }
+        let opened = Nic::open(&self.options, setup)?;
+        Ok(nic.insert(opened).clone())
+    }
+
+    pub(super) fn reconnect(&self) -> Backoff {
+        self.options.reconnect
+    }
+
+    /// The device, if any node has been reached.
+    pub(super) fn opened(&self) -> Option<Nic> {
+        let nic = self.nic.lock().unwrap_or_else(PoisonError::into_inner);
+        nic.clone()
+    }
+
+    /// Connects to a node: admission, then the pairing, within the connect timeout together.
+    pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<Paired> {
+        let setup = self.options.of_setup();
+        let attempt = Attempt::begin(last_session, address, &setup);
+        let admitted = attempt.admit(Carrier::Rdma)?;
+        let nic = self.nic(&admitted.stream)?;
+        pair(&attempt, admitted, &nic, &self.options)
+    }
+}
+
+/// A node with a queue pair that may carry verbs.
+pub(super) struct Paired {
+    pub(super) setup: Setup,
+    session: u64,
     pub(super) info: NodeInfo,
     pub(super) regions: Vec<Region>,
     /// The most bytes of one request.
     pub(super) largest: usize,
-    pub(super) queue_pair: QueuePair,
+    /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any more.
+    pub(super) queue_pair: Option<QueuePair>,
+}
+
+impl Connection for Paired {
+    fn stream(&self) -> &TcpStream {
+        self.setup.stream()
+    }
+
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.info.incarnation
+    }
 }
 
 /// Where a region of a node is, as its NIC knows it.
@@ -67,12 +129,12 @@ pub(super) struct Region {
 }
 
 /// Makes a queue pair and has the agent make the other, over a connection that was admitted.
-pub(super) fn pair(
+fn pair(
     attempt: &Attempt<'_>,
     admitted: Admitted,
     nic: &Nic,
     options: &VerbsOptions,
-) -> Result<Connected> {
+) -> Result<Paired> {
     let Admitted { stream, welcome } = admitted;
     let device = &nic.device;
     let queue_pair = QueuePair::new(
@@ -99,8 +161,9 @@ pub(super) fn pair(
         options.limits.verb_timeout,
     )?;
     let places = addresses.into_iter().zip(welcome.keys);
-    Ok(Connected {
-        setup: stream,
+    Ok(Paired {
+        setup: Setup::new(stream),
+        session: welcome.session,
         info: welcome.node,
         regions: places
             .map(|(address, key)| Region {
@@ -109,11 +172,6 @@ pub(super) fn pair(
             })
             .collect(),
         largest: device.port.attributes.max_msg_sz as usize,
-        queue_pair,
+        queue_pair: Some(queue_pair),
     })
-}
-
-/// Connects to a node: admission, then the pairing.
-pub(super) fn admit(attempt: &Attempt<'_>) -> Result<Admitted> {
-    attempt.admit(Carrier::Rdma)
 }

@@ -1,10 +1,11 @@
 //! One queue pair to one node, as its endpoint holds it, and the set-up connection beside it.
 
-use super::connect::{Connected, Region};
-use super::setup::{News, Setup};
+use super::connect::{Paired, Region};
+use super::setup::News;
 use super::work::{Local, Remote, WorkList};
 use crate::shm::mailbox;
 use crate::tcp::admission::Refusal;
+use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::verbs::abi::{
@@ -15,18 +16,19 @@ use crate::verbs::memory::FoundWords;
 use crate::verbs::resource::QueuePair;
 use crate::{Buffer, FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
 use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::sync::Arc;
 
-/// A connection to a node, or what is left of one.
+/// A node as its endpoint knows it, and the connection to it.
 pub(super) struct Link {
-    pub(super) address: String,
+    line: Arc<Line<Paired>>,
     node: NodeId,
+    /// The connection, or what is left of one; nothing before the first.
+    connection: Option<Connected<Paired>>,
     pub(super) info: NodeInfo,
     regions: Vec<Region>,
     /// The most bytes of one request.
     largest: usize,
-    /// Nothing once the connection is broken: what was posted is not used by the NIC any more.
-    queue_pair: Option<QueuePair>,
-    pub(super) setup: Setup,
     work: WorkList,
     /// Verbs that have not completed, in the order of their posting.
     pending: VecDeque<Pending>,
@@ -39,7 +41,12 @@ pub(super) struct Link {
     first_request: u64,
     /// When the oldest verb began to be waited for: its doorbell, or the completion before it.
     waiting_since: Nanos,
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
+    /// that they would not post then may take effect behind what was lost.
+    lost: Vec<u32>,
     state: State,
+    /// What verbs fail with where nothing is known that is worse.
+    down: FabricError,
 }
 
 /// A verb that has not completed.
@@ -54,12 +61,12 @@ struct Pending {
     needed: Rights,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
     /// The NIC of the node refused the oldest verb, and the agent is asked why.
     Asking,
-    /// Verbs fail with this.
-    Broken(FabricError),
+    Broken,
 }
 
 /// How many verbs and requests have completed, or failed.
@@ -101,29 +108,145 @@ pub(super) fn requests_of(verb: &Verb) -> usize {
 }
 
 impl Link {
-    pub(super) fn new(address: String, node: NodeId, connected: Connected) -> Self {
-        let Connected {
-            setup,
-            info,
-            regions,
-            largest,
-            queue_pair,
-        } = connected;
-        Self {
-            address,
+    /// A link that has its first connection, or none yet because that failed with this.
+    pub(super) fn new(
+        line: Arc<Line<Paired>>,
+        node: NodeId,
+        first: Result<Connected<Paired>>,
+    ) -> Self {
+        let (connection, down) = match first {
+            Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
+            Err(error) => (None, error),
+        };
+        let mut link = Self {
+            line,
             node,
-            info,
-            regions,
-            largest,
-            queue_pair: Some(queue_pair),
-            setup: Setup::new(setup),
+            connection: None,
+            info: NodeInfo {
+                incarnation: 0,
+                regions: Vec::new(),
+                page_bytes: 0,
+            },
+            regions: Vec::new(),
+            largest: 0,
             work: WorkList::default(),
             pending: VecDeque::new(),
             sent: 0,
             next_request: 0,
             first_request: 0,
             waiting_since: 0,
-            state: State::Open,
+            lost: Vec::new(),
+            state: State::Broken,
+            down,
+        };
+        match connection {
+            Some(connected) => link.open(connected),
+            None => link.line.redial(),
+        }
+        link
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.line.address
+    }
+
+    /// Begins with a connection by which nothing was posted yet.
+    fn open(&mut self, connected: Connected<Paired>) {
+        let paired = &connected.made;
+        self.info.clone_from(&paired.info);
+        self.regions.clone_from(&paired.regions);
+        self.largest = paired.largest;
+        self.connection = Some(connected);
+        self.first_request = self.next_request;
+        self.lost.clear();
+        self.state = State::Open;
+        self.down = FabricError::NodeStopped { node: self.node };
+    }
+
+    /// Whether the connection can carry verbs, as far as is known.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open && !self.line.has_none()
+    }
+
+    /// Gives up a connection that has ended, unless completions may still come; returns what failed.
+    pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
+        // It may have been said why.
+        let mut done = self.look(common, now);
+        if self.state == State::Open && self.sent == 0 {
+            // What was posted since the last doorbell is not sent any more.
+            let stopped = FabricError::NodeStopped { node: self.node };
+            done += self.break_with(&stopped, self.later(), common);
+        }
+        done
+    }
+
+    /// What there is in place of a connection that has ended.
+    pub(super) fn next(&mut self, common: &Common<'_>) -> Next {
+        self.lost.retain(|slot| common.slots.is_failed(*slot));
+        if self.state != State::Broken || !self.lost.is_empty() {
+            return Next::None(None);
+        }
+        self.line.next()
+    }
+
+    /// Uses the next connection, if there still is one.
+    pub(super) fn open_next(&mut self) {
+        if let Some(connected) = self.line.take_next() {
+            self.open(connected);
+        }
+    }
+
+    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
+    pub(super) fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now, or that
+        // it does not admit who was told so before.
+        let known = self.info.incarnation != 0;
+        let is_news = |error: &FabricError| {
+            !(known && error.is_outage())
+                && !matches!(
+                    error,
+                    FabricError::NotAdmitted {
+                        reason: Refusal::GrantRevoked,
+                        ..
+                    }
+                )
+        };
+        let none = || match self.is_revoked() {
+            true => FabricError::GrantRevoked { node: self.node },
+            false => self.down.clone(),
+        };
+        attempt.filter(is_news).unwrap_or_else(none)
+    }
+
+    /// What to poll for news.
+    pub(super) fn stream(&self) -> Option<&TcpStream> {
+        let connection = self.connection.as_ref();
+        connection.map(|connection| connection.made.setup.stream())
+    }
+
+    #[inline]
+    fn queue_pair(&self) -> Option<&QueuePair> {
+        self.connection.as_ref()?.made.queue_pair.as_ref()
+    }
+
+    /// Has the NIC let go of whatever was posted.
+    fn drop_queue_pair(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.made.queue_pair = None;
+        }
+        self.work.clear();
+    }
+
+    fn is_revoked(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.made.setup.is_revoked())
+    }
+
+    fn hear(&mut self) -> News {
+        match &mut self.connection {
+            Some(connection) => connection.made.setup.hear(),
+            None => News::Closed,
         }
     }
 
@@ -136,14 +259,6 @@ impl Link {
     /// When the verbs on their way are given up.
     pub(super) fn give_up_at(&self, verb_timeout: Nanos) -> Nanos {
         self.waiting_since.saturating_add(verb_timeout)
-    }
-
-    fn check_open(&self) -> Result<()> {
-        match &self.state {
-            State::Open => Ok(()),
-            State::Asking => Err(FabricError::NodeStopped { node: self.node }),
-            State::Broken(error) => Err(error.clone()),
-        }
     }
 
     /// A checked access, as the NIC is told it.
@@ -198,7 +313,7 @@ impl Link {
         });
     }
 
-    /// Adds a READ to the list of the next doorbell; returns its slot.
+    /// Adds a READ to the list of the next doorbell of a link that is open; returns its slot.
     #[inline]
     pub(super) fn put_read(
         &mut self,
@@ -206,7 +321,6 @@ impl Link {
         into: Buffer,
         slots: &Slots,
     ) -> Result<u32> {
-        self.check_open()?;
         let remote = self.remote(from, into.len(), Rights::READ)?;
         let local = local(&into, 0, into.len());
         let slot = slots.take(Answer::Bytes(0), Some(into));
@@ -216,9 +330,8 @@ impl Link {
         Ok(slot)
     }
 
-    /// Adds a verb to the list of the next doorbell; returns its slot.
+    /// Adds a verb to the list of the next doorbell of a link that is open; returns its slot.
     pub(super) fn put(&mut self, verb: Verb, common: &Common<'_>) -> Result<u32> {
-        self.check_open()?;
         let needed = verb.needs();
         let slots = common.slots;
         match verb {
@@ -287,7 +400,7 @@ impl Link {
 
     #[inline]
     fn inline_bytes(&self) -> u32 {
-        self.queue_pair.as_ref().map_or(0, |pair| pair.inline_bytes)
+        self.queue_pair().map_or(0, |pair| pair.inline_bytes)
     }
 
     /// A checked atomic, and the word where the NIC leaves what it found.
@@ -314,12 +427,15 @@ impl Link {
     /// Hands what was posted to the NIC, with one doorbell; returns what failed at once.
     #[inline]
     pub(super) fn send(&mut self, common: &Common<'_>, now: impl FnOnce() -> Nanos) -> Done {
-        let Some(queue_pair) = &self.queue_pair else {
-            return Done::default();
-        };
         if self.work.is_empty() {
             return Done::default();
         }
+        let connection = self.connection.as_ref();
+        let Some(queue_pair) =
+            connection.and_then(|connection| connection.made.queue_pair.as_ref())
+        else {
+            return Done::default();
+        };
         if self.sent == 0 {
             self.waiting_since = now();
         }
@@ -329,7 +445,7 @@ impl Link {
         match unsafe { self.work.post(queue_pair) } {
             Ok(()) => Done::default(),
             Err(error) => {
-                log::warn!("{}: {error}", self.address);
+                log::warn!("{}: {error}", self.address());
                 let stopped = FabricError::NodeStopped { node: self.node };
                 self.break_with(&stopped, stopped.clone(), common)
             }
@@ -349,7 +465,7 @@ impl Link {
         let mask = (1 << NUMBER_BITS) - 1;
         let behind = self.next_request.wrapping_sub(completion.wr_id) & mask;
         let number = self.next_request - behind;
-        if number < self.first_request || self.queue_pair.is_none() {
+        if number < self.first_request || self.queue_pair().is_none() {
             // Of a queue pair that is gone.
             return Done::default();
         }
@@ -387,14 +503,15 @@ impl Link {
         };
         let at = oldest.at;
         let error = match completion.status {
-            IBV_WC_REM_ACCESS_ERR if self.setup.is_revoked() => FabricError::GrantRevoked { node },
+            IBV_WC_REM_ACCESS_ERR if self.is_revoked() => FabricError::GrantRevoked { node },
             IBV_WC_REM_ACCESS_ERR => {
                 // The verbs stay with their slots; the NIC uses nothing of theirs any more.
-                self.queue_pair = None;
-                self.work.clear();
+                self.drop_queue_pair();
                 self.state = State::Asking;
                 self.waiting_since = now;
-                self.setup.ask();
+                if let Some(connection) = &self.connection {
+                    connection.made.setup.ask();
+                }
                 return Done::default();
             }
             // The queue pair itself does not allow it; the keys may.
@@ -407,12 +524,10 @@ impl Link {
                 node,
                 capacity: mailbox::CAPACITY as usize,
             },
-            IBV_WC_RETRY_EXC_ERR if matches!(self.setup.hear(), News::Nothing) => {
-                FabricError::TimedOut {
-                    node,
-                    after: common.verb_timeout,
-                }
-            }
+            IBV_WC_RETRY_EXC_ERR if matches!(self.hear(), News::Nothing) => FabricError::TimedOut {
+                node,
+                after: common.verb_timeout,
+            },
             IBV_WC_RETRY_EXC_ERR | IBV_WC_WR_FLUSH_ERR | IBV_WC_REM_OP_ERR => {
                 FabricError::NodeStopped { node }
             }
@@ -430,7 +545,7 @@ impl Link {
     /// What verbs fail with from now on that the connection is broken.
     fn later(&self) -> FabricError {
         let node = self.node;
-        if self.setup.is_revoked() {
+        if self.is_revoked() {
             FabricError::GrantRevoked { node }
         } else {
             FabricError::NodeStopped { node }
@@ -445,13 +560,13 @@ impl Link {
     /// Looks at the clock and at the set-up connection; returns what failed for what they say.
     #[cold]
     pub(super) fn look(&mut self, common: &Common<'_>, now: Nanos) -> Done {
-        if matches!(self.state, State::Broken(_)) {
+        if self.state == State::Broken {
             return Done::default();
         }
         let node = self.node;
         let stopped = FabricError::NodeStopped { node };
-        let asking = matches!(self.state, State::Asking);
-        let (error, later) = match self.setup.hear() {
+        let asking = self.state == State::Asking;
+        let (error, later) = match self.hear() {
             News::Explained if asking => {
                 let at = self.pending.front().map(|oldest| oldest.at);
                 let error = at.map_or(stopped, |at| FabricError::WrongKey { at });
@@ -461,11 +576,13 @@ impl Link {
                 (self.later(), self.later())
             }
             News::Malformed(reason) => {
-                let peer = self.address.clone();
+                let peer = self.address().to_owned();
                 let error = FabricError::Protocol { peer, reason };
                 (error.clone(), error)
             }
-            News::Closed => (stopped, self.later()),
+            News::Closed if asking || !self.is_waiting() || !self.is_revoked() => {
+                (stopped, self.later())
+            }
             News::Refused(reason) if reason != Refusal::GrantRevoked => (stopped, self.later()),
             // What is on its way under a grant that was revoked the NIC completes or refuses.
             _ if self.is_waiting() && now > self.give_up_at(common.verb_timeout) => {
@@ -490,9 +607,10 @@ impl Link {
         common: &Common<'_>,
     ) -> Done {
         // The NIC lets go of all buffers before anybody else can have them.
-        self.queue_pair = None;
-        self.work.clear();
-        self.setup.close();
+        self.drop_queue_pair();
+        if let Some(connection) = &self.connection {
+            connection.made.setup.close();
+        }
         self.first_request = self.next_request;
         self.sent = 0;
         let stopped = FabricError::NodeStopped { node: self.node };
@@ -511,10 +629,13 @@ impl Link {
             }
             let error = if index == 0 { error } else { of_all };
             common.slots.fail(verb.slot, error.clone(), &mut woken);
+            self.lost.push(verb.slot);
             done.verbs += 1;
             done.requests += verb.requests as usize;
         }
-        self.state = State::Broken(later);
+        self.state = State::Broken;
+        self.down = later;
+        self.line.redial();
         done
     }
 }

@@ -5,24 +5,26 @@ mod link;
 mod setup;
 mod work;
 
-use self::connect::Nic;
+use self::connect::{Chosen, Nic, Paired};
 use self::link::{Common, Done, Link, node_of, requests_of};
 use super::VerbsOptions;
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
-use crate::tcp::admission::Attempt;
+use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
 use crate::tcp::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
     Buffer, BufferPool, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo,
-    PostError, RemoteAddr, Result, Verb,
+    NodeState, PostError, RemoteAddr, Result, Verb,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread::ScopedJoinHandle;
 
 /// One thread's door to one or more nodes by an RDMA device: a reliable queue pair to each.
 pub struct VerbsEndpoint {
@@ -78,44 +80,67 @@ impl VerbsEndpoint {
     /// TCP each, all at the same time; nodes are numbered in this order. This blocks, for the connect
     /// timeout at most.
     ///
+    /// A connection that ends later is made anew in the background, by itself: at once, and then after
+    /// [waits](VerbsOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
+    /// the node is the same as before they simply work again then; where it came back empty they fail until
+    /// it is [adopted](Endpoint::adopt).
+    ///
     /// # Errors
     /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`]; of the
     /// first address that has one: as [`connect`](crate::tcp::admission::connect), and
-    /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's.
+    /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
+    /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
-        let Some(_) = addresses.first() else {
-            return Err(bad_count(0));
-        };
-        if addresses.len() > usize::from(u16::MAX) {
-            return Err(bad_count(addresses.len()));
+        let chosen = Chosen::new(options);
+        let dialed = dial_all(addresses, &chosen)?;
+        let links = dialed
+            .into_iter()
+            .map(|(line, first)| Ok((line, Ok(first?))))
+            .collect::<Result<Vec<_>>>()?;
+        Self::of_lines(links, &chosen, options)
+    }
+
+    /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
+    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
+    /// until then.
+    ///
+    /// # Errors
+    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
+    /// address that cannot be resolved, a client that is not admitted, another protocol or version, no
+    /// device, and [`FabricError::DuplicateNode`].
+    pub fn connect_available<A: AsRef<str> + Sync>(
+        addresses: &[A],
+        options: &VerbsOptions,
+    ) -> Result<Self> {
+        let chosen = Chosen::new(options);
+        let dialed = dial_all(addresses, &chosen)?;
+        let mut errors = dialed.iter().filter_map(|(_, first)| first.as_ref().err());
+        if let Some(error) = errors.clone().find(|error| !error.is_outage()) {
+            return Err(error.clone());
         }
-        let setup = options.of_setup();
-        let attempts: Vec<_> = addresses
-            .iter()
-            .map(|address| Attempt::begin(address.as_ref(), &setup))
-            .collect();
-        let admitted = in_parallel(attempts.iter().collect(), connect::admit)?;
-        let nic = Nic::open(options, &admitted[0].stream)?;
-        let admitted = attempts.iter().zip(admitted).collect();
-        let connected = in_parallel(admitted, |(attempt, admitted)| {
-            connect::pair(attempt, admitted, &nic, options)
-        })?;
-        let links = (0..).zip(addresses).zip(connected);
-        let links = links
-            .map(|((node, address), connected)| {
-                let address = address.as_ref().to_owned();
-                RefCell::new(Link::new(address, NodeId(node), connected))
-            })
-            .collect();
+        let none = dialed.iter().all(|(_, first)| first.is_err());
+        if let (true, Some(first)) = (none, errors.next()) {
+            return Err(first.clone());
+        }
+        Self::of_lines(dialed, &chosen, options)
+    }
+
+    fn of_lines(dialed: Vec<Dialed>, chosen: &Chosen, options: &VerbsOptions) -> Result<Self> {
+        // Who has reached a node has a device.
+        let nic = chosen.opened().ok_or_else(|| bad_count(dialed.len()))?;
+        let links = (0..).zip(dialed).map(|(node, (line, first))| {
+            let link = Link::new(line, NodeId(node), first);
+            RefCell::new(link)
+        });
         let limits = options.limits;
         let buffers = BufferPool::registered(
             limits.largest_buffer,
             limits.buffer_budget,
             Box::new(Slabs(nic.domain.clone())),
         );
-        Ok(Self {
+        let endpoint = Self {
             core: EndpointCore::with_buffers(limits, buffers),
-            links,
+            links: links.collect(),
             slots: Rc::default(),
             found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
             nic,
@@ -126,7 +151,79 @@ impl VerbsEndpoint {
             armed: Cell::new(false),
             next_look: Cell::new(0),
             idle_since: Cell::new(0),
+        };
+        // From the last on, so that an error names first the address that repeats another.
+        for node in (0..endpoint.links.len() as u16).rev().map(NodeId) {
+            let link = endpoint.link(node)?.borrow();
+            endpoint.check_unique(node, link.address(), link.info.incarnation)?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Checks that no other node has this incarnation.
+    fn check_unique(&self, node: NodeId, address: &str, incarnation: u64) -> Result<()> {
+        let others = (0..).zip(&self.links);
+        for (_, other) in others.filter(|(other, _)| *other != node.0) {
+            let other = other.borrow();
+            if incarnation != 0 && other.info.incarnation == incarnation {
+                return Err(FabricError::DuplicateNode {
+                    address: address.into(),
+                    other: other.address().into(),
+                    incarnation,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
+    /// was never connected to, is up again.
+    #[cold]
+    fn standing(&self, node: NodeId) -> Result<NodeState> {
+        let mut link = self.link(node)?.borrow_mut();
+        self.note_done(link.let_go(&self.common(), now()));
+        let incarnation = match link.next(&self.common()) {
+            Next::None(attempt) => return Ok(NodeState::Down(link.down(attempt))),
+            Next::Made(incarnation) => incarnation,
+        };
+        let known = link.info.incarnation;
+        if known == incarnation {
+            link.open_next();
+        } else if let Err(duplicate) = self.check_unique(node, link.address(), incarnation) {
+            return Ok(NodeState::Down(duplicate));
+        } else if known == 0 {
+            link.open_next();
+        } else {
+            return Ok(NodeState::Restarted { incarnation });
+        }
+        Ok(if link.is_open() {
+            NodeState::Up
+        } else {
+            NodeState::Down(link.down(None))
         })
+    }
+
+    /// The link to a node, which is open.
+    #[inline]
+    fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        let link = self.link(node)?.borrow_mut();
+        if link.is_open() {
+            return Ok(link);
+        }
+        drop(link);
+        self.reopened_link(node)
+    }
+
+    #[cold]
+    fn reopened_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        match self.standing(node)? {
+            NodeState::Up => Ok(self.link(node)?.borrow_mut()),
+            NodeState::Down(error) => Err(error),
+            NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
+                node,
+                expected: self.link(node)?.borrow().info.incarnation,
+            }),
+        }
     }
 
     /// The name of the device that it uses.
@@ -244,6 +341,24 @@ impl VerbsEndpoint {
     }
 }
 
+impl Drop for VerbsEndpoint {
+    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout: a NIC
+    /// forgets those of a queue pair that goes.
+    fn drop(&mut self) {
+        self.ring_doorbell();
+        let until = now().saturating_add(self.core.limits.verb_timeout);
+        let mut idle_turns = 0;
+        while self.outstanding.get() > 0 && now() < until {
+            if self.poll_completions() == 0 {
+                self.wait(Some(until), idle_turns);
+                idle_turns += 1;
+            } else {
+                idle_turns = 0;
+            }
+        }
+    }
+}
+
 fn bad_count(value: usize) -> FabricError {
     FabricError::BadOption {
         option: "the number of nodes",
@@ -252,23 +367,31 @@ fn bad_count(value: usize) -> FabricError {
     }
 }
 
-/// Runs `each` for all of them at the same time; returns the first error there is.
-fn in_parallel<T: Send, U: Send>(
-    all: Vec<T>,
-    each: impl Fn(T) -> Result<U> + Sync,
-) -> Result<Vec<U>> {
-    std::thread::scope(|scope| {
-        let each = &each;
-        let running: Vec<_> = all
-            .into_iter()
-            .map(|one| scope.spawn(move || each(one)))
-            .collect();
-        let ended = running.into_iter().map(|thread| {
-            let end = thread.join();
-            end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+/// A line, and its first connection or why there is none.
+type Dialed = (Arc<Line<Paired>>, Result<Connected<Paired>>);
+
+/// Connects to all addresses at the same time.
+fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], chosen: &Arc<Chosen>) -> Result<Vec<Dialed>> {
+    if !(1..=usize::from(u16::MAX)).contains(&addresses.len()) {
+        return Err(bad_count(addresses.len()));
+    }
+    let dial = |address: &str| {
+        let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
+        let reconnect = chosen.reconnect();
+        let line = Line::new(address, reconnect, move |last_session| {
+            dialing.dial(last_session, &name)
         });
-        // All of them end before the first error is known.
-        ended.collect::<Vec<_>>().into_iter().collect()
+        let first = line.connect();
+        (line, first)
+    };
+    std::thread::scope(|scope| {
+        let attempts: Vec<_> = addresses
+            .iter()
+            .map(|address| scope.spawn(|| dial(address.as_ref())))
+            .collect();
+        let ends = attempts.into_iter().map(ScopedJoinHandle::join);
+        ends.map(|end| Ok(end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+            .collect()
     })
 }
 
@@ -286,6 +409,28 @@ impl Endpoint for VerbsEndpoint {
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
         Ok(self.link(node)?.borrow().info.clone())
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        if self.link(node)?.borrow().is_open() {
+            return Ok(NodeState::Up);
+        }
+        self.standing(node)
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.node_state(node)? {
+            NodeState::Up => {}
+            NodeState::Down(error) => return Err(error),
+            NodeState::Restarted { .. } => {
+                let mut link = self.link(node)?.borrow_mut();
+                link.open_next();
+                if !link.is_open() {
+                    return Err(link.down(None));
+                }
+            }
+        }
+        self.node(node)
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<VerbsPosted, PostError> {
@@ -309,8 +454,7 @@ impl Endpoint for VerbsEndpoint {
             if let Verb::ReadMany { pieces, .. } = &verb {
                 check_one_node(pieces)?;
             }
-            let link = self.link(verb.node())?;
-            link.borrow_mut().put(verb, &self.common())
+            self.open_link(verb.node())?.put(verb, &self.common())
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, requests))
@@ -325,10 +469,7 @@ impl Endpoint for VerbsEndpoint {
         if !self.has_room(1) {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
-        let put = || {
-            let link = self.link(from.node)?;
-            link.borrow_mut().put_read(from, into, &self.slots)
-        };
+        let put = || self.open_link(from.node)?.put_read(from, into, &self.slots);
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, 1))
     }
@@ -412,7 +553,8 @@ impl Endpoint for VerbsEndpoint {
             .fold(since + longest, Nanos::min);
         let mut files: SmallVec<[_; 4]> = SmallVec::new();
         files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
-        files.extend(waiting().map(|link| PollFd::new(link.setup.stream(), PollFlags::IN)));
+        let setups = waiting().filter_map(|link| link.stream());
+        files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let left = until.saturating_sub(since);
         let left = Timespec {
             tv_sec: (left / 1_000_000_000) as i64,

@@ -36,7 +36,7 @@ impl Setup {
         }
     }
 
-    /// What to poll for news.
+    /// What to poll for news, and what ends with the connection.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
