@@ -32,14 +32,16 @@ fn records(numbers: std::ops::Range<u64>) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn borrowed(records: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     let records = records.iter();
-    records
-        .map(|(key, value)| (&key[..], &value[..]))
-        .collect()
+    records.map(|(key, value)| (&key[..], &value[..])).collect()
 }
 
 #[test]
 fn a_table_does_over_several_nodes_what_it_does_on_one() {
-    for options in [options(3_000), options(3_000).slots(SlotKind::Heap), cuckoo(3_000)] {
+    for options in [
+        options(3_000),
+        options(3_000).slots(SlotKind::Heap),
+        cuckoo(3_000),
+    ] {
         let store = Store::open(SIMULATED).unwrap();
         store.create("t", &options).unwrap();
         let table = store.table("t").unwrap();
@@ -59,7 +61,10 @@ fn a_table_does_over_several_nodes_what_it_does_on_one() {
         assert!(table.update(&key(7), b"other").unwrap());
         assert_eq!(table.get(&key(7)).unwrap().as_deref(), Some(&b"other"[..]));
         assert!(table.remove(&key(8)).unwrap() && !table.remove(&key(8)).unwrap());
-        assert_eq!(table.find_or_put(&key(8), b"back").unwrap(), farslot::Found::Inserted);
+        assert_eq!(
+            table.find_or_put(&key(8), b"back").unwrap(),
+            farslot::Found::Inserted
+        );
         let mut met = HashMap::new();
         table
             .for_each(|key, value| assert!(met.insert(key.to_vec(), value.to_vec()).is_none()))

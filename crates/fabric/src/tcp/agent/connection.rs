@@ -3,7 +3,8 @@
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
 use super::counters::Warnings;
-use super::serving::{Pause, Serving};
+use super::service::Serve;
+use super::serving::Pause;
 use super::session::Session;
 use crate::FabricError;
 use crate::tcp::admission::Refusal;
@@ -23,9 +24,12 @@ pub(super) struct Connection {
 
 enum Phase {
     Handshake(Handshake),
-    Serving(Session, Box<Serving>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed.
-    Leaving,
+    Serving(Session, Box<dyn Serve>),
+    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was served by
+    /// stays until then: a NIC goes on refusing its verbs.
+    Leaving {
+        _served_by: Option<Box<dyn Serve>>,
+    },
 }
 
 /// Buffers that connections use in turns.
@@ -104,7 +108,7 @@ impl Connection {
     pub(super) fn unproved(&self) -> Option<&str> {
         match &self.phase {
             Phase::Handshake(handshake) => handshake.unproved(),
-            Phase::Serving(..) | Phase::Leaving => None,
+            Phase::Serving(..) | Phase::Leaving { .. } => None,
         }
     }
 
@@ -184,7 +188,7 @@ impl Connection {
                 return ends(Wants::Output, turn);
             }
             let wanted = match pause {
-                Pause::Full => continue,
+                Pause::Full | Pause::Refused(_) => continue,
                 Pause::Stalled => return ends(Wants::Receiver, turn),
                 Pause::Hungry(_) if received => return ends(Wants::Input, turn),
                 Pause::Hungry(wanted) => wanted,
@@ -208,7 +212,7 @@ impl Connection {
                 Io::Closed => return Err(End::Closed),
             }
         }
-        if matches!(self.phase, Phase::Leaving) {
+        if matches!(self.phase, Phase::Leaving { .. }) {
             // The client reads to the end, and then closes its side.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
@@ -225,16 +229,29 @@ impl Connection {
         loop {
             match &mut self.phase {
                 Phase::Serving(session, serving) => {
-                    let _going = session.go_on().ok_or(End::Replaced)?;
+                    let going = session.go_on().ok_or(End::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
                         warnings.warn(format_args!(
                             "refused a verb of {peer} under the grant {grant:?}: {error}"
                         ));
                     };
                     let pause = serving.run(&mut self.input, &mut self.out, shared, &mut tell);
-                    return pause.map_err(End::Malformed);
+                    drop(going);
+                    let pause = pause.map_err(End::Malformed)?;
+                    let Pause::Refused(refusal) = pause else {
+                        return Ok(pause);
+                    };
+                    refuse(&mut self.out, refusal);
+                    turn.news = Some(News::Refused(refusal));
+                    let before =
+                        std::mem::replace(&mut self.phase, Phase::Leaving { _served_by: None });
+                    if let Phase::Serving(_, serving) = before {
+                        self.phase = Phase::Leaving {
+                            _served_by: Some(serving),
+                        };
+                    }
                 }
-                Phase::Leaving => {
+                Phase::Leaving { .. } => {
                     self.input.discard();
                     return Ok(Pause::Hungry(1));
                 }
@@ -248,7 +265,7 @@ impl Connection {
                         }
                         Step::Refuse(refusal) => {
                             refuse(&mut self.out, refusal);
-                            self.phase = Phase::Leaving;
+                            self.phase = Phase::Leaving { _served_by: None };
                             turn.news = Some(News::Refused(refusal));
                         }
                     }
