@@ -1,5 +1,7 @@
 //! `farslot bench`: measurements, each beside the limit that was measured in the same run.
 
+mod ycsb;
+
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
@@ -27,6 +29,8 @@ enum Bench {
     Raw(RawArgs),
     /// The schemes side by side in memory of another process: hits and misses, by load factor
     Schemes(SchemesArgs),
+    /// YCSB's workloads, beside other stores
+    Ycsb(ycsb::Args),
 }
 
 /// Where the table is.
@@ -115,6 +119,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         },
         Bench::Raw(args) => bare_reads(&args)?,
         Bench::Schemes(args) => schemes(args)?,
+        Bench::Ycsb(args) => return ycsb::run(&args, context),
     };
     if context.json {
         return output::json(&report);
@@ -166,7 +171,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
         ..defaults
     };
     let node = match args.fabric {
-        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?)?,
+        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?, 1)?,
         _ => MemoryNode::start("bench", options.memory()?)?,
     };
     Ok(on_spinner(|progress| {
@@ -198,6 +203,9 @@ impl From<BenchError> for Failure {
         match error {
             error if error.is_usage() => Self::Usage(error.to_string()),
             BenchError::Store(error) => error.into(),
+            BenchError::NotInstalled { program, .. } => Self::Failed(format!(
+                "{error}\n  install it:  sudo apt-get install {program}    (or scripts/peers install)"
+            )),
             error => Self::Failed(error.to_string()),
         }
     }
