@@ -25,7 +25,7 @@ pub struct Args {
 enum Bench {
     /// Lookups per second, beside bare READs (sim, tcp) or bare loads (shm) of the same memory
     Lookup(LookupArgs),
-    /// Bare READs through a fabric, beside a plain echo of the same bytes
+    /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
     Raw(RawArgs),
     /// The schemes side by side in memory of another process: hits and misses, by load factor
     Schemes(SchemesArgs),
@@ -47,6 +47,8 @@ enum Fabric {
 /// The fabrics whose READs are measured bare.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum RawFabric {
+    /// Shared memory of this host
+    Shm,
     /// TCP over loopback
     Tcp,
 }
@@ -56,7 +58,7 @@ struct RawArgs {
     /// The fabric
     #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
     fabric: RawFabric,
-    /// Bytes of a READ, a multiple of 8
+    /// Bytes of a READ, a multiple of 8, over shm of 64
     #[arg(long, value_name = "BYTES", default_value_t = raw::Options::default().read_bytes)]
     size: usize,
     /// READs under way at once
@@ -143,8 +145,11 @@ fn simulated(args: LookupArgs) -> Result<BenchReport> {
 }
 
 fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
-    let RawFabric::Tcp = args.fabric;
     let options = raw::Options {
+        fabric: match args.fabric {
+            RawFabric::Shm => raw::Fabric::Shm,
+            RawFabric::Tcp => raw::Fabric::Tcp,
+        },
         memory: args.memory.as_u64() / 8 * 8,
         read_bytes: args.size,
         outstanding: args.outstanding,
