@@ -108,10 +108,13 @@ impl Client for RedisClient {
             .query(&mut self.connection)
             .map_err(|error| failure(self.address, &error))?;
         let mut answers = answers.into_iter();
-        let mut read = |number, value: &Value| match value {
-            Value::BulkString(value) => Ok(answer(number, Some(value))),
-            Value::Nil => Ok(answer(number, None)),
-            other => Err(unexpected(self.address, other)),
+        let mut read = |number, value: &Value| {
+            match value {
+                Value::BulkString(value) => answer(number, Some(value)),
+                Value::Nil => answer(number, None),
+                other => return Err(unexpected(self.address, other)),
+            }
+            Ok(())
         };
         if request.is_scan && !request.reads.is_empty() {
             match answers.next() {
