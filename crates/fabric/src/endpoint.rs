@@ -7,8 +7,8 @@ use crate::verb::{
     Completion, FromCompletion, Pieces, Verb, VerbFuture, check_one_node, gathered_len,
 };
 use crate::{
-    Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, OperationClass,
-    RemoteAddr, Result,
+    Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, NodeState,
+    OperationClass, RemoteAddr, Result,
 };
 use std::cell::RefCell;
 use std::future::Future;
@@ -54,8 +54,14 @@ impl EndpointCore {
     /// The common parts for an endpoint with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
+        let buffers = BufferPool::new(limits.largest_buffer, limits.buffer_budget);
+        Self::with_buffers(limits, buffers)
+    }
+
+    /// The common parts for an endpoint whose buffers are of a kind of their own.
+    pub(crate) fn with_buffers(limits: Limits, buffers: BufferPool) -> Self {
         Self {
-            buffers: BufferPool::new(limits.largest_buffer, limits.buffer_budget),
+            buffers,
             counters: Counters::default(),
             limits,
             timers: Timers::default(),
@@ -101,11 +107,27 @@ pub trait Endpoint: 'static {
     /// How many nodes the endpoint is connected to; their ids count from 0.
     fn node_count(&self) -> usize;
 
-    /// What the endpoint knows of a peer.
+    /// What the endpoint knows of a peer. Of one that it was never connected to it knows nothing: its
+    /// incarnation is 0, and it has no regions.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
     fn node(&self, node: NodeId) -> Result<NodeInfo>;
+
+    /// How the endpoint stands with a peer, as far as it knows; this asks nobody, and costs no system call.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownNode`].
+    fn node_state(&self, node: NodeId) -> Result<NodeState>;
+
+    /// Takes a peer that [came back empty](NodeState::Restarted) for what it is now: nothing known of its
+    /// memory before holds any more. Verbs that were posted to it before never take effect on what it is
+    /// now. Of a peer that is up this only returns what is known.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownNode`]; of a peer that is [down](NodeState::Down), what its state says;
+    /// [`FabricError::DuplicateNode`] if it is now one of the others.
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo>;
 
     /// Puts a verb into the send queue. It leaves with the next doorbell.
     ///

@@ -23,11 +23,14 @@ pub mod endpoint;
 pub mod error;
 pub mod executor;
 pub mod reader;
+mod redial;
 pub mod shm;
 pub mod sim;
+pub mod standing;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
+pub mod verbs;
 pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
@@ -37,6 +40,7 @@ pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
 pub use reader::Reader;
+pub use standing::{Backoff, NodeState};
 pub use timer::TimedOut;
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
 pub use window::{both, window};

@@ -79,19 +79,6 @@ fn wrong_verbs_are_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_node_that_joins_later_is_known_after_a_reconnect() {
-    let world = world(1);
-    let (endpoint, executor) = executor(&world);
-    let late = world.add_node(&[(64, Rights::ALL)]);
-    assert!(endpoint.node(late).is_err());
-    assert_eq!(endpoint.reconnect(late).unwrap().regions.len(), 1);
-    assert_eq!(
-        executor.block_on(endpoint.fetch_add(addr(1, 0, 0), 1)),
-        Ok(0)
-    );
-}
-
-#[test]
 fn bytes_come_back_as_they_were_written() {
     let world = world(1);
     let (endpoint, executor) = executor(&world);

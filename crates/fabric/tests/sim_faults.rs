@@ -5,7 +5,8 @@ use farslot_fabric::sim::{
     Simulation, SlowNode, When, World,
 };
 use farslot_fabric::{
-    Endpoint, EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
+    Endpoint, EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, RegionId, RemoteAddr,
+    Rights, both,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -49,8 +50,9 @@ fn verbs_to_a_stopped_node_fail_after_the_timeout_or_at_once() {
         let failed = Executor::new(Rc::clone(&endpoint)).block_on(endpoint.read(at(0), 8));
         assert_eq!(failed.unwrap_err(), FabricError::NodeStopped { node: NODE });
         assert_eq!(world.now(), expected);
-        let refused = endpoint.reconnect(NODE).unwrap_err();
-        assert_eq!(refused, FabricError::NodeStopped { node: NODE });
+        let stopped = FabricError::NodeStopped { node: NODE };
+        assert_eq!(endpoint.adopt(NODE), Err(stopped.clone()));
+        assert_eq!(endpoint.node_state(NODE), Ok(NodeState::Down(stopped)));
     }
 }
 
@@ -78,10 +80,74 @@ fn a_node_that_came_back_is_empty_and_refuses_those_who_knew_it_before() {
         for _ in 0..2 {
             assert_eq!(endpoint.fetch_add(at(8), 1).await.unwrap_err(), restarted);
         }
-        let now = endpoint.reconnect(NODE).unwrap();
-        assert_ne!(now.incarnation, before);
-        assert_eq!(endpoint.node(NODE).unwrap(), now);
+        let Ok(NodeState::Restarted { incarnation }) = endpoint.node_state(NODE) else {
+            panic!("{:?}", endpoint.node_state(NODE));
+        };
+        assert_ne!(incarnation, before);
+        let now = endpoint.adopt(NODE).unwrap();
+        assert_eq!(now.incarnation, incarnation);
+        assert_eq!(endpoint.node(NODE), Ok(now));
+        assert_eq!(endpoint.node_state(NODE), Ok(NodeState::Up));
         assert_eq!(endpoint.fetch_add(at(8), 1).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn what_was_posted_to_a_node_before_it_came_back_has_no_effect_on_what_it_is_now() {
+    let world = world(1);
+    let endpoint = world.endpoint(LIMITS);
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let (stopped, other) = (NODE, world.add_node(&[(64, Rights::ALL)]));
+    let connected = world.endpoint(LIMITS);
+    assert_eq!(connected.node_state(other), Ok(NodeState::Up));
+    assert!(matches!(
+        endpoint.node_state(other),
+        Err(FabricError::UnknownNode { connected: 1, .. })
+    ));
+    executor.block_on(async {
+        world.stop_node(stopped);
+        world.return_node(stopped);
+        // Nothing has failed yet: the endpoint knows of nothing.
+        assert_eq!(endpoint.node_state(stopped), Ok(NodeState::Up));
+        let before = endpoint.node(stopped);
+        assert_eq!(endpoint.adopt(stopped), before);
+        assert!(endpoint.fetch_add(at(8), 1).await.is_err());
+        let late = async { endpoint.fetch_add(at(8), 1).await };
+        let adopting = async {
+            // The verb is posted, and leaves before the node is adopted.
+            endpoint.sleep(1).await;
+            endpoint.adopt(stopped).unwrap();
+        };
+        let (late, ()) = both(late, adopting).await;
+        assert!(matches!(late, Err(FabricError::NodeRestarted { .. })));
+        // Its failure came after the adoption, and says nothing of the node as it is now.
+        assert_eq!(endpoint.node_state(stopped), Ok(NodeState::Up));
+        assert_eq!(endpoint.fetch_add(at(8), 1).await, Ok(0));
+    });
+}
+
+#[test]
+fn a_client_cut_off_from_a_node_is_told_so_until_the_link_is_back() {
+    let world = world(1);
+    world.set_faults(FaultPlan {
+        partitions: vec![Partition {
+            side: Side::Client(ClientId(0)),
+            node: NODE,
+            from: 1_000,
+            until: 500_000,
+        }],
+        ..FaultPlan::default()
+    });
+    let endpoint = world.endpoint(LIMITS);
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        endpoint.sleep(2_000).await;
+        let lost = endpoint.read(at(0), 8).await.unwrap_err();
+        assert!(matches!(lost, FabricError::TimedOut { .. }));
+        assert_eq!(endpoint.node_state(NODE), Ok(NodeState::Down(lost.clone())));
+        assert_eq!(endpoint.adopt(NODE), Err(lost));
+        endpoint.sleep(500_000).await;
+        assert_eq!(endpoint.node_state(NODE), Ok(NodeState::Up));
+        endpoint.read(at(0), 8).await.unwrap();
     });
 }
 

@@ -244,17 +244,10 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
             .iter()
             .all(|outcome| *outcome == Ok(()) || *outcome == Err(stopped.clone()))
     );
-    assert_eq!(
-        executor.block_on(endpoint.fetch_add(at(0), 1)),
-        Err(stopped)
-    );
-    assert_eq!(endpoint.is_connected(NodeId(0)), Ok(false));
-    assert_eq!(
-        endpoint.reconnect(NodeId(0)),
-        Err(FabricError::ConnectionRefused {
-            address: address.clone()
-        })
-    );
+    let added = executor.block_on(endpoint.fetch_add(at(0), 1));
+    assert_eq!(added, Err(stopped.clone()));
+    let down = NodeState::Down(stopped);
+    assert_eq!(endpoint.node_state(NodeId(0)), Ok(down));
 
     // The same memory, served again at the same place.
     let options = AgentOptions {
@@ -262,8 +255,10 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
         ..AgentOptions::default()
     };
     let _agent = Agent::start(node, &options).unwrap();
-    let info = endpoint.reconnect(NodeId(0)).unwrap();
-    assert_eq!(info.incarnation, incarnation);
+    while endpoint.node_state(NodeId(0)) != Ok(NodeState::Up) {
+        std::thread::yield_now();
+    }
+    assert_eq!(endpoint.node(NodeId(0)).unwrap().incarnation, incarnation);
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));
 }
 

@@ -146,11 +146,12 @@ fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
             assert_eq!(endpoint.fetch_add(at(16), 1).await, Err(stopped.clone()));
         }
     });
-    assert_eq!(endpoint.is_connected(node), Ok(false));
+    assert_eq!(endpoint.node_state(node), Ok(NodeState::Down(stopped)));
     served.signal(Signal::CONT);
     // Lost verbs may have taken effect, in order; those behind them have not.
-    endpoint.reconnect(node).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    while endpoint.node_state(node) != Ok(NodeState::Up) {
+        std::thread::yield_now();
+    }
     executor.block_on(async {
         let first = endpoint.fetch_add(at(0), 0).await.unwrap();
         let second = endpoint.fetch_add(at(8), 0).await.unwrap();
@@ -193,7 +194,10 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
     let address = served.address.clone();
     drop(served);
     let _again = Served::start(&address, &name);
-    let after = endpoint.reconnect(node).unwrap();
+    while !matches!(endpoint.node_state(node), Ok(NodeState::Restarted { .. })) {
+        std::thread::yield_now();
+    }
+    let after = endpoint.adopt(node).unwrap();
     assert_ne!(after.incarnation, before.incarnation);
     assert_eq!(endpoint.node(node), Ok(after));
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));

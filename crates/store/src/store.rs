@@ -81,7 +81,7 @@ struct Inner {
 /// The memory, as each fabric holds it.
 enum Fabric {
     Shm(shm::Node),
-    Tcp(TcpNode),
+    Tcp(Box<TcpNode>),
     Sim(World),
 }
 
@@ -197,7 +197,9 @@ impl Store {
         let fabric = match &parsed {
             Address::Embedded => return Self::embedded_with(embedded_bytes(), options),
             Address::Shm { name } => Fabric::Shm(shm::attach(name, options.rights)?),
-            Address::Tcp { authority } => Fabric::Tcp(TcpNode::new(authority, options.tcp())?),
+            Address::Tcp { authority } => {
+                Fabric::Tcp(Box::new(TcpNode::new(authority, options.tcp())?))
+            }
             Address::Sim {
                 profile,
                 seed,

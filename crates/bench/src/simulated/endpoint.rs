@@ -2,8 +2,8 @@
 
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{
-    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, PostError, RemoteAddr,
-    Result, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
+    RemoteAddr, Result, Verb,
 };
 use std::cell::Cell;
 use std::ops::{AddAssign, Range, Sub};
@@ -116,6 +116,14 @@ impl Endpoint for SortingEndpoint {
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
         self.inner.node(node)
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        self.inner.node_state(node)
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        self.inner.adopt(node)
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<Self::Posted, PostError> {

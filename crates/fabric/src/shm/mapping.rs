@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// A mapping of whole words, unmapped when dropped.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     bytes: usize,
     /// Size of the pages asked for and got; 4096 where the kernel decides.
@@ -27,7 +27,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// All words of the mapping. Those of one that is not [`writable`](Self::writable) may only be
     /// loaded, and relaxed: a store or a read-modify-write would fault.
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: `start` is a live mapping of `bytes` bytes, aligned to a page; it was sealed against
         // shrinking or is anonymous, so every page stays backed; zeroed words are valid atomics; and
         // all processes that share it access it as atomics only. Words of a mapping that is not
@@ -39,7 +39,7 @@ impl Mapping {
     }
 
     /// Private memory of this process.
-    pub(super) fn anonymous(bytes: u64) -> Result<Self> {
+    pub(crate) fn anonymous(bytes: u64) -> Result<Self> {
         let length = check_memory(bytes)?;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe {

@@ -6,7 +6,7 @@ use super::world::{HostId, World};
 use crate::verb::{Piece, Verb, check_access, check_aligned};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Nanos, NodeId, NodeInfo,
-    PostError, RemoteAddr, Result, Rights,
+    NodeState, PostError, RemoteAddr, Result, Rights,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -70,32 +70,6 @@ impl SimEndpoint {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.world.lock().clients[self.client as usize].stopped
-    }
-
-    /// Connects to a node anew, as after it came back empty, or to one that was added later.
-    ///
-    /// # Errors
-    /// [`FabricError::UnknownNode`], and [`FabricError::NodeStopped`] where it does not run.
-    pub fn reconnect(&self, node: NodeId) -> Result<NodeInfo> {
-        let mut state = self.world.lock();
-        let mut nodes = self.nodes.borrow_mut();
-        match state.nodes.get(usize::from(node.0)) {
-            None => {
-                let connected = nodes.len();
-                return Err(FabricError::UnknownNode { node, connected });
-            }
-            Some(owner) if !owner.up => return Err(FabricError::NodeStopped { node }),
-            Some(_) => {}
-        }
-        for between in nodes.len() as u16..node.0 {
-            nodes.push(state.connect(self.client, between));
-        }
-        let info = state.connect(self.client, node.0);
-        match nodes.get_mut(usize::from(node.0)) {
-            Some(known) => known.clone_from(&info),
-            None => nodes.push(info.clone()),
-        }
-        Ok(info)
     }
 
     /// Takes at least `least` of the client's CPU time; returns when it is free again.
@@ -170,6 +144,22 @@ impl Endpoint for SimEndpoint {
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
         self.check_node(node)?;
         Ok(self.nodes.borrow()[usize::from(node.0)].clone())
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        self.check_node(node)?;
+        Ok(self.world.lock().standing(self.client, node.0))
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.node_state(node)? {
+            NodeState::Up => return self.node(node),
+            NodeState::Down(error) => return Err(error),
+            NodeState::Restarted { .. } => {}
+        }
+        let info = self.world.lock().adopt(self.client, node.0);
+        self.nodes.borrow_mut()[usize::from(node.0)].clone_from(&info);
+        Ok(info)
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<SimPosted, PostError> {

@@ -161,7 +161,7 @@ impl State {
             return true;
         }
         let op = &self.ops[number];
-        let (client, node) = (op.client, op.node);
+        let (client, node, expected) = (op.client, op.node, op.incarnation);
         if self.is_parted(number) {
             self.ops[number].lost = Some(Loss::NoAnswer);
             if self.rng.random_bool(0.5) {
@@ -170,7 +170,6 @@ impl State {
                 return true;
             }
         }
-        let expected = self.pair(client, node).incarnation;
         let owner = &self.nodes[usize::from(node)];
         if !owner.up {
             self.fail(number, Loss::NodeStopped);

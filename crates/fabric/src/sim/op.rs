@@ -95,6 +95,8 @@ pub(super) enum Loss {
 pub(super) struct Op {
     pub(super) client: u32,
     pub(super) node: u16,
+    /// Of the node that it was posted to.
+    pub(super) incarnation: u64,
     pub(super) kind: VerbKind,
     pub(super) spans: SmallVec<[Span; 1]>,
     /// The words that hold the spans, one span after the other: what a read found or a write brings.
@@ -126,6 +128,7 @@ impl Op {
         Self {
             client: 0,
             node: 0,
+            incarnation: 0,
             kind: VerbKind::Read,
             spans: SmallVec::new(),
             data: Vec::new(),

@@ -4,11 +4,11 @@ use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
 use super::nic::{CacheEntry, Costs, Nic};
-use super::op::{Batch, NONE, Op, Slab, Stage};
+use super::op::{Batch, ClientId, NONE, Op, Slab, Stage};
 use super::profile::NicProfile;
 use super::world::{HostId, NodeConfig};
 use crate::verb::Verb;
-use crate::{Buffer, Message, NodeInfo};
+use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
@@ -73,6 +73,9 @@ pub(super) struct Client {
 pub(super) struct QueuePair {
     /// The node's incarnation when the pair was connected.
     pub(super) incarnation: u64,
+    /// What the client's last verb failed with that got no answer, or one of another incarnation, unless
+    /// it has seen since that the node is up.
+    pub(super) trouble: Option<FabricError>,
     /// Rung, but not sent: too many reads are under way.
     pub(super) waiting: VecDeque<u32>,
     pub(super) outstanding: u32,
@@ -155,31 +158,60 @@ impl State {
         (self.clients.len() - 1) as u32
     }
 
-    /// Connects a client to a node, anew where it was connected before; returns what it learns.
+    /// Connects a client to the next node; returns what it learns.
     pub(super) fn connect(&mut self, client: u32, node: u16) -> NodeInfo {
         let incarnation = self.nodes[usize::from(node)].incarnation;
         let pairs = &mut self.clients[client as usize].pairs;
-        if let Some(pair) = pairs.get_mut(usize::from(node)) {
-            pair.incarnation = incarnation;
-        } else {
-            assert_eq!(
-                pairs.len(),
-                usize::from(node),
-                "nodes are connected in order"
-            );
-            pairs.push(QueuePair {
-                incarnation,
-                waiting: VecDeque::new(),
-                outstanding: 0,
-                last_arrival: 0,
-                broken_until: 0,
-                messages: VecDeque::new(),
-                open_batch: NONE,
-            });
-            for host in self.ends(client, node) {
-                self.hosts[host].cache.add_queue_pair();
-            }
+        assert_eq!(
+            pairs.len(),
+            usize::from(node),
+            "nodes are connected in order"
+        );
+        pairs.push(QueuePair {
+            incarnation,
+            trouble: None,
+            waiting: VecDeque::new(),
+            outstanding: 0,
+            last_arrival: 0,
+            broken_until: 0,
+            messages: VecDeque::new(),
+            open_batch: NONE,
+        });
+        for host in self.ends(client, node) {
+            self.hosts[host].cache.add_queue_pair();
         }
+        self.node_info(node)
+    }
+
+    /// How a client stands with a node. It learns of trouble by a verb that fails, and of its end by
+    /// itself, as from a connection that is made anew in the background.
+    pub(super) fn standing(&mut self, client: u32, node: u16) -> NodeState {
+        let pair = self.pair(client, node);
+        let (known, Some(trouble)) = (pair.incarnation, pair.trouble.clone()) else {
+            return NodeState::Up;
+        };
+        let owner = &self.nodes[usize::from(node)];
+        if !owner.up {
+            return NodeState::Down(FabricError::NodeStopped { node: NodeId(node) });
+        }
+        let host = HostId(self.clients[client as usize].host);
+        let parted = self.faults.parts(ClientId(client), host, node, self.now);
+        if parted {
+            return NodeState::Down(trouble);
+        }
+        if owner.incarnation != known {
+            let incarnation = owner.incarnation;
+            return NodeState::Restarted { incarnation };
+        }
+        self.pair(client, node).trouble = None;
+        NodeState::Up
+    }
+
+    /// Has a client take a node for what it is now. Verbs that it posted before fail as they arrive.
+    pub(super) fn adopt(&mut self, client: u32, node: u16) -> NodeInfo {
+        let incarnation = self.nodes[usize::from(node)].incarnation;
+        let pair = self.pair(client, node);
+        (pair.incarnation, pair.trouble) = (incarnation, None);
         self.node_info(node)
     }
 
@@ -233,6 +265,8 @@ impl State {
         let number = self.ops.take(Op::vacant);
         let into = self.ops[number].load(client, verb);
         self.ops[number].posted_at = self.now;
+        let node = self.ops[number].node;
+        self.ops[number].incarnation = self.pair(client, node).incarnation;
         let poster = &mut self.clients[client as usize];
         if poster.stopped {
             // The thread is dead: what it still seems to do reaches nobody.
@@ -254,6 +288,14 @@ impl State {
         for &number in &arrived {
             let op = &mut self.ops[number];
             op.stage = Stage::Completed;
+            if let Err(
+                error @ (FabricError::NodeStopped { .. }
+                | FabricError::NodeRestarted { .. }
+                | FabricError::TimedOut { .. }),
+            ) = &op.outcome
+            {
+                taker.pairs[usize::from(op.node)].trouble = Some(error.clone());
+            }
             if let Some(waker) = op.waker.take() {
                 wake(waker);
             }

@@ -74,8 +74,7 @@ impl World {
         self.add_node_with(&NodeConfig::new(regions))
     }
 
-    /// Adds a node. Endpoints know it that are made, or that [reconnect](SimEndpoint::reconnect),
-    /// afterwards.
+    /// Adds a node. Endpoints know it that are made afterwards.
     pub fn add_node_with(&self, config: &NodeConfig) -> NodeId {
         NodeId(self.lock().add_node(config))
     }

@@ -14,9 +14,15 @@
 //! * A message waits at the agent for room in its receiver's queue, and the verbs posted behind it on the
 //!   same connection wait with it, as on a queue pair whose receiver is not ready.
 //! * A verb is answered within [`verb_timeout`](crate::Limits::verb_timeout) of the one before it, or its
-//!   connection is broken for good: its verbs fail with [`TimedOut`](crate::FabricError::TimedOut), those
-//!   posted later with [`NodeStopped`](crate::FabricError::NodeStopped), until
-//!   [`reconnect`](TcpEndpoint::reconnect).
+//!   connection is given up: its verbs fail with [`TimedOut`](crate::FabricError::TimedOut).
+//! * A connection that ends is made anew in the background. Until it is, and until the tasks of all verbs
+//!   that failed with it have seen that, verbs to its node fail with
+//!   [`NodeStopped`](crate::FabricError::NodeStopped), at once. What was sent over it and not executed when
+//!   the next one is admitted never is, so that nothing takes effect behind what was lost: see
+//!   [`handshake`](admission::handshake).
+//! * A process that ends is noticed at once, also while no verbs are on their way. A machine or a network
+//!   that is lost is noticed within [`peer_timeout`](TcpOptions::peer_timeout), or within the verb timeout if
+//!   verbs are on their way. A process that hangs is noticed by those alone: nobody else asks it anything.
 //! * The agent trusts no client. A verb that may not be is answered with its error and has no effect; a
 //!   frame that is none closes its connection, with a line in the log, and touches no other.
 //!
@@ -60,11 +66,11 @@
 //! ```
 
 pub mod admission;
-mod agent;
-mod endpoint;
+pub(crate) mod agent;
+pub(crate) mod endpoint;
 mod options;
-mod socket;
-mod stream;
+pub(crate) mod socket;
+pub(crate) mod stream;
 pub mod wire;
 
 pub use admission::{Grant, Refusal, Secret};

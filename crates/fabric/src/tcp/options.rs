@@ -1,7 +1,7 @@
 //! What agents and endpoints may be told.
 
 use super::{Grant, Secret};
-use crate::{Limits, Rights};
+use crate::{Backoff, Limits, Rights};
 use std::time::Duration;
 
 /// How an [`Agent`](super::Agent) serves.
@@ -85,6 +85,8 @@ pub struct TcpOptions {
     /// A node that the network has lost is noticed within about this long, whether or not verbs are on
     /// their way.
     pub peer_timeout: Duration,
+    /// How a lost connection is made anew, in the background.
+    pub reconnect: Backoff,
     /// What the endpoint may hold and how long it waits. A message may wait for its receiver for half of
     /// the verb timeout.
     pub limits: Limits,
@@ -99,6 +101,7 @@ impl Default for TcpOptions {
             connect_timeout: Duration::from_secs(5),
             spin: Duration::from_micros(50),
             peer_timeout: Duration::from_secs(5),
+            reconnect: Backoff::default(),
             limits: Limits::default(),
         }
     }

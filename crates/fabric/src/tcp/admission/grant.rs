@@ -43,78 +43,97 @@ impl Grant {
             regions: Some(regions.collect()),
         }
     }
+
+    /// The node's regions with the rights that this grant gives; none where it does not open one.
+    pub(crate) fn regions_of(&self, node: &NodeInfo) -> Result<Vec<RegionInfo>> {
+        if self.name.len() > LONGEST_NAME {
+            return Err(FabricError::BadName {
+                name: self.name.clone(),
+                reason: "a grant's name has at most 64 bytes",
+            });
+        }
+        let mut regions = node.regions.clone();
+        let Some(granted) = &self.regions else {
+            return Ok(regions);
+        };
+        for region in &mut regions {
+            region.rights = Rights::NONE;
+        }
+        for (id, rights) in granted {
+            let of_node = node.regions.get(usize::from(id.0));
+            let (Some(region), Some(of_node)) = (regions.get_mut(usize::from(id.0)), of_node)
+            else {
+                return Err(FabricError::UnknownRegion {
+                    node: crate::NodeId(0),
+                    region: *id,
+                    regions: node.regions.len(),
+                });
+            };
+            region.rights = region.rights.and(of_node.rights.masked_by(*rights));
+        }
+        Ok(regions)
+    }
 }
 
 /// A grant in force, with its keys.
-pub(in crate::tcp) struct Issued {
-    pub(in crate::tcp) secret: Option<Secret>,
+pub(crate) struct Issued {
+    pub(crate) secret: Option<Secret>,
     /// Of each region of the node; those that are not granted have no rights.
-    pub(in crate::tcp) regions: Vec<RegionInfo>,
-    /// Random, one a region.
-    pub(in crate::tcp) keys: Vec<u64>,
+    pub(crate) regions: Vec<RegionInfo>,
+    /// One a region: random, or the NIC's.
+    pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
 }
 
 impl Issued {
     #[inline]
-    pub(in crate::tcp) fn is_revoked(&self) -> bool {
+    pub(crate) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
 }
 
 /// All grants of a node, by name.
 #[derive(Default)]
-pub(in crate::tcp) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
+pub(crate) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
 
 impl Grants {
-    /// Puts a grant in force, with keys of its own. One of the same name is revoked.
-    pub(in crate::tcp) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
-        if grant.name.len() > LONGEST_NAME {
-            return Err(FabricError::BadName {
-                name: grant.name.clone(),
-                reason: "a grant's name has at most 64 bytes",
-            });
-        }
-        let mut regions = node.regions.clone();
-        if let Some(granted) = &grant.regions {
-            for region in &mut regions {
-                region.rights = Rights::NONE;
-            }
-            for (id, rights) in granted {
-                let of_node = node.regions.get(usize::from(id.0));
-                let (Some(region), Some(of_node)) = (regions.get_mut(usize::from(id.0)), of_node)
-                else {
-                    return Err(FabricError::UnknownRegion {
-                        node: crate::NodeId(0),
-                        region: *id,
-                        regions: node.regions.len(),
-                    });
-                };
-                region.rights = region.rights.and(of_node.rights.masked_by(*rights));
-            }
-        }
+    /// Puts a grant in force, with random keys of its own. One of the same name is revoked.
+    pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
+        let regions = grant.regions_of(node)?;
+        let keys = regions.iter().map(|_| rand::random()).collect();
+        self.issue_with(grant, regions, keys);
+        Ok(())
+    }
+
+    /// Puts a grant in force that opens these regions by these keys. One of the same name is revoked.
+    pub(crate) fn issue_with(
+        &self,
+        grant: &Grant,
+        regions: Vec<RegionInfo>,
+        keys: Vec<u64>,
+    ) -> Arc<Issued> {
         let issued = Arc::new(Issued {
             secret: grant.secret.clone(),
-            keys: regions.iter().map(|_| rand::random()).collect(),
+            keys,
             regions,
             revoked: AtomicBool::new(false),
         });
         let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = grants.insert(grant.name.clone(), issued) {
+        if let Some(before) = grants.insert(grant.name.clone(), Arc::clone(&issued)) {
             before.revoked.store(true, Ordering::Release);
         }
-        Ok(())
+        issued
     }
 
     /// Ends a grant; false if there is none in force by that name.
-    pub(in crate::tcp) fn revoke(&self, name: &str) -> bool {
+    pub(crate) fn revoke(&self, name: &str) -> bool {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let grant = grants.get(name);
         grant.is_some_and(|grant| !grant.revoked.swap(true, Ordering::AcqRel))
     }
 
     /// The grant in force by that name.
-    pub(in crate::tcp) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
+    pub(crate) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         match grants.get(name) {
             None => Err(Refusal::NoSuchGrant),

@@ -6,20 +6,22 @@
 //!    |-------------------------------------------------------------->|
 //!    |  CHALLENGE secret needed | nonce            (or REFUSED)      |
 //!    |<--------------------------------------------------------------|
-//!    |  PROOF     HMAC(secret, "client", HELLO, CHALLENGE)           |
+//!    |  PROOF     HMAC(secret, "client", HELLO, CHALLENGE, last)     |
+//!    |            | last session                                     |
 //!    |-------------------------------------------------------------->|
 //!    |  WELCOME   proof | incarnation | page bytes | frame words |   |
-//!    |            a row a region: bytes | rights | key               |
+//!    |            session | a row a region: bytes | rights | key     |
 //!    |<--------------------------------------------------------------|  (or REFUSED)
 //!
 //! HELLO      0 header | 1 magic | 2 rights, name bytes | 3 receiver wait, ns | 4..8 nonce | 8..16 name
 //! CHALLENGE  0 header | 1 bit 0: the grant has a secret | 2..6 nonce
-//! PROOF      0 header | 1..5 proof
+//! PROOF      0 header | 1..5 proof | 5 last session
 //! WELCOME    0 header, count = regions | 1..5 proof | 5 incarnation | 6 page bytes | 7 frame words |
-//!            8.. rows of 3
+//!            8 session | 9.. rows of 3
 //! REFUSED    0 header | 1 code | 2 detail
 //! ```
-//! The agent's proof is over HELLO, CHALLENGE, PROOF and the WELCOME with zeros in its place.
+//! The last session is that of the connection that this one takes the place of, 0 if it takes none: its
+//! verbs are executed before the WELCOME or never. The agent's proof is over HELLO, CHALLENGE, PROOF and the WELCOME with zeros in its place.
 
 pub use super::secret::{PROOF_WORDS, Side, is_proved, prove};
 
@@ -27,8 +29,46 @@ use super::Refusal;
 use crate::tcp::wire::{FrameKind, Header, Malformed};
 use crate::{NodeInfo, RegionInfo, Rights, shm};
 
-/// The second word of a HELLO: `FARSLTCP`.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"FARSLTCP");
+/// What carries the verbs of an admitted client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Carrier {
+    /// The connection itself.
+    Tcp,
+    /// A queue pair, which the connection sets up.
+    Rdma,
+}
+
+impl Carrier {
+    /// The second word of a HELLO.
+    #[must_use]
+    pub const fn magic(self) -> u64 {
+        u64::from_le_bytes(match self {
+            Self::Tcp => *b"FARSLTCP",
+            Self::Rdma => *b"FARSLRDM",
+        })
+    }
+
+    /// The one whose magic the word is.
+    #[must_use]
+    pub const fn from_magic(word: u64) -> Option<Self> {
+        if word == Self::Tcp.magic() {
+            Some(Self::Tcp)
+        } else if word == Self::Rdma.magic() {
+            Some(Self::Rdma)
+        } else {
+            None
+        }
+    }
+}
+
+impl std::fmt::Display for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Rdma => "RDMA verbs",
+        })
+    }
+}
 /// The most bytes of a grant's name.
 pub const LONGEST_NAME: usize = 64;
 /// Words of a HELLO.
@@ -36,13 +76,13 @@ pub const HELLO_WORDS: usize = 16;
 /// Words of a CHALLENGE.
 pub const CHALLENGE_WORDS: usize = 6;
 /// Words of a PROOF.
-pub const PROOF_FRAME_WORDS: usize = 5;
+pub const PROOF_FRAME_WORDS: usize = 6;
 /// Words of a REFUSED.
 pub const REFUSED_WORDS: usize = 3;
 /// The most words of any frame of the handshake.
 pub const LARGEST: usize = WELCOME_ROWS + 3 * shm::MAX_REGIONS;
 
-const WELCOME_ROWS: usize = 8;
+const WELCOME_ROWS: usize = 9;
 const WELCOME_PROOF: std::ops::Range<usize> = 1..5;
 
 fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
@@ -57,6 +97,8 @@ const fn wrong(what: &'static str) -> Malformed {
 /// What a client says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
+    /// What it wants its verbs carried by.
+    pub carrier: Carrier,
     /// The grant that it asks for: at most [`LONGEST_NAME`] bytes.
     pub grant: String,
     /// The most rights that it wants.
@@ -74,7 +116,7 @@ impl Hello {
         let mut words = [0; HELLO_WORDS];
         let name = &self.grant.as_bytes()[..self.grant.len().min(LONGEST_NAME)];
         words[0] = header(FrameKind::Hello, 0, HELLO_WORDS);
-        words[1] = MAGIC;
+        words[1] = self.carrier.magic();
         words[2] = u64::from(self.rights.bits()) | (name.len() as u64) << 8;
         words[3] = self.receiver_wait;
         words[4..8].copy_from_slice(&self.nonce);
@@ -82,11 +124,14 @@ impl Hello {
         words
     }
 
-    /// The client of a HELLO of any version whose first words are as they have to be.
+    /// The client of a HELLO of this version.
     ///
     /// # Errors
     /// [`Malformed`].
     pub fn decode(words: &[u64; HELLO_WORDS]) -> Result<Self, Malformed> {
+        let Some(carrier) = Carrier::from_magic(words[1]) else {
+            return Err(wrong("a HELLO without its magic"));
+        };
         let about = words[2];
         if about >> 16 != 0 {
             return Err(Malformed::Reserved { found: about >> 16 });
@@ -102,6 +147,7 @@ impl Hello {
             return Err(wrong("the grant's name is not UTF-8"));
         };
         Ok(Self {
+            carrier,
             grant: name.into(),
             rights: Rights::from_bits(about as u8),
             receiver_wait: words[3],
@@ -118,11 +164,12 @@ pub fn challenge(secret_needed: bool, nonce: [u64; 4]) -> [u64; CHALLENGE_WORDS]
     [head, secret_needed.into(), a, b, c, d]
 }
 
-/// The client's PROOF.
+/// The client's PROOF, and the session that it names as its last one.
 #[must_use]
-pub fn proof(proof: [u64; PROOF_WORDS]) -> [u64; PROOF_FRAME_WORDS] {
+pub fn proof(proof: [u64; PROOF_WORDS], last_session: u64) -> [u64; PROOF_FRAME_WORDS] {
     let [a, b, c, d] = proof;
-    [header(FrameKind::Proof, 0, PROOF_FRAME_WORDS), a, b, c, d]
+    let head = header(FrameKind::Proof, 0, PROOF_FRAME_WORDS);
+    [head, a, b, c, d, last_session]
 }
 
 /// The agent's REFUSED.
@@ -155,6 +202,8 @@ pub struct Welcome {
     pub keys: Vec<u64>,
     /// The most words of a frame that the agent takes, and of one verb's answer.
     pub frame_words: u32,
+    /// The number of this connection's session, which is not 0.
+    pub session: u64,
 }
 
 impl Welcome {
@@ -169,6 +218,7 @@ impl Welcome {
             self.node.incarnation,
             self.node.page_bytes,
             self.frame_words.into(),
+            self.session,
         ]);
         frame
             .extend(rows.flat_map(|(region, key)| [region.len, region.rights.bits().into(), *key]));
@@ -180,8 +230,20 @@ impl Welcome {
     /// # Errors
     /// [`Malformed::Handshake`].
     pub fn decode(words: &[u64]) -> Result<Self, Malformed> {
-        let Some((&[head, _, _, _, _, incarnation, page_bytes, frame_words], rows)) =
-            words.split_first_chunk::<WELCOME_ROWS>()
+        let Some((
+            &[
+                head,
+                _,
+                _,
+                _,
+                _,
+                incarnation,
+                page_bytes,
+                frame_words,
+                session,
+            ],
+            rows,
+        )) = words.split_first_chunk::<WELCOME_ROWS>()
         else {
             return Err(wrong("a WELCOME is too short"));
         };
@@ -205,6 +267,7 @@ impl Welcome {
             },
             keys: rows.map(|row| row[2]).collect(),
             frame_words,
+            session,
         })
     }
 }
@@ -237,7 +300,8 @@ mod tests {
             lens in proptest::collection::vec(any::<(u64, u64)>(), 0..=16),
             frame_words: u32,
         ) {
-            let hello = Hello { grant, rights: Rights::from_bits(rights), receiver_wait, nonce };
+            let carrier = if frame_words % 2 == 0 { Carrier::Tcp } else { Carrier::Rdma };
+            let hello = Hello { carrier, grant, rights: Rights::from_bits(rights), receiver_wait, nonce };
             prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
             let rights = Rights::from_bits(rights);
             let welcome = Welcome {
@@ -248,6 +312,7 @@ mod tests {
                 },
                 keys: lens.iter().map(|(_, key)| *key).collect(),
                 frame_words,
+                session: nonce[0],
             };
             let mut frame = welcome.encode();
             prop_assert!(frame.len() <= LARGEST);
@@ -279,15 +344,24 @@ mod tests {
             Refusal::GrantRevoked,
             Refusal::TooManyConnections { limit: 7 },
             Refusal::TooSlow { after_ms: 9 },
+            Refusal::OtherCarrier {
+                client: Carrier::Tcp,
+            },
+            Refusal::OtherCarrier {
+                client: Carrier::Rdma,
+            },
+            Refusal::NoQueuePair { limit: 128 },
+            Refusal::NoPath,
         ] {
             assert_eq!(decode_refused(&refused(refusal)), Some(refusal));
         }
-        assert_eq!(decode_refused(&proof([0; 4])), None);
+        assert_eq!(decode_refused(&proof([0; 4], 0)), None);
     }
 
     #[test]
     fn a_name_that_does_not_fit_its_frame_is_refused() {
         let mut hello = Hello {
+            carrier: Carrier::Tcp,
             grant: "all".into(),
             rights: Rights::ALL,
             receiver_wait: 0,

@@ -1,10 +1,11 @@
 //! The agent's side of the handshake: a few words in, a few words out, and nothing else until it is done.
 
 use super::Shared;
-use super::serving::Serving;
+use super::service::{Client, Serve};
+use super::session::Session;
 use crate::Rights;
 use crate::tcp::admission::handshake::{
-    CHALLENGE_WORDS, HELLO_WORDS, Hello, MAGIC, PROOF_FRAME_WORDS, Side, Welcome, challenge,
+    CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
     is_proved, proof, prove, refused, set_proof,
 };
 use crate::tcp::admission::{Issued, Refusal};
@@ -33,7 +34,7 @@ pub(super) struct Challenged {
 pub(super) enum Step {
     /// More words are to come: so many in all.
     Wait(usize),
-    Admit(Box<Serving>),
+    Admit(Session, Box<dyn Serve>),
     Refuse(Refusal),
 }
 
@@ -80,7 +81,7 @@ impl Handshake {
             input.consume(length);
             match end {
                 Ok(None) => {}
-                Ok(Some(serving)) => return Ok(Step::Admit(serving)),
+                Ok(Some((session, serving))) => return Ok(Step::Admit(session, serving)),
                 Err(refusal) => return Ok(Step::Refuse(refusal)),
             }
         }
@@ -96,7 +97,7 @@ fn hello(
     let frame: &[u64; HELLO_WORDS] = frame
         .try_into()
         .map_err(|_| wrong("a HELLO is too short"))?;
-    if frame[1] != MAGIC {
+    if Carrier::from_magic(frame[1]).is_none() {
         return Err(wrong("a HELLO without its magic"));
     }
     let version = (frame[0] >> 56) as u8;
@@ -107,6 +108,11 @@ fn hello(
         }));
     }
     let hello = Hello::decode(frame)?;
+    if hello.carrier != shared.service.carrier() {
+        return Ok(Err(Refusal::OtherCarrier {
+            client: hello.carrier,
+        }));
+    }
     if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
@@ -129,16 +135,16 @@ impl Challenged {
         frame: &[u64],
         out: &mut Outbound,
         shared: &Shared,
-    ) -> Result<Box<Serving>, Refusal> {
+    ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let secret = self.grant.secret.as_ref();
-        let &[_, a, b, c, d] = frame else {
+        let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
         };
         let claimed = [a, b, c, d];
         if !is_proved(
             secret,
             Side::Client,
-            &[&self.hello, &self.challenge],
+            &[&self.hello, &self.challenge, &[last_session]],
             claimed,
         ) {
             return Err(Refusal::WrongSecret);
@@ -152,23 +158,33 @@ impl Challenged {
         for region in &mut node.regions {
             region.rights = region.rights.masked_by(self.rights);
         }
-        let serving = Serving::new(
-            &shared.node,
-            Arc::clone(&self.grant),
-            &node.regions,
-            self.receiver_wait,
-        );
+        shared.sessions.end(last_session);
+        let session = shared.sessions.begin();
+        let serving = shared.service.admit(Client {
+            node: &shared.node,
+            grant: Arc::clone(&self.grant),
+            regions: &node.regions,
+            receiver_wait: self.receiver_wait,
+            session: session.number(),
+            last_session,
+        });
         let mut welcome = Welcome {
             node,
             keys: self.grant.keys.clone(),
             frame_words: shared.frame_words,
+            session: session.number(),
         }
         .encode();
-        let frames = [&self.hello[..], &self.challenge, &proof(claimed), &welcome];
+        let frames = [
+            &self.hello[..],
+            &self.challenge,
+            &proof(claimed, last_session),
+            &welcome,
+        ];
         let ours = prove(secret, Side::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
-        Ok(Box::new(serving))
+        Ok((session, serving))
     }
 }
 

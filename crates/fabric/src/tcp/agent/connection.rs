@@ -2,7 +2,9 @@
 
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
-use super::serving::{Pause, Serving};
+use super::service::Serve;
+use super::serving::Pause;
+use super::session::Session;
 use crate::tcp::admission::Refusal;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -20,9 +22,12 @@ pub(super) struct Connection {
 
 enum Phase {
     Handshake(Handshake),
-    Serving(Box<Serving>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed.
-    Leaving,
+    Serving(Session, Box<dyn Serve>),
+    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was served by
+    /// stays until then: a NIC goes on refusing its verbs.
+    Leaving {
+        _served_by: Option<Box<dyn Serve>>,
+    },
 }
 
 /// Buffers that connections use in turns.
@@ -73,6 +78,8 @@ pub(super) enum News {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Closed,
+    /// Its client has another connection in its place.
+    Replaced,
     Malformed(Malformed),
 }
 
@@ -92,7 +99,7 @@ impl Connection {
 
     /// Whether it may serve verbs.
     pub(super) fn is_serving(&self) -> bool {
-        matches!(self.phase, Phase::Serving(_))
+        matches!(self.phase, Phase::Serving(..))
     }
 
     /// Tells a client that took too long; it is told once, if it listens at all.
@@ -161,12 +168,12 @@ impl Connection {
         }
         let mut received = false;
         for _ in 0..SENDS_A_TURN {
-            let pause = self.digest(&mut turn, shared).map_err(End::Malformed)?;
+            let pause = self.digest(&mut turn, shared)?;
             if !self.flush(&mut turn)? {
                 return ends(Wants::Output, turn);
             }
             let wanted = match pause {
-                Pause::Full => continue,
+                Pause::Full | Pause::Refused(_) => continue,
                 Pause::Stalled => return ends(Wants::Receiver, turn),
                 Pause::Hungry(_) if received => return ends(Wants::Input, turn),
                 Pause::Hungry(wanted) => wanted,
@@ -190,33 +197,49 @@ impl Connection {
                 Io::Closed => return Err(End::Closed),
             }
         }
-        if matches!(self.phase, Phase::Leaving) {
+        if matches!(self.phase, Phase::Leaving { .. }) {
             // The client reads to the end, and then closes its side.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
         Ok(true)
     }
 
-    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, Malformed> {
+    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, End> {
         loop {
             match &mut self.phase {
-                Phase::Serving(serving) => {
-                    return serving.run(&mut self.input, &mut self.out, shared);
+                Phase::Serving(session, serving) => {
+                    let going = session.go_on().ok_or(End::Replaced)?;
+                    let pause = serving.run(&mut self.input, &mut self.out, shared);
+                    drop(going);
+                    let pause = pause.map_err(End::Malformed)?;
+                    let Pause::Refused(refusal) = pause else {
+                        return Ok(pause);
+                    };
+                    refuse(&mut self.out, refusal);
+                    turn.news = Some(News::Refused(refusal));
+                    let before =
+                        std::mem::replace(&mut self.phase, Phase::Leaving { _served_by: None });
+                    if let Phase::Serving(_, serving) = before {
+                        self.phase = Phase::Leaving {
+                            _served_by: Some(serving),
+                        };
+                    }
                 }
-                Phase::Leaving => {
+                Phase::Leaving { .. } => {
                     self.input.discard();
                     return Ok(Pause::Hungry(1));
                 }
                 Phase::Handshake(handshake) => {
-                    match handshake.step(&mut self.input, &mut self.out, shared)? {
+                    let step = handshake.step(&mut self.input, &mut self.out, shared);
+                    match step.map_err(End::Malformed)? {
                         Step::Wait(words) => return Ok(Pause::Hungry(words)),
-                        Step::Admit(serving) => {
-                            self.phase = Phase::Serving(serving);
+                        Step::Admit(session, serving) => {
+                            self.phase = Phase::Serving(session, serving);
                             turn.news = Some(News::Admitted);
                         }
                         Step::Refuse(refusal) => {
                             refuse(&mut self.out, refusal);
-                            self.phase = Phase::Leaving;
+                            self.phase = Phase::Leaving { _served_by: None };
                             turn.news = Some(News::Refused(refusal));
                         }
                     }

@@ -8,19 +8,25 @@ mod accept;
 mod admit;
 mod connection;
 mod counters;
+mod service;
 mod serving;
+mod session;
 mod worker;
 
 pub use self::counters::AgentCounters;
+pub(crate) use self::service::{Client, Serve, Service};
+pub(crate) use self::serving::Pause;
 
 use self::accept::Acceptor;
 use self::counters::Tally;
+use self::service::Executing;
+use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
-use super::admission::Grants;
+use super::admission::{Grants, Issued};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
 use crate::shm::Node;
-use crate::{FabricError, Result};
+use crate::{FabricError, RegionInfo, Result};
 use rustix::event::EventfdFlags;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -39,9 +45,11 @@ pub struct Agent {
 }
 
 /// What the threads of an agent share.
-struct Shared {
+pub(crate) struct Shared {
     node: Node,
     grants: Grants,
+    service: Box<dyn Service>,
+    sessions: Arc<Sessions>,
     limits: AgentLimits,
     /// The limit of frames, in words.
     frame_words: u32,
@@ -56,6 +64,7 @@ struct Shared {
 /// How a thread is told of something.
 struct Door {
     wake: OwnedFd,
+    serve_everybody: AtomicBool,
     newcomers: Mutex<Vec<Newcomer>>,
 }
 
@@ -64,6 +73,7 @@ impl Door {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             wake: rustix::event::eventfd(0, flags).map_err(|errno| os("eventfd", errno))?,
+            serve_everybody: AtomicBool::new(false),
             newcomers: Mutex::default(),
         })
     }
@@ -97,6 +107,24 @@ impl Agent {
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
+        let claim = node.claim_for_agent()?;
+        let service = Box::new(Executing { _claim: claim });
+        Self::start_service(node, options, service, |agent| {
+            options
+                .grants
+                .iter()
+                .try_for_each(|grant| agent.grant(grant))
+        })
+    }
+
+    /// As [`Agent::start`], with something else that serves the clients that are admitted, and puts the
+    /// first grants in force before any client is.
+    pub(crate) fn start_service(
+        node: Node,
+        options: &AgentOptions,
+        service: Box<dyn Service>,
+        grant: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         let frame_words = check(options)?;
         let listener = listen(&options.listen)?;
         let address = listener
@@ -106,6 +134,8 @@ impl Agent {
         let shared = Arc::new(Shared {
             node,
             grants: Grants::default(),
+            service,
+            sessions: Arc::default(),
             limits: options.limits,
             frame_words,
             spin: options.spin,
@@ -120,9 +150,7 @@ impl Agent {
             insecure: options.insecure,
             threads: Vec::new(),
         };
-        for grant in &options.grants {
-            agent.grant(grant)?;
-        }
+        grant(&agent)?;
         let mut acceptor = Some(Acceptor::new(listener));
         for number in 0..options.threads {
             let shared = Arc::clone(&agent.shared);
@@ -138,7 +166,7 @@ impl Agent {
     }
 
     /// Everybody who reaches an address may use a grant without a secret.
-    fn check_secret(&self, grant: &Grant) -> Result<()> {
+    pub(crate) fn check_secret(&self, grant: &Grant) -> Result<()> {
         let Grant { name, secret, .. } = grant;
         if secret.is_some() {
             return Ok(());
@@ -181,6 +209,24 @@ impl Agent {
     /// none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {
         self.shared.grants.revoke(name)
+    }
+
+    /// Puts a grant in force that opens regions by keys of a NIC.
+    pub(crate) fn grant_with(
+        &self,
+        grant: &Grant,
+        regions: Vec<RegionInfo>,
+        keys: Vec<u64>,
+    ) -> Arc<Issued> {
+        self.shared.grants.issue_with(grant, regions, keys)
+    }
+
+    /// Has every client served that is admitted, whether or not anything has come from it.
+    pub(crate) fn serve_everybody(&self) {
+        for door in &self.shared.doors {
+            door.serve_everybody.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// What it has seen so far.

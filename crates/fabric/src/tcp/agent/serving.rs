@@ -2,8 +2,9 @@
 
 use super::Shared;
 use super::counters::count;
+use super::service::Serve;
 use crate::shm::{Node, mailbox};
-use crate::tcp::admission::Issued;
+use crate::tcp::admission::{Issued, Refusal};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
     self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_request, request_words,
@@ -41,13 +42,15 @@ struct Stalled {
 
 /// Why no more verbs are executed for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// There is no whole verb any more; the next needs so many words.
     Hungry(usize),
     /// Enough answers wait to be sent.
     Full,
     /// A message waits for its receiver.
     Stalled,
+    /// The client is not served any more.
+    Refused(Refusal),
 }
 
 /// How many READs ahead of the one that is executed memory is asked for.
@@ -75,8 +78,7 @@ impl Serving {
         }
     }
 
-    /// Executes the verbs that are here.
-    pub(super) fn run(
+    fn execute_all(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
@@ -270,6 +272,18 @@ impl Serving {
         }
         self.stalled = None;
         true
+    }
+}
+
+impl Serve for Serving {
+    /// Executes the verbs that are here.
+    fn run(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        shared: &Shared,
+    ) -> std::result::Result<Pause, Malformed> {
+        self.execute_all(input, out, shared)
     }
 }
 

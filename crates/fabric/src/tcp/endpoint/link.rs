@@ -1,9 +1,9 @@
 //! One connection to one node, as its endpoint holds it.
 
+use super::line::{Connected, Line, Next};
 use super::slots::{Answer, Slots, Woken};
 use crate::shm::mailbox;
-use crate::tcp::TcpOptions;
-use crate::tcp::admission::{Admitted, connect};
+use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
@@ -15,12 +15,14 @@ use crate::{
 };
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 
-/// A connection, or what is left of one.
+/// A node as its endpoint knows it, and the connection to it.
 pub(super) struct Link {
-    pub(super) address: String,
+    line: Arc<Line<Admitted>>,
     node: NodeId,
-    stream: TcpStream,
+    /// The connection, or what is left of one; nothing before the first.
+    connection: Option<Connected<Admitted>>,
     pub(super) info: NodeInfo,
     keys: Vec<u64>,
     /// The most words of a frame.
@@ -35,7 +37,12 @@ pub(super) struct Link {
     waiting_since: Nanos,
     /// Verbs are posted and none of them was sent.
     unsent: bool,
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
+    /// that they would not post then may take effect behind what was lost.
+    lost: Vec<u32>,
     state: State,
+    /// What verbs fail with where nothing is known that is worse.
+    down: FabricError,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,27 +54,98 @@ enum State {
 }
 
 impl Link {
-    pub(super) fn connect(address: &str, node: NodeId, options: &TcpOptions) -> Result<Self> {
-        let Admitted { stream, welcome } = connect(address, options)?;
-        Ok(Self {
-            address: address.into(),
+    /// A link that has its first connection, or none yet because that failed with this.
+    pub(super) fn new(
+        line: Arc<Line<Admitted>>,
+        node: NodeId,
+        first: Result<Connected<Admitted>>,
+    ) -> Self {
+        let (connection, down) = match first {
+            Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
+            Err(error) => (None, error),
+        };
+        let mut link = Self {
+            line,
             node,
-            stream,
-            info: welcome.node,
-            keys: welcome.keys,
-            frame_words: welcome.frame_words as usize,
+            connection: None,
+            info: NodeInfo {
+                incarnation: 0,
+                regions: Vec::new(),
+                page_bytes: 0,
+            },
+            keys: Vec::new(),
+            frame_words: 0,
             out: Outbound::default(),
             input: Inbound::default(),
             pending: VecDeque::new(),
             frame: (0, 0),
             waiting_since: 0,
             unsent: false,
-            state: State::Open,
-        })
+            lost: Vec::new(),
+            state: State::Broken,
+            down,
+        };
+        match connection {
+            Some(connected) => link.open(connected),
+            None => link.line.redial(),
+        }
+        link
     }
 
+    pub(super) fn address(&self) -> &str {
+        &self.line.address
+    }
+
+    /// Begins with a connection that nothing was sent over yet.
+    fn open(&mut self, connected: Connected<Admitted>) {
+        let welcome = &connected.made.welcome;
+        self.info.clone_from(&welcome.node);
+        self.keys.clone_from(&welcome.keys);
+        self.frame_words = welcome.frame_words as usize;
+        self.connection = Some(connected);
+        self.out.clear();
+        self.input.discard();
+        self.frame = (0, 0);
+        self.lost.clear();
+        self.state = State::Open;
+        self.down = FabricError::NodeStopped { node: self.node };
+    }
+
+    /// Whether the connection can carry verbs, as far as is known.
+    #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == State::Open && !self.line.has_none()
+    }
+
+    /// What there is in place of a connection that has ended.
+    pub(super) fn next(&mut self, slots: &Slots) -> Next {
+        if self.state == State::Open {
+            // Answers that have arrived are taken, and what was not sent is not.
+            self.state = State::Closing;
+            self.unsent = false;
+            self.out.clear();
+        }
+        self.lost.retain(|slot| slots.is_failed(*slot));
+        if !self.pending.is_empty() || !self.lost.is_empty() {
+            return Next::None(None);
+        }
+        self.line.next()
+    }
+
+    /// Uses the next connection, if there still is one.
+    pub(super) fn open_next(&mut self) {
+        if let Some(connected) = self.line.take_next() {
+            self.open(connected);
+        }
+    }
+
+    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
+    pub(super) fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now.
+        let known = self.info.incarnation != 0;
+        attempt
+            .filter(|error| !(known && error.is_outage()))
+            .unwrap_or_else(|| self.down.clone())
     }
 
     /// Whether answers are on their way.
@@ -82,8 +160,9 @@ impl Link {
     }
 
     /// What to poll for news.
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(super) fn stream(&self) -> Option<&TcpStream> {
+        let connection = self.connection.as_ref();
+        connection.map(|connection| &connection.made.stream)
     }
 
     /// When the verbs on their way are given up.
@@ -139,17 +218,9 @@ impl Link {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
     }
 
-    fn check_open(&self) -> Result<()> {
-        match self.state {
-            State::Open => Ok(()),
-            State::Closing | State::Broken => Err(FabricError::NodeStopped { node: self.node }),
-        }
-    }
-
     /// Appends a READ to the batch.
     #[inline]
     pub(super) fn put_read(&mut self, from: RemoteAddr, into: &Buffer) -> Result<Answer> {
-        self.check_open()?;
         self.check_fits(into.len(), 0)?;
         let span = self.span(from, into.len(), Rights::READ)?;
         wire::put_read(self.entry(READ_WORDS), span);
@@ -158,7 +229,6 @@ impl Link {
 
     /// Appends a verb to the batch; returns its answer, and the buffer if the answer fills it.
     pub(super) fn put(&mut self, verb: Verb) -> Result<(Answer, Option<Buffer>)> {
-        self.check_open()?;
         let needed = verb.needs();
         Ok(match verb {
             Verb::Read { from, into } => (self.put_read(from, &into)?, Some(into)),
@@ -230,10 +300,14 @@ impl Link {
         if self.out.is_empty() || self.state != State::Open {
             return;
         }
+        let Some(connection) = &self.connection else {
+            return;
+        };
         if std::mem::take(&mut self.unsent) {
             self.waiting_since = now();
         }
-        if self.out.send(&self.stream, FrameKind::Verbs) == Io::Closed {
+        let sent = self.out.send(&connection.made.stream, FrameKind::Verbs);
+        if sent == Io::Closed {
             // Answers to earlier verbs may have arrived: the end is noticed behind them.
             self.state = State::Closing;
             self.out.clear();
@@ -253,7 +327,11 @@ impl Link {
         };
         let mut woken = Woken::default();
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
-        match self.input.receive(&self.stream, wanted) {
+        let received = match &self.connection {
+            Some(connection) => self.input.receive(&connection.made.stream, wanted),
+            None => Io::Closed,
+        };
+        match received {
             Io::Moved(_) => {
                 let waited = self.pending.len();
                 let taken = self.take_answers(slots, &mut woken);
@@ -262,7 +340,7 @@ impl Link {
                     self.waiting_since = now();
                 }
                 if let Err(reason) = taken {
-                    let peer = self.address.clone();
+                    let peer = self.address().to_owned();
                     done += self.break_with(&FabricError::Protocol { peer, reason }, slots);
                 }
                 done
@@ -333,19 +411,23 @@ impl Link {
         }
     }
 
-    /// Fails every verb on its way and ends the connection; returns how many failed.
+    /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
     #[cold]
-    pub(super) fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
+    fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
         let mut woken = Woken::default();
-        for slot in self.pending.drain(..) {
+        for &slot in &self.pending {
             slots.fail(slot, error.clone(), &mut woken);
         }
+        self.lost.extend(self.pending.drain(..));
         self.state = State::Broken;
         self.unsent = false;
         self.out.clear();
-        // Nothing that the node has not read yet is followed by anything, and it may be gone already.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some(stream) = self.stream() {
+            // Nothing that the node has not read yet is followed by anything, and it may be gone already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        self.line.redial();
         failed
     }
 }

@@ -1,22 +1,28 @@
 //! A thread's door to nodes that agents serve.
 
+mod keeper;
+pub(crate) mod line;
 mod link;
-mod slots;
+pub(crate) mod slots;
 
+use self::line::{Connected, Line, Next};
 use self::link::Link;
 use self::slots::Slots;
 use super::TcpOptions;
+use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo, PostError,
-    RemoteAddr, Result, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo, NodeState,
+    PostError, RemoteAddr, Result, Verb,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread::ScopedJoinHandle;
 
 /// One thread's door to one or more nodes: a connection to each.
 pub struct TcpEndpoint {
@@ -60,67 +66,133 @@ impl TcpEndpoint {
     /// An endpoint that is connected to the agents at these addresses, `HOST:PORT` each, all at the same
     /// time; nodes are numbered in this order. This blocks, for the connect timeout at most.
     ///
+    /// A connection that ends later is made anew in the background, by itself: at once, and then after
+    /// [waits](TcpOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
+    /// the node is the same as before they simply work again then; where it came back empty they fail until
+    /// it is [adopted](Endpoint::adopt).
+    ///
     /// # Errors
-    /// Of the first address that has one: as [`connect`](super::admission::connect).
+    /// Of the first address that has one: as [`connect`](super::admission::connect);
+    /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of too many addresses.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Self> {
-        if addresses.len() > usize::from(u16::MAX) {
-            return Err(FabricError::BadOption {
-                option: "the number of nodes",
-                value: addresses.len() as u64,
-                limit: "at most 65535",
-            });
+        let dialed = dial_all(addresses, options)?;
+        let links = dialed
+            .into_iter()
+            .map(|(line, first)| Ok((line, Ok(first?))))
+            .collect::<Result<Vec<_>>>()?;
+        Self::of_lines(links, options)
+    }
+
+    /// As [`TcpEndpoint::connect`], but a node that does not run or cannot be reached is only
+    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
+    /// until then.
+    ///
+    /// # Errors
+    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
+    /// address that cannot be resolved, a client that is not admitted, another protocol or version, and
+    /// [`FabricError::DuplicateNode`].
+    pub fn connect_available<A: AsRef<str> + Sync>(
+        addresses: &[A],
+        options: &TcpOptions,
+    ) -> Result<Self> {
+        let dialed = dial_all(addresses, options)?;
+        let mut errors = dialed.iter().filter_map(|(_, first)| first.as_ref().err());
+        if let Some(error) = errors.clone().find(|error| !error.is_outage()) {
+            return Err(error.clone());
         }
-        let links = std::thread::scope(|scope| {
-            let attempts: Vec<_> = (0..)
-                .zip(addresses)
-                .map(|(node, address)| {
-                    scope.spawn(move || Link::connect(address.as_ref(), NodeId(node), options))
-                })
-                .collect();
-            attempts
-                .into_iter()
-                .map(|attempt| {
-                    let end = attempt.join();
-                    end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                        .map(RefCell::new)
-                })
-                .collect::<Result<Box<[_]>>>()
-        })?;
-        Ok(Self {
+        let none = dialed.iter().all(|(_, first)| first.is_err());
+        if let (true, Some(first)) = (none, errors.next()) {
+            return Err(first.clone());
+        }
+        Self::of_lines(dialed, options)
+    }
+
+    fn of_lines(dialed: Vec<Dialed>, options: &TcpOptions) -> Result<Self> {
+        let links = (0..).zip(dialed).map(|(node, (line, first))| {
+            let link = Link::new(line, NodeId(node), first);
+            RefCell::new(link)
+        });
+        let endpoint = Self {
             core: EndpointCore::new(options.limits),
-            links,
+            links: links.collect(),
             slots: Rc::default(),
             options: options.clone(),
             outstanding: Cell::new(0),
             posted: Cell::new(false),
             sending: Cell::new(false),
             idle_since: Cell::new(0),
+        };
+        // From the last on, so that an error names first the address that repeats another.
+        for node in (0..endpoint.links.len() as u16).rev().map(NodeId) {
+            let link = endpoint.link(node)?.borrow();
+            endpoint.check_unique(node, link.address(), link.info.incarnation)?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Checks that no other node has this incarnation.
+    fn check_unique(&self, node: NodeId, address: &str, incarnation: u64) -> Result<()> {
+        let others = (0..).zip(&self.links);
+        for (_, other) in others.filter(|(other, _)| *other != node.0) {
+            let other = other.borrow();
+            if incarnation != 0 && other.info.incarnation == incarnation {
+                return Err(FabricError::DuplicateNode {
+                    address: address.into(),
+                    other: other.address().into(),
+                    incarnation,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
+    /// was never connected to, is up again.
+    #[cold]
+    fn standing(&self, node: NodeId) -> Result<NodeState> {
+        let mut link = self.link(node)?.borrow_mut();
+        let incarnation = match link.next(&self.slots) {
+            Next::None(attempt) => return Ok(NodeState::Down(link.down(attempt))),
+            Next::Made(incarnation) => incarnation,
+        };
+        let known = link.info.incarnation;
+        if known == incarnation {
+            link.open_next();
+        } else if let Err(duplicate) = self.check_unique(node, link.address(), incarnation) {
+            return Ok(NodeState::Down(duplicate));
+        } else if known == 0 {
+            link.open_next();
+        } else {
+            return Ok(NodeState::Restarted { incarnation });
+        }
+        Ok(if link.is_open() {
+            NodeState::Up
+        } else {
+            NodeState::Down(link.down(None))
         })
     }
 
-    /// Whether the connection to a node can carry verbs, as far as is known. What ends it is noticed when
-    /// verbs are posted to it or wait.
-    ///
-    /// # Errors
-    /// [`FabricError::UnknownNode`].
-    pub fn is_connected(&self, node: NodeId) -> Result<bool> {
-        Ok(self.link(node)?.borrow().is_open())
+    /// The link to a node, which is open.
+    #[inline]
+    fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        let link = self.link(node)?.borrow_mut();
+        if link.is_open() {
+            return Ok(link);
+        }
+        drop(link);
+        self.reopened_link(node)
     }
 
-    /// Connects to a node anew, at the same address; verbs on their way to it fail. This blocks, for the
-    /// connect timeout at most. Returns what the node is now: with another
-    /// [incarnation](NodeInfo::incarnation) than before nothing known of its memory holds any more.
-    ///
-    /// # Errors
-    /// [`FabricError::UnknownNode`], and as [`TcpEndpoint::connect`]; then the connection is as broken as
-    /// it was, or broken now.
-    pub fn reconnect(&self, node: NodeId) -> Result<NodeInfo> {
-        let mut link = self.link(node)?.borrow_mut();
-        let failed = link.break_with(&FabricError::NodeStopped { node }, &self.slots);
-        self.outstanding.set(self.outstanding.get() - failed);
-        let fresh = Link::connect(&link.address, node, &self.options)?;
-        *link = fresh;
-        Ok(link.info.clone())
+    #[cold]
+    fn reopened_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        match self.standing(node)? {
+            NodeState::Up => Ok(self.link(node)?.borrow_mut()),
+            NodeState::Down(error) => Err(error),
+            NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
+                node,
+                expected: self.link(node)?.borrow().info.incarnation,
+            }),
+        }
     }
 
     #[inline]
@@ -157,7 +229,7 @@ impl TcpEndpoint {
         if let Verb::ReadMany { pieces, .. } = &verb {
             check_one_node(pieces)?;
         }
-        let mut link = self.link(verb.node())?.borrow_mut();
+        let mut link = self.open_link(verb.node())?;
         let (answer, buffer) = link.put(verb)?;
         let slot = self.slots.take(answer, buffer);
         link.posted(slot);
@@ -166,12 +238,48 @@ impl TcpEndpoint {
 
     #[inline]
     fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<TcpPosted> {
-        let mut link = self.link(from.node)?.borrow_mut();
+        let mut link = self.open_link(from.node)?;
         let answer = link.put_read(from, &into)?;
         let slot = self.slots.take(answer, Some(into));
         link.posted(slot);
         Ok(self.note_posted(slot))
     }
+}
+
+/// A line, and its first connection or why there is none.
+type Dialed = (Arc<Line<Admitted>>, Result<Connected<Admitted>>);
+
+/// Connects to all addresses at the same time.
+fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Vec<Dialed>> {
+    if addresses.len() > usize::from(u16::MAX) {
+        return Err(FabricError::BadOption {
+            option: "the number of nodes",
+            value: addresses.len() as u64,
+            limit: "at most 65535",
+        });
+    }
+    std::thread::scope(|scope| {
+        let dial = |address: &str| {
+            let (name, of_line) = (address.to_owned(), options.clone());
+            let line = Line::new(address, options.reconnect, move |last_session| {
+                connect_after(last_session, &name, &of_line)
+            });
+            let first = line.connect();
+            (line, first)
+        };
+        // Most endpoints have one node, and need no thread for it.
+        let [one] = addresses else {
+            let attempts: Vec<_> = addresses
+                .iter()
+                .map(|address| scope.spawn(move || dial(address.as_ref())))
+                .collect();
+            let ends = attempts.into_iter().map(ScopedJoinHandle::join);
+            return ends
+                .map(|end| Ok(end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+                .collect();
+        };
+        Ok(vec![dial(one.as_ref())])
+    })
 }
 
 impl Endpoint for TcpEndpoint {
@@ -188,6 +296,28 @@ impl Endpoint for TcpEndpoint {
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
         Ok(self.link(node)?.borrow().info.clone())
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        if self.link(node)?.borrow().is_open() {
+            return Ok(NodeState::Up);
+        }
+        self.standing(node)
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.node_state(node)? {
+            NodeState::Up => {}
+            NodeState::Down(error) => return Err(error),
+            NodeState::Restarted { .. } => {
+                let mut link = self.link(node)?.borrow_mut();
+                link.open_next();
+                if !link.is_open() {
+                    return Err(link.down(None));
+                }
+            }
+        }
+        self.node(node)
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<TcpPosted, PostError> {
@@ -291,13 +421,13 @@ impl Endpoint for TcpEndpoint {
             .chain(deadline)
             .fold(since + longest, Nanos::min);
         let mut files: SmallVec<[_; 4]> = waiting()
-            .map(|link| {
+            .filter_map(|link| {
                 let news = if link.is_sending() {
                     PollFlags::IN | PollFlags::OUT
                 } else {
                     PollFlags::IN
                 };
-                PollFd::new(link.stream(), news)
+                Some(PollFd::new(link.stream()?, news))
             })
             .collect();
         let left = until.saturating_sub(since);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What the answer to a verb is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// So many words, for the slot's buffer.
     Bytes(u32),
     /// The word that an atomic found.
@@ -18,7 +18,7 @@ pub(super) enum Answer {
 impl Answer {
     /// Words of the answer on the wire.
     #[inline]
-    pub(super) const fn words(self) -> usize {
+    pub(crate) const fn words(self) -> usize {
         match self {
             Self::Bytes(words) => words as usize,
             Self::Word => 1,
@@ -53,19 +53,19 @@ struct Slot {
 
 /// All slots of an endpoint, by number.
 #[derive(Default)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
 }
 
 /// Whom the last completion has woken: verbs of one task in one turn need one wake.
 #[derive(Default)]
-pub(super) struct Woken(Option<u32>);
+pub(crate) struct Woken(Option<u32>);
 
 impl Slots {
     /// A slot for a verb whose buffer, if it has one, is to be filled.
     #[inline]
-    pub(super) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
+    pub(crate) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
         let mut slots = self.slots.borrow_mut();
         let Some(number) = self.free.borrow_mut().pop() else {
             slots.push(Slot {
@@ -87,13 +87,13 @@ impl Slots {
 
     /// Words of the answer that a slot waits for.
     #[inline]
-    pub(super) fn answer_words(&self, number: u32) -> usize {
+    pub(crate) fn answer_words(&self, number: u32) -> usize {
         self.slots.borrow()[number as usize].answer.words()
     }
 
     /// Leaves an answer, of as many words as it has to have.
     #[inline]
-    pub(super) fn complete(&self, number: u32, words: &[u64], woken: &mut Woken) {
+    pub(crate) fn complete(&self, number: u32, words: &[u64], woken: &mut Woken) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[number as usize];
         match slot.answer {
@@ -109,7 +109,7 @@ impl Slots {
     }
 
     /// Leaves an error.
-    pub(super) fn fail(&self, number: u32, error: FabricError, woken: &mut Woken) {
+    pub(crate) fn fail(&self, number: u32, error: FabricError, woken: &mut Woken) {
         let mut slots = self.slots.borrow_mut();
         let state = State::Failed(Box::new(error));
         self.settle(&mut slots, number, state, woken);
@@ -133,9 +133,14 @@ impl Slots {
         }
     }
 
+    /// Whether a verb has failed whose task has not fetched the error yet.
+    pub(crate) fn is_failed(&self, number: u32) -> bool {
+        matches!(self.slots.borrow()[number as usize].state, State::Failed(_))
+    }
+
     /// Fetches the answer, once; if it is not here, the task is woken when it is.
     #[inline]
-    pub(super) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
+    pub(crate) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[number as usize];
         let outcome = match &mut slot.state {
@@ -156,7 +161,7 @@ impl Slots {
     }
 
     /// Nobody will fetch the answer.
-    pub(super) fn abandon(&self, number: u32) {
+    pub(crate) fn abandon(&self, number: u32) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[number as usize];
         if matches!(slot.state, State::Waiting) {

@@ -1,0 +1,661 @@
+//! One queue pair to one node, as its endpoint holds it, and the set-up connection beside it.
+
+use super::connect::{Paired, Region};
+use super::setup::News;
+use super::work::{Local, Remote, WorkList};
+use crate::shm::mailbox;
+use crate::tcp::admission::Refusal;
+use crate::tcp::endpoint::line::{Connected, Line, Next};
+use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
+use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::verbs::abi::{
+    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
+    IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+};
+use crate::verbs::memory::FoundWords;
+use crate::verbs::resource::QueuePair;
+use crate::{Buffer, FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+/// A node as its endpoint knows it, and the connection to it.
+pub(super) struct Link {
+    line: Arc<Line<Paired>>,
+    node: NodeId,
+    /// The connection, or what is left of one; nothing before the first.
+    connection: Option<Connected<Paired>>,
+    pub(super) info: NodeInfo,
+    regions: Vec<Region>,
+    /// The most bytes of one request.
+    largest: usize,
+    work: WorkList,
+    /// Verbs that have not completed, in the order of their posting.
+    pending: VecDeque<Pending>,
+    /// Of them those that a doorbell has sent off.
+    sent: usize,
+    /// The number of the next request. They go on from one queue pair to the next, so that a completion
+    /// that is late is not taken for another's.
+    next_request: u64,
+    /// The first request of this queue pair.
+    first_request: u64,
+    /// When the oldest verb began to be waited for: its doorbell, or the completion before it.
+    waiting_since: Nanos,
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
+    /// that they would not post then may take effect behind what was lost.
+    lost: Vec<u32>,
+    state: State,
+    /// What verbs fail with where nothing is known that is worse.
+    down: FabricError,
+}
+
+/// A verb that has not completed.
+struct Pending {
+    /// The numbers of its last request, and of all of them how many there are.
+    last: u64,
+    requests: u32,
+    slot: u32,
+    /// Where an atomic's word is left.
+    found: Option<u32>,
+    at: RemoteAddr,
+    needed: Rights,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The NIC of the node refused the oldest verb, and the agent is asked why.
+    Asking,
+    Broken,
+}
+
+/// How many verbs and requests have completed, or failed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Done {
+    pub(super) verbs: usize,
+    pub(super) requests: usize,
+}
+
+impl std::ops::AddAssign for Done {
+    fn add_assign(&mut self, more: Self) {
+        self.verbs += more.verbs;
+        self.requests += more.requests;
+    }
+}
+
+/// What all links of an endpoint share.
+pub(super) struct Common<'e> {
+    pub(super) slots: &'e Slots,
+    pub(super) found: &'e FoundWords,
+    pub(super) verb_timeout: Nanos,
+}
+
+/// Bits of a request's number; the rest of its identity says which node it goes to.
+const NUMBER_BITS: u32 = 48;
+
+/// The node that a completion is of.
+pub(super) fn node_of(completion: &ibv_wc) -> usize {
+    (completion.wr_id >> NUMBER_BITS) as usize
+}
+
+/// How many requests a verb takes.
+#[inline]
+pub(super) fn requests_of(verb: &Verb) -> usize {
+    match verb {
+        Verb::ReadMany { pieces, .. } => pieces.len(),
+        _ => 1,
+    }
+}
+
+impl Link {
+    /// A link that has its first connection, or none yet because that failed with this.
+    pub(super) fn new(
+        line: Arc<Line<Paired>>,
+        node: NodeId,
+        first: Result<Connected<Paired>>,
+    ) -> Self {
+        let (connection, down) = match first {
+            Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
+            Err(error) => (None, error),
+        };
+        let mut link = Self {
+            line,
+            node,
+            connection: None,
+            info: NodeInfo {
+                incarnation: 0,
+                regions: Vec::new(),
+                page_bytes: 0,
+            },
+            regions: Vec::new(),
+            largest: 0,
+            work: WorkList::default(),
+            pending: VecDeque::new(),
+            sent: 0,
+            next_request: 0,
+            first_request: 0,
+            waiting_since: 0,
+            lost: Vec::new(),
+            state: State::Broken,
+            down,
+        };
+        match connection {
+            Some(connected) => link.open(connected),
+            None => link.line.redial(),
+        }
+        link
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.line.address
+    }
+
+    /// Begins with a connection by which nothing was posted yet.
+    fn open(&mut self, connected: Connected<Paired>) {
+        let paired = &connected.made;
+        self.info.clone_from(&paired.info);
+        self.regions.clone_from(&paired.regions);
+        self.largest = paired.largest;
+        self.connection = Some(connected);
+        self.first_request = self.next_request;
+        self.lost.clear();
+        self.state = State::Open;
+        self.down = FabricError::NodeStopped { node: self.node };
+    }
+
+    /// Whether the connection can carry verbs, as far as is known.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open && !self.line.has_none()
+    }
+
+    /// Gives up a connection that has ended, unless completions may still come; returns what failed.
+    pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
+        // It may have been said why.
+        let mut done = self.look(common, now);
+        if self.state == State::Open && self.sent == 0 {
+            // What was posted since the last doorbell is not sent any more.
+            let stopped = FabricError::NodeStopped { node: self.node };
+            done += self.break_with(&stopped, self.later(), common);
+        }
+        done
+    }
+
+    /// What there is in place of a connection that has ended.
+    pub(super) fn next(&mut self, common: &Common<'_>) -> Next {
+        self.lost.retain(|slot| common.slots.is_failed(*slot));
+        if self.state != State::Broken || !self.lost.is_empty() {
+            return Next::None(None);
+        }
+        self.line.next()
+    }
+
+    /// Uses the next connection, if there still is one.
+    pub(super) fn open_next(&mut self) {
+        if let Some(connected) = self.line.take_next() {
+            self.open(connected);
+        }
+    }
+
+    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
+    pub(super) fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now, or that
+        // it does not admit who was told so before.
+        let known = self.info.incarnation != 0;
+        let is_news = |error: &FabricError| {
+            !(known && error.is_outage())
+                && !matches!(
+                    error,
+                    FabricError::NotAdmitted {
+                        reason: Refusal::GrantRevoked,
+                        ..
+                    }
+                )
+        };
+        let none = || match self.is_revoked() {
+            true => FabricError::GrantRevoked { node: self.node },
+            false => self.down.clone(),
+        };
+        attempt.filter(is_news).unwrap_or_else(none)
+    }
+
+    /// What to poll for news.
+    pub(super) fn stream(&self) -> Option<&TcpStream> {
+        let connection = self.connection.as_ref();
+        connection.map(|connection| connection.made.setup.stream())
+    }
+
+    #[inline]
+    fn queue_pair(&self) -> Option<&QueuePair> {
+        self.connection.as_ref()?.made.queue_pair.as_ref()
+    }
+
+    /// Has the NIC let go of whatever was posted.
+    fn drop_queue_pair(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.made.queue_pair = None;
+        }
+        self.work.clear();
+    }
+
+    fn is_revoked(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.made.setup.is_revoked())
+    }
+
+    fn hear(&mut self) -> News {
+        match &mut self.connection {
+            Some(connection) => connection.made.setup.hear(),
+            None => News::Closed,
+        }
+    }
+
+    /// Whether completions are on their way.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// When the verbs on their way are given up.
+    pub(super) fn give_up_at(&self, verb_timeout: Nanos) -> Nanos {
+        self.waiting_since.saturating_add(verb_timeout)
+    }
+
+    /// A checked access, as the NIC is told it.
+    #[inline]
+    fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Remote> {
+        let index = usize::from(at.region.0);
+        let (Some(info), Some(region)) = (self.info.regions.get(index), self.regions.get(index))
+        else {
+            return Err(FabricError::UnknownRegion {
+                node: at.node,
+                region: at.region,
+                regions: self.info.regions.len(),
+            });
+        };
+        check_access(at, len as u64, needed, info)?;
+        if len > self.largest {
+            return Err(FabricError::BufferTooLarge {
+                requested: len,
+                limit: self.largest,
+            });
+        }
+        Ok(Remote {
+            address: region.address.wrapping_add(at.offset),
+            key: region.key,
+        })
+    }
+
+    /// The identity of the next request.
+    #[inline]
+    fn next_id(&mut self) -> u64 {
+        let number = self.next_request & ((1 << NUMBER_BITS) - 1);
+        self.next_request += 1;
+        u64::from(self.node.0) << NUMBER_BITS | number
+    }
+
+    #[inline]
+    fn note(
+        &mut self,
+        slot: u32,
+        requests: u32,
+        found: Option<u32>,
+        at: RemoteAddr,
+        needed: Rights,
+    ) {
+        self.pending.push_back(Pending {
+            last: self.next_request - 1,
+            requests,
+            slot,
+            found,
+            at,
+            needed,
+        });
+    }
+
+    /// Adds a READ to the list of the next doorbell of a link that is open; returns its slot.
+    #[inline]
+    pub(super) fn put_read(
+        &mut self,
+        from: RemoteAddr,
+        into: Buffer,
+        slots: &Slots,
+    ) -> Result<u32> {
+        let remote = self.remote(from, into.len(), Rights::READ)?;
+        let local = local(&into, 0, into.len());
+        let slot = slots.take(Answer::Bytes(0), Some(into));
+        let id = self.next_id();
+        self.work.read(id, remote, local);
+        self.note(slot, 1, None, from, Rights::READ);
+        Ok(slot)
+    }
+
+    /// Adds a verb to the list of the next doorbell of a link that is open; returns its slot.
+    pub(super) fn put(&mut self, verb: Verb, common: &Common<'_>) -> Result<u32> {
+        let needed = verb.needs();
+        let slots = common.slots;
+        match verb {
+            Verb::Read { from, into } => self.put_read(from, into, slots),
+            Verb::ReadMany { pieces, into } => {
+                let requested = gathered_len(&pieces);
+                if requested > into.len() {
+                    return Err(FabricError::BufferTooLarge {
+                        requested,
+                        limit: into.len(),
+                    });
+                }
+                let remotes = pieces
+                    .iter()
+                    .map(|piece| self.remote(piece.from, piece.len, needed))
+                    .collect::<Result<smallvec::SmallVec<[Remote; 4]>>>()?;
+                let mut start = 0;
+                for (piece, remote) in pieces.iter().zip(remotes) {
+                    let id = self.next_id();
+                    self.work.read(id, remote, local(&into, start, piece.len));
+                    start += piece.len.next_multiple_of(8);
+                }
+                let at = pieces[0].from;
+                let slot = slots.take(Answer::Bytes(0), Some(into));
+                self.note(slot, pieces.len() as u32, None, at, needed);
+                Ok(slot)
+            }
+            Verb::Write { to, data } => {
+                let remote = self.remote(to, data.len(), needed)?;
+                let (id, inline) = (self.next_id(), self.inline_bytes());
+                self.work
+                    .write(id, remote, local(&data, 0, data.len()), inline);
+                let slot = slots.take(Answer::Placed, Some(data));
+                self.note(slot, 1, None, to, needed);
+                Ok(slot)
+            }
+            Verb::WriteImm { to, data, imm } => {
+                if data.len() > mailbox::LONGEST {
+                    return Err(FabricError::BufferTooLarge {
+                        requested: data.len(),
+                        limit: mailbox::LONGEST,
+                    });
+                }
+                let remote = self.remote(to, data.len(), needed)?;
+                let (id, inline) = (self.next_id(), self.inline_bytes());
+                let bytes = local(&data, 0, data.len());
+                self.work.write_imm(id, remote, bytes, inline, imm);
+                let slot = slots.take(Answer::Placed, Some(data));
+                self.note(slot, 1, None, to, needed);
+                Ok(slot)
+            }
+            Verb::CompareSwap { at, expected, new } => {
+                let (remote, found, into) = self.atomic(at, common)?;
+                let id = self.next_id();
+                self.work.compare_swap(id, remote, into, expected, new);
+                Ok(self.note_atomic(at, found, slots))
+            }
+            Verb::FetchAdd { at, add } => {
+                let (remote, found, into) = self.atomic(at, common)?;
+                let id = self.next_id();
+                self.work.fetch_add(id, remote, into, add);
+                Ok(self.note_atomic(at, found, slots))
+            }
+        }
+    }
+
+    #[inline]
+    fn inline_bytes(&self) -> u32 {
+        self.queue_pair().map_or(0, |pair| pair.inline_bytes)
+    }
+
+    /// A checked atomic, and the word where the NIC leaves what it found.
+    #[inline]
+    fn atomic(&self, at: RemoteAddr, common: &Common<'_>) -> Result<(Remote, u32, Local)> {
+        check_aligned(at)?;
+        let remote = self.remote(at, 8, Rights::ATOMIC)?;
+        let (number, address, key) = common.found.take()?;
+        let into = Local {
+            address,
+            bytes: 8,
+            key,
+        };
+        Ok((remote, number, into))
+    }
+
+    #[inline]
+    fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
+        let slot = slots.take(Answer::Word, None);
+        self.note(slot, 1, Some(found), at, Rights::ATOMIC);
+        slot
+    }
+
+    /// Hands what was posted to the NIC, with one doorbell; returns what failed at once.
+    #[inline]
+    pub(super) fn send(&mut self, common: &Common<'_>, now: impl FnOnce() -> Nanos) -> Done {
+        if self.work.is_empty() {
+            return Done::default();
+        }
+        let connection = self.connection.as_ref();
+        let Some(queue_pair) =
+            connection.and_then(|connection| connection.made.queue_pair.as_ref())
+        else {
+            return Done::default();
+        };
+        if self.sent == 0 {
+            self.waiting_since = now();
+        }
+        self.sent = self.pending.len();
+        // SAFETY: the bytes of each request are of a buffer in a slot, or of a word, of this endpoint,
+        // which keeps them from everybody until the verb has completed or `queue_pair` is dropped.
+        match unsafe { self.work.post(queue_pair) } {
+            Ok(()) => Done::default(),
+            Err(error) => {
+                log::warn!("{}: {error}", self.address());
+                let stopped = FabricError::NodeStopped { node: self.node };
+                self.break_with(&stopped, stopped.clone(), common)
+            }
+        }
+    }
+
+    /// Takes a completion of this link.
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        completion: &ibv_wc,
+        common: &Common<'_>,
+        woken: &mut Woken,
+        now: impl Fn() -> Nanos,
+    ) -> Done {
+        // The number as it was counted: the bits above those of the identity are those of the next one.
+        let mask = (1 << NUMBER_BITS) - 1;
+        let behind = self.next_request.wrapping_sub(completion.wr_id) & mask;
+        let number = self.next_request - behind;
+        if number < self.first_request || self.queue_pair().is_none() {
+            // Of a queue pair that is gone.
+            return Done::default();
+        }
+        let succeeded = completion.status == IBV_WC_SUCCESS;
+        let mut done = Done::default();
+        while let Some(oldest) = self.pending.front() {
+            // Verbs complete in their order: the signaled one, and all before it.
+            if oldest.last > number || (oldest.last == number && !succeeded) {
+                break;
+            }
+            let word = oldest
+                .found
+                .map_or(0, |found| common.found.give_back(found));
+            common
+                .slots
+                .complete(oldest.slot, &words(oldest, &word), woken);
+            done.verbs += 1;
+            done.requests += oldest.requests as usize;
+            self.sent -= 1;
+            self.pending.pop_front();
+        }
+        self.waiting_since = now();
+        if !succeeded {
+            done += self.fail(completion, common, now());
+        }
+        done
+    }
+
+    /// Takes the failure of the oldest verb.
+    #[cold]
+    fn fail(&mut self, completion: &ibv_wc, common: &Common<'_>, now: Nanos) -> Done {
+        let node = self.node;
+        let Some(oldest) = self.pending.front() else {
+            return Done::default();
+        };
+        let at = oldest.at;
+        let error = match completion.status {
+            IBV_WC_REM_ACCESS_ERR if self.is_revoked() => FabricError::GrantRevoked { node },
+            IBV_WC_REM_ACCESS_ERR => {
+                // The verbs stay with their slots; the NIC uses nothing of theirs any more.
+                self.drop_queue_pair();
+                self.state = State::Asking;
+                self.waiting_since = now;
+                if let Some(connection) = &self.connection {
+                    connection.made.setup.ask();
+                }
+                return Done::default();
+            }
+            // The queue pair itself does not allow it; the keys may.
+            IBV_WC_REM_INV_REQ_ERR => FabricError::AccessDenied {
+                at,
+                needed: oldest.needed,
+                granted: self.rights(at),
+            },
+            IBV_WC_RNR_RETRY_EXC_ERR => FabricError::ReceiverNotReady {
+                node,
+                capacity: mailbox::CAPACITY as usize,
+            },
+            IBV_WC_RETRY_EXC_ERR if matches!(self.hear(), News::Nothing) => FabricError::TimedOut {
+                node,
+                after: common.verb_timeout,
+            },
+            IBV_WC_RETRY_EXC_ERR | IBV_WC_WR_FLUSH_ERR | IBV_WC_REM_OP_ERR => {
+                FabricError::NodeStopped { node }
+            }
+            status => FabricError::Os {
+                call: "a verb at this machine's NIC",
+                error: format!(
+                    "work completion status {status}, {:#x}",
+                    completion.vendor_err
+                ),
+            },
+        };
+        self.break_with(&error, self.later(), common)
+    }
+
+    /// What verbs fail with from now on that the connection is broken.
+    fn later(&self) -> FabricError {
+        let node = self.node;
+        if self.is_revoked() {
+            FabricError::GrantRevoked { node }
+        } else {
+            FabricError::NodeStopped { node }
+        }
+    }
+
+    fn rights(&self, at: RemoteAddr) -> Rights {
+        let region = self.info.regions.get(usize::from(at.region.0));
+        region.map_or(Rights::NONE, |region| region.rights)
+    }
+
+    /// Looks at the clock and at the set-up connection; returns what failed for what they say.
+    #[cold]
+    pub(super) fn look(&mut self, common: &Common<'_>, now: Nanos) -> Done {
+        if self.state == State::Broken {
+            return Done::default();
+        }
+        let node = self.node;
+        let stopped = FabricError::NodeStopped { node };
+        let asking = self.state == State::Asking;
+        let (error, later) = match self.hear() {
+            News::Explained if asking => {
+                let at = self.pending.front().map(|oldest| oldest.at);
+                let error = at.map_or(stopped, |at| FabricError::WrongKey { at });
+                (error, self.later())
+            }
+            News::Refused(Refusal::GrantRevoked) if asking || self.pending.is_empty() => {
+                (self.later(), self.later())
+            }
+            News::Malformed(reason) => {
+                let peer = self.address().to_owned();
+                let error = FabricError::Protocol { peer, reason };
+                (error.clone(), error)
+            }
+            News::Closed if asking || !self.is_waiting() || !self.is_revoked() => {
+                (stopped, self.later())
+            }
+            News::Refused(reason) if reason != Refusal::GrantRevoked => (stopped, self.later()),
+            // What is on its way under a grant that was revoked the NIC completes or refuses.
+            _ if self.is_waiting() && now > self.give_up_at(common.verb_timeout) => {
+                let error = FabricError::TimedOut {
+                    node,
+                    after: common.verb_timeout,
+                };
+                (if asking { stopped } else { error }, self.later())
+            }
+            _ => return Done::default(),
+        };
+        self.break_with(&error, later, common)
+    }
+
+    /// Ends the connection. The oldest verb fails with `error`, those behind it with that or with the news
+    /// that the connection is no more, and those that are posted later with `later`.
+    #[cold]
+    pub(super) fn break_with(
+        &mut self,
+        error: &FabricError,
+        later: FabricError,
+        common: &Common<'_>,
+    ) -> Done {
+        // The NIC lets go of all buffers before anybody else can have them.
+        self.drop_queue_pair();
+        if let Some(connection) = &self.connection {
+            connection.made.setup.close();
+        }
+        self.first_request = self.next_request;
+        self.sent = 0;
+        let stopped = FabricError::NodeStopped { node: self.node };
+        let of_all = match error {
+            // Once one was refused for that, none behind it was executed.
+            FabricError::GrantRevoked { .. }
+            | FabricError::TimedOut { .. }
+            | FabricError::Protocol { .. } => error,
+            _ => &stopped,
+        };
+        let mut woken = Woken::default();
+        let mut done = Done::default();
+        for (index, verb) in self.pending.drain(..).enumerate() {
+            if let Some(found) = verb.found {
+                common.found.give_back(found);
+            }
+            let error = if index == 0 { error } else { of_all };
+            common.slots.fail(verb.slot, error.clone(), &mut woken);
+            self.lost.push(verb.slot);
+            done.verbs += 1;
+            done.requests += verb.requests as usize;
+        }
+        self.state = State::Broken;
+        self.down = later;
+        self.line.redial();
+        done
+    }
+}
+
+/// The bytes of a buffer from `start` on, for the NIC.
+#[inline]
+fn local(buffer: &Buffer, start: usize, bytes: usize) -> Local {
+    let (address, key) = buffer.place();
+    Local {
+        address: address + start as u64,
+        bytes: bytes as u32,
+        key,
+    }
+}
+
+/// What a slot is completed with: the bytes of a READ are in its buffer already.
+#[inline]
+fn words<'w>(verb: &Pending, word: &'w u64) -> &'w [u64] {
+    match verb.found {
+        Some(_) => std::slice::from_ref(word),
+        None => &[],
+    }
+}
