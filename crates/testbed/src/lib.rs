@@ -26,10 +26,12 @@ mod shm;
 mod sim;
 mod suites;
 mod tcp;
+mod verbs;
 
 pub use shm::Shm;
 pub use sim::Sim;
 pub use tcp::Tcp;
+pub use verbs::Verbs;
 
 use farslot_fabric::{Endpoint, Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};
 use std::rc::Rc;

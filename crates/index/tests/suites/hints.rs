@@ -2,7 +2,7 @@
 
 use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
-use farslot_fabric::{Endpoint, Executor};
+use farslot_fabric::{Endpoint, Executor, window};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
 use farslot_index::{GET_ALL, Index};
 use farslot_testbed::TestFabric;
@@ -217,17 +217,21 @@ struct Spent {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Looks up all records of each key; all have `count`.
+    /// Looks up all records of each key, one after the other; all have `count`.
     fn get_all(&self, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
+        self.get_all_by(1, keys, count)
+    }
+
+    /// The same, by so many side by side.
+    fn get_all_by(&self, width: usize, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
         let counters = || self.executor.endpoint().core().counters.snapshot();
         let before = counters();
-        self.executor.block_on(async {
-            for key in keys {
-                let bytes = key.to_le_bytes();
-                let found = self.table.get_all(&bytes, |_| {}).await.unwrap();
-                assert_eq!(found, count, "key {key}");
-            }
+        let lookups = keys.into_iter().map(async |key| {
+            let bytes = key.to_le_bytes();
+            let found = self.table.get_all(&bytes, |_| {}).await.unwrap();
+            assert_eq!(found, count, "key {key}");
         });
+        self.executor.block_on(window(width, lookups, |_, ()| {}));
         let spent = counters().since(&before).operation(GET_ALL);
         Spent {
             reads: spent.verbs,
@@ -339,13 +343,13 @@ pub fn short_clusters_are_read_as_before<F: TestFabric>() {
     let shared = Shared::<F>::new(1 << 17);
     let keys = (1u64 << 17) * 13 / 20;
     shared.fill(0..keys, 1);
-    let lookups = || (0..keys).step_by(3 * F::SLOWNESS as usize);
-    let oblivious = shared.client(MODELLED, 0).get_all(lookups(), 1);
+    let lookups = || (0..keys).step_by(3);
+    let oblivious = shared.client(MODELLED, 0).get_all_by(32, lookups(), 1);
     for (most, least) in [(10, -0.02), (1000, -0.5)] {
         let client = shared.client(MODELLED, most);
-        client.get_all(lookups(), 1);
+        client.get_all_by(32, lookups(), 1);
         assert_eq!(client.table.known_clusters(), most);
-        let hinted = client.get_all(lookups(), 1);
+        let hinted = client.get_all_by(32, lookups(), 1);
         let change = |of: fn(Spent) -> u64| of(hinted) as f64 / of(oblivious) as f64 - 1.0;
         let (reads, bytes) = (change(|spent| spent.reads), change(|spent| spent.bytes));
         println!("{most} clusters: READs {reads:+.4}, bytes {bytes:+.4}");

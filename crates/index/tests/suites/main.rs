@@ -26,6 +26,8 @@ farslot_testbed::suites! {
         sim: farslot_testbed::Sim,
         shm: farslot_testbed::Shm,
         tcp: farslot_testbed::Tcp,
+        #[ignore = "needs a verbs device: scripts/test-verbs"]
+        verbs: farslot_testbed::Verbs,
     }
     {
         bad_input {
