@@ -271,12 +271,13 @@ fn check_sentinels(node: &Node) {
 #[test]
 fn hostile_beginnings_are_closed_or_refused() {
     let _alone = alone();
-    use farslot_fabric::tcp::admission::handshake::Hello;
+    use farslot_fabric::tcp::admission::handshake::{Carrier, Hello};
     let node = guarded();
     let agent = serve(&node, AgentLimits::default());
     let mut random = ChaCha8Rng::seed_from_u64(5);
     for _ in 0..1_500 {
         let mut hello = Hello {
+            carrier: Carrier::Tcp,
             grant: "hostile".into(),
             rights: Rights::ALL,
             receiver_wait: random.random(),

@@ -1,21 +1,16 @@
 //! Tables that hold several records of a key.
 
-mod common;
-
-use common::model::run_cases;
-use common::{
-    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, Slot, TABLE, WORD, all_reads, region_bytes,
-    scan_all, shm_table,
+use crate::common::model::{Checked, run_cases};
+use crate::common::{
+    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
 };
-use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
-use farslot_fabric::{Endpoint, Executor, Limits, Rights};
+use farslot_fabric::Endpoint;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{FindOrPut, Index, IndexError};
+use farslot_testbed::TestFabric;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 const SLOTS: [Slot; 6] = [WORD, PAIR, INLINE, HEAP, HYBRID, HYBRID_SHORT];
 
@@ -58,8 +53,6 @@ struct Model {
     slots: usize,
     keys: BTreeMap<Vec<u8>, Records>,
 }
-
-type Checked = Result<(), TestCaseError>;
 
 async fn all_of<E: Endpoint>(table: &LinearTable<E>, key: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
@@ -157,90 +150,27 @@ impl Model {
     }
 }
 
-#[test]
-fn every_slot_kind_is_a_multimap() {
+pub fn every_slot_kind_is_a_multimap<F: TestFabric>() {
     for slot in SLOTS {
         let runs = (1..16u64, any::<u64>(), all_reads(), vec(step(), 0..60));
-        run_cases(150, slot.name, &runs, |(slots, seed, reads, steps)| {
-            let (executor, table) = shm_table(&options(slot, slots, seed), reads);
-            let mut model = Model {
-                slot,
-                slots: slots as usize,
-                keys: BTreeMap::new(),
-            };
-            executor.block_on(async {
-                for step in steps {
-                    model.step(&table, step).await?;
-                }
-                model.is(&table).await
-            })
-        });
-    }
-}
-
-/// A remover that stops half way leaves a dead slot in front of a live one.
-#[test]
-fn a_record_behind_a_dead_slot_is_found() {
-    for slot in SLOTS {
-        let mut dead_in_front = 0;
-        for last in 1..8 {
-            let layout = options(slot, 16, 3).layout().unwrap();
-            let world = World::new(last, NicProfile::connectx5_edr());
-            world.add_node(&[(region_bytes(&layout), Rights::ALL)]);
-            let open = async |endpoint: Rc<_>| {
-                let sizes = Reads::fixed(4).sizes(&layout);
-                LinearTable::open(endpoint, TABLE, layout.clone(), sizes)
-                    .await
-                    .unwrap()
-            };
-            let key = slot.key(5);
-            let [first, second, other] = [1, 2, 3].map(|number| slot.value(number));
-            let endpoint = world.endpoint(Limits::default());
-            let writer = Executor::new(Rc::clone(&endpoint));
-            let table = writer.block_on(open(endpoint));
-            writer.block_on(async {
-                assert!(table.put(&key, &first).await.unwrap());
-                assert!(table.put(&key, &second).await.unwrap());
-            });
-
-            let mut simulation = Simulation::new(world.clone());
-            let remover = simulation.add_client(HostId(0), Limits::default());
-            world.set_faults(FaultPlan {
-                client_stops: vec![ClientStop {
-                    client: remover,
-                    when: When::AfterVerbs(last),
-                }],
-                ..FaultPlan::default()
-            });
-            let (of_layout, of_key) = (layout.clone(), key.clone());
-            simulation.spawn(remover, async move |endpoint| {
-                let sizes = Reads::fixed(4).sizes(&of_layout);
-                let opening = LinearTable::open(endpoint, TABLE, of_layout, sizes);
-                opening.await.unwrap().remove(&of_key).await.unwrap()
-            });
-            simulation.run();
-            world.advance_to(world.now() + 1_000_000);
-
-            writer.block_on(async {
-                let left = all_of(&table, &key).await;
-                if left == [second.clone()] {
-                    dead_in_front += 1;
-                    let got = table.get(&key).await.unwrap();
-                    assert_eq!(got.as_deref(), Some(&second[..]));
-                    match table.find_or_put(&key, &other).await.unwrap() {
-                        FindOrPut::Found(found) => assert_eq!(&*found, &second[..]),
-                        FindOrPut::Inserted => panic!("{}: the key is present", slot.name),
+        run_cases(
+            F::cases(150),
+            slot.name,
+            &runs,
+            |(slots, seed, reads, steps)| {
+                let (_node, executor, table) = new_table::<F>(&options(slot, slots, seed), reads);
+                let mut model = Model {
+                    slot,
+                    slots: slots as usize,
+                    keys: BTreeMap::new(),
+                };
+                executor.block_on(async {
+                    for step in steps {
+                        model.step(&table, step).await?;
                     }
-                    assert!(table.put(&key, &other).await.unwrap());
-                    assert_eq!(all_of(&table, &key).await.len(), 2);
-                    assert!(table.remove(&key).await.unwrap());
-                }
-                if left.is_empty() {
-                    let put = table.find_or_put(&key, &other).await.unwrap();
-                    assert!(matches!(put, FindOrPut::Inserted));
-                }
-            });
-        }
-        assert!(dead_in_front > 0, "{}", slot.name);
+                    model.is(&table).await
+                })
+            },
+        );
     }
 }

@@ -1,22 +1,18 @@
 //! Sealed tables against a plain map: both forms, both orders, unique keys and not, all loads.
 
-mod common;
-mod sealed_common;
-
-use common::scan_all;
-use farslot_fabric::shm::ShmEndpoint;
+use crate::common::model::{Checked, run_cases};
+use crate::common::scan_all;
+use crate::common::sealed::{Shape, new_client, new_node, new_table, shapes};
 use farslot_fabric::{Endpoint, VerbKind};
-use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SealedTable, SlotOrder};
+use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Hasher, Index, IndexError, KeyRule, Value};
 use farslot_model::NicModel;
+use farslot_testbed::TestFabric;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
-use sealed_common::{Shape, shapes, shm_client, shm_node, shm_table};
 use std::collections::BTreeMap;
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
-type Checked = Result<(), TestCaseError>;
 
 /// A table's shape, and the numbers of its keys with those of their values.
 fn cases() -> impl Strategy<Value = (Shape, f64, ReadPolicy, Vec<(u16, u64)>)> {
@@ -59,11 +55,7 @@ fn by_key(records: &Records) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
     map
 }
 
-async fn look_up(
-    table: &SealedTable<ShmEndpoint>,
-    map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
-    key: &[u8],
-) -> Checked {
+async fn look_up(table: &impl Index, map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>, key: &[u8]) -> Checked {
     let there = map.get(key).cloned().unwrap_or_default();
     let got = table.get(key).await.unwrap().map(|value| value.to_vec());
     prop_assert_eq!(got.is_some(), !there.is_empty(), "{:?}", key);
@@ -75,49 +67,66 @@ async fn look_up(
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+pub fn a_table_is_the_map_that_it_was_built_from<F: TestFabric>() {
+    run_cases(
+        F::cases(600),
+        F::NAME,
+        &cases(),
+        |(shape, load, reads, numbers)| is_the_map::<F>(shape, load, reads, &numbers),
+    );
+}
 
-    #[test]
-    fn a_table_is_the_map_that_it_was_built_from((shape, load, reads, numbers) in cases()) {
-        let mut records: Records = numbers
-            .iter()
-            .map(|(key, value)| (shape.key(*key), shape.value(*value)))
-            .collect();
-        if shape.keys == KeyRule::Unique {
-            let unique: BTreeMap<_, _> = records.into_iter().collect();
-            records = unique.into_iter().collect();
-        }
-        let pairs = as_pairs(&records);
-        let layout = shape.options(load).layout_for(&pairs).unwrap();
-        let node = shm_node(&layout);
-        let (executor, builder) = shm_client(&node, &layout, reads);
-        executor.block_on(builder.build(&pairs)).unwrap();
-        let (reading, reader) = shm_client(&node, &layout, reads);
-        prop_assert!(reader.is_built() && builder.is_built());
-        let map = by_key(&records);
-        for (executor, table) in [(executor, builder), (reading, reader)] {
-            executor.block_on(async {
-                for number in 0..60 {
-                    look_up(&table, &map, &shape.key(number)).await?;
-                }
-                for key in map.keys().take(100) {
-                    look_up(&table, &map, key).await?;
-                }
-                prop_assert_eq!(sorted(scan_all(&table).await.unwrap()), sorted(records.clone()));
-                let occupancy = table.occupancy().await.unwrap();
-                let held = records.len() as u64;
-                prop_assert_eq!((occupancy.entries, occupancy.used_slots), (held, held));
-                prop_assert_eq!(occupancy.slots, layout.slots);
-                prop_assert_eq!(occupancy.heap_used, occupancy.heap_bytes, "no byte too many");
-                get_many(&table, &map, &shape).await
-            })?;
-        }
+fn is_the_map<F: TestFabric>(
+    shape: Shape,
+    load: f64,
+    reads: ReadPolicy,
+    numbers: &[(u16, u64)],
+) -> Checked {
+    let mut records: Records = numbers
+        .iter()
+        .map(|(key, value)| (shape.key(*key), shape.value(*value)))
+        .collect();
+    if shape.keys == KeyRule::Unique {
+        let unique: BTreeMap<_, _> = records.into_iter().collect();
+        records = unique.into_iter().collect();
     }
+    let pairs = as_pairs(&records);
+    let layout = shape.options(load).layout_for(&pairs).unwrap();
+    let node = new_node::<F>(&layout);
+    let (executor, builder) = new_client(&node, &layout, reads);
+    executor.block_on(builder.build(&pairs)).unwrap();
+    let (reading, reader) = new_client(&node, &layout, reads);
+    prop_assert!(reader.is_built() && builder.is_built());
+    let map = by_key(&records);
+    for (executor, table) in [(executor, builder), (reading, reader)] {
+        executor.block_on(async {
+            for number in 0..60 {
+                look_up(&table, &map, &shape.key(number)).await?;
+            }
+            for key in map.keys().take(100) {
+                look_up(&table, &map, key).await?;
+            }
+            prop_assert_eq!(
+                sorted(scan_all(&table).await.unwrap()),
+                sorted(records.clone())
+            );
+            let occupancy = table.occupancy().await.unwrap();
+            let held = records.len() as u64;
+            prop_assert_eq!((occupancy.entries, occupancy.used_slots), (held, held));
+            prop_assert_eq!(occupancy.slots, layout.slots);
+            prop_assert_eq!(
+                occupancy.heap_used,
+                occupancy.heap_bytes,
+                "no byte too many"
+            );
+            get_many(&table, &map, &shape).await
+        })?;
+    }
+    Ok(())
 }
 
 async fn get_many(
-    table: &SealedTable<ShmEndpoint>,
+    table: &impl Index,
     map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     shape: &Shape,
 ) -> Checked {
@@ -143,13 +152,12 @@ fn first_shape(form: SealedForm) -> Shape {
     shapes().into_iter().find(of_form).unwrap()
 }
 
-#[test]
-fn keys_of_other_sizes_are_refused_and_nothing_is_written() {
+pub fn keys_of_other_sizes_are_refused_and_nothing_is_written<F: TestFabric>() {
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
         let shape = first_shape(form);
         let (key, value) = (shape.key(1), shape.value(1));
         let layout = shape.options(0.5).layout(8, 1000).unwrap();
-        let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(4));
+        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(4));
         let refused = |records: &[(&[u8], &[u8])]| {
             let counters = || executor.endpoint().core().counters.snapshot();
             let before = counters();
@@ -196,15 +204,14 @@ fn keys_of_other_sizes_are_refused_and_nothing_is_written() {
     }
 }
 
-#[test]
-fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more() {
+pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more<F: TestFabric>() {
     let shape = first_shape(SealedForm::Inline);
     let (key, value) = (shape.key(1), shape.value(1));
     let records = [(&key[..], &value[..])];
     let layout = shape.options(0.5).layout_for(&records).unwrap();
-    let node = shm_node(&layout);
-    let (executor, builder) = shm_client(&node, &layout, ReadPolicy::Fixed(4));
-    let (reading, early) = shm_client(&node, &layout, ReadPolicy::Fixed(4));
+    let node = new_node::<F>(&layout);
+    let (executor, builder) = new_client(&node, &layout, ReadPolicy::Fixed(4));
+    let (reading, early) = new_client(&node, &layout, ReadPolicy::Fixed(4));
     reading.block_on(async {
         assert!(!early.is_built());
         assert_eq!(early.get(&key).await.unwrap_err(), IndexError::NotBuilt);
@@ -238,8 +245,7 @@ fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more() {
 }
 
 /// Keys of one byte: with one of them missing there is a mask, with all of them there is none.
-#[test]
-fn every_key_can_be_stored_but_not_all_of_them_inline() {
+pub fn every_key_can_be_stored_but_not_all_of_them_inline<F: TestFabric>() {
     let keys: Vec<[u8; 1]> = (0..=255).map(|key| [key]).collect();
     let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..])).collect();
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
@@ -248,13 +254,14 @@ fn every_key_can_be_stored_but_not_all_of_them_inline() {
             load_factor: 1.0,
             ..SealedOptions::new(FieldSize::Fixed(1), FieldSize::Fixed(1), 5)
         };
-        for missing in 0..=256 {
+        let slowness = F::SLOWNESS as usize;
+        for missing in (0..256).step_by(slowness).chain([256]) {
             let mut some = records.clone();
             if missing < 256 {
                 some.remove(missing);
             }
             let layout = options.layout_for(&some).unwrap();
-            let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(16));
+            let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
             let built = executor.block_on(table.build(&some));
             if missing == 256 && form == SealedForm::Inline {
                 let refused = matches!(built, Err(IndexError::BadOption { option: "form", .. }));
@@ -274,8 +281,7 @@ fn every_key_can_be_stored_but_not_all_of_them_inline() {
 }
 
 /// Knuth's hash, as in paper 000, and keys that it puts side by side.
-#[test]
-fn knuths_hash_serves_all_forms_and_orders() {
+pub fn knuths_hash_serves_all_forms_and_orders<F: TestFabric>() {
     let keys: Vec<[u8; 8]> = (0..3000u64).map(|key| (key * 256).to_le_bytes()).collect();
     let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..4])).collect();
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
@@ -287,7 +293,7 @@ fn knuths_hash_serves_all_forms_and_orders() {
                 ..SealedOptions::new(FieldSize::Fixed(8), FieldSize::Fixed(4), 5)
             };
             let layout = options.layout_for(&records).unwrap();
-            let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(16));
+            let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
             executor.block_on(async {
                 table.build(&records).await.unwrap();
                 for key in &keys {
@@ -301,19 +307,19 @@ fn knuths_hash_serves_all_forms_and_orders() {
 }
 
 /// Very many records of one key: the lookup goes on for many READs, and the keys behind are found.
-#[test]
-fn a_key_may_have_very_many_records() {
+pub fn a_key_may_have_very_many_records<F: TestFabric>() {
     for shape in shapes()
         .into_iter()
         .filter(|shape| shape.keys == KeyRule::Multi)
     {
+        let others = F::cases(398) as u16;
         let mut records: Records = (0..3000)
             .map(|value| (shape.key(1), shape.value(value)))
             .collect();
-        records.extend((2..400).map(|key| (shape.key(key), shape.value(7))));
+        records.extend((2..2 + others).map(|key| (shape.key(key), shape.value(7))));
         let pairs = as_pairs(&records);
         let layout = shape.options(0.9).layout_for(&pairs).unwrap();
-        let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(100));
+        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(100));
         let map = by_key(&records);
         executor.block_on(async {
             table.build(&pairs).await.unwrap();
@@ -326,8 +332,7 @@ fn a_key_may_have_very_many_records() {
 }
 
 /// Records longer than a span tells, than a piece of a scan, and of lengths in between.
-#[test]
-fn long_records_of_variable_size() {
+pub fn long_records_of_variable_size<F: TestFabric>() {
     let lengths = [
         0, 1, 7, 8, 9, 2020, 2021, 2030, 2031, 2032, 2040, 2047, 60_000, 70_000, 200_000,
     ];
@@ -345,7 +350,7 @@ fn long_records_of_variable_size() {
         };
         let pairs = as_pairs(&records);
         let layout = options.layout_for(&pairs).unwrap();
-        let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(16));
+        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
         let map = by_key(&records);
         executor.block_on(async {
             table.build(&pairs).await.unwrap();

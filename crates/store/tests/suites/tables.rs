@@ -1,18 +1,9 @@
-//! A table through the public API: every kind of slot, every fabric that needs no second process.
+//! A table through the public API: every kind of slot.
 
-mod common;
-
-use common::real_stores;
+use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    CuckooShape, FieldSize, Found, OpenOptions, SlotKind, Store, StoreError, Survey, Table,
-    TableOptions,
-};
+use farslot::{CuckooShape, FieldSize, Found, SlotKind, StoreError, Survey, Table, TableOptions};
 use std::collections::HashMap;
-
-fn stores() -> [Store; 3] {
-    common::stores(64 << 20, "sim://cx5-edr?seed=3&memory=16MiB")
-}
 
 fn kinds() -> [TableOptions; 9] {
     let fixed = |key, value| {
@@ -34,13 +25,13 @@ fn kinds() -> [TableOptions; 9] {
     ]
 }
 
-fn each_table(test: impl Fn(&Table)) {
-    for store in stores() {
-        for (index, options) in kinds().iter().enumerate() {
-            let name = format!("kind-{index}");
-            store.create(&name, options).unwrap();
-            test(&store.table(&name).unwrap());
-        }
+fn each_table<S: TestStore>(test: impl Fn(&Table)) {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    for (index, options) in kinds().iter().enumerate() {
+        let name = format!("kind-{index}");
+        store.create(&name, options).unwrap();
+        test(&store.table(&name).unwrap());
     }
 }
 
@@ -52,9 +43,8 @@ fn value(number: u32) -> [u8; 3] {
     [number as u8, (number >> 8) as u8, 7]
 }
 
-#[test]
-fn single_operations() {
-    each_table(|table| {
+pub fn single_operations<S: TestStore>() {
+    each_table::<S>(|table| {
         assert_eq!(table.get(&key(1)).unwrap(), None);
         assert!(table.put(&key(1), &value(1)).unwrap());
         assert!(!table.put(&key(1), &value(2)).unwrap());
@@ -75,9 +65,8 @@ fn single_operations() {
     });
 }
 
-#[test]
-fn batches_iteration_and_survey() {
-    each_table(|table| {
+pub fn batches_iteration_and_survey<S: TestStore>() {
+    each_table::<S>(|table| {
         let records: Vec<_> = (0..300)
             .map(|number| (key(number), value(number)))
             .collect();
@@ -138,39 +127,38 @@ fn batches_iteration_and_survey() {
     });
 }
 
-#[test]
-fn a_full_table_says_so_and_serves_on() {
-    for store in stores() {
-        let options = TableOptions::new(50)
-            .keys(FieldSize::Fixed(8))
-            .values(FieldSize::Fixed(8))
-            .load_factor(1.0);
-        store.create("full", &options).unwrap();
-        let table = store.table("full").unwrap();
-        let key = |number: u64| number.to_le_bytes();
-        for number in 0..50 {
-            assert!(table.put(&key(number), &key(number)).unwrap());
-        }
-        for number in 50..60 {
-            assert_eq!(
-                table.put(&key(number), &key(0)),
-                Err(StoreError::Index(IndexError::Full {
-                    probed: 50,
-                    slots: 50
-                }))
-            );
-            assert_eq!(table.get(&key(number)).unwrap(), None);
-        }
-        for number in 0..50 {
-            assert!(!table.put(&key(number), &key(number + 1)).unwrap());
-            assert_eq!(table.get(&key(number)).unwrap().unwrap(), key(number + 1));
-        }
+pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
+    let node = S::start(16 << 20);
+    let store = node.open();
+    let options = TableOptions::new(50)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8))
+        .load_factor(1.0);
+    store.create("full", &options).unwrap();
+    let table = store.table("full").unwrap();
+    let key = |number: u64| number.to_le_bytes();
+    for number in 0..50 {
+        assert!(table.put(&key(number), &key(number)).unwrap());
+    }
+    for number in 50..60 {
+        assert_eq!(
+            table.put(&key(number), &key(0)),
+            Err(StoreError::Index(IndexError::Full {
+                probed: 50,
+                slots: 50
+            }))
+        );
+        assert_eq!(table.get(&key(number)).unwrap(), None);
+    }
+    for number in 0..50 {
+        assert!(!table.put(&key(number), &key(number + 1)).unwrap());
+        assert_eq!(table.get(&key(number)).unwrap().unwrap(), key(number + 1));
     }
 }
 
-#[test]
-fn keys_and_values_that_do_not_fit_are_named() {
-    let store = Store::embedded_with(16 << 20, OpenOptions::default()).unwrap();
+pub fn keys_and_values_that_do_not_fit_are_named<S: TestStore>() {
+    let node = S::start(16 << 20);
+    let store = node.open();
     let options = TableOptions::new(50)
         .keys(FieldSize::UpTo(10))
         .values(FieldSize::UpTo(20));
@@ -193,37 +181,8 @@ fn keys_and_values_that_do_not_fit_are_named() {
     assert_eq!(table.survey().unwrap().live(), 0);
 }
 
-#[test]
-fn threads_share_a_table() {
-    real_stores(64 << 20).iter().for_each(share_a_table);
-}
-
-fn share_a_table(store: &Store) {
-    store.create("shared", &TableOptions::new(10_000)).unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..4u32 {
-            let store = store.clone();
-            scope.spawn(move || {
-                let table = store.table("shared").unwrap();
-                for number in 0..1_000u32 {
-                    let name = format!("{thread}/{number}");
-                    table.put(name.as_bytes(), &number.to_le_bytes()).unwrap();
-                    table
-                        .find_or_put(b"everybody's", &thread.to_le_bytes())
-                        .unwrap();
-                }
-            });
-        }
-    });
-    let table = store.table("shared").unwrap();
-    assert_eq!(table.survey().unwrap().live(), 4_001);
-    assert_eq!(table.occupancy().unwrap().entries, 4_001);
-    assert_eq!(table.get(b"3/999").unwrap().unwrap(), 999u32.to_le_bytes());
-}
-
-#[test]
-fn callbacks_may_use_the_table() {
-    each_table(|table| {
+pub fn callbacks_may_use_the_table<S: TestStore>() {
+    each_table::<S>(|table| {
         for number in 0..40 {
             table.put(&key(number), &value(number)).unwrap();
         }
@@ -249,9 +208,8 @@ fn callbacks_may_use_the_table() {
     });
 }
 
-#[test]
-fn callbacks_of_writes_may_write() {
-    each_table(|table| {
+pub fn callbacks_of_writes_may_write<S: TestStore>() {
+    each_table::<S>(|table| {
         let keys: Vec<_> = (0..400).map(key).collect();
         let (first, second) = keys.split_at(200);
         let records: Vec<(&[u8], &[u8])> =
@@ -267,55 +225,5 @@ fn callbacks_of_writes_may_write() {
         });
         assert_eq!(table.survey().unwrap().live(), 200);
         assert_eq!(table.get(&second[199]).unwrap().unwrap(), b"six");
-    });
-}
-
-#[test]
-fn large_values_leave_room_for_smaller_ones() {
-    for store in real_stores(1 << 30) {
-        put_large_values(&store);
-    }
-}
-
-fn put_large_values(store: &Store) {
-    let options = TableOptions::new(100)
-        .values(FieldSize::UpTo(2 << 20))
-        .heap_bytes(700 << 20);
-    store.create("large", &options).unwrap();
-    let table = store.table("large").unwrap();
-    let keys: Vec<_> = (0..40u32).map(key).collect();
-    for bytes in [2 << 20, 1 << 20, 300_000, 70_000, 1_000, 10] {
-        let value = vec![bytes as u8; bytes];
-        let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
-        for _ in 0..2 {
-            table.put_many(&records, |_, put| {
-                put.unwrap();
-            });
-        }
-    }
-}
-
-#[test]
-fn a_hot_key_is_never_unreadable() {
-    real_stores(64 << 20).iter().for_each(read_a_hot_key);
-}
-
-fn read_a_hot_key(store: &Store) {
-    store.create("hot", &TableOptions::new(1_000)).unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..4u32 {
-            let store = store.clone();
-            scope.spawn(move || {
-                let table = store.table("hot").unwrap();
-                let value = [thread as u8; 100];
-                let records: Vec<(&[u8], &[u8])> = vec![(&b"hot"[..], &value[..]); 2_000];
-                table.put_many(&records, |_, put| assert!(!put.unwrap() || thread < 4));
-                let keys = vec![&b"hot"[..]; 2_000];
-                table.get_many(&keys, |_, found| {
-                    let found = found.unwrap().unwrap();
-                    assert!(found.iter().all(|byte| *byte == found[0]));
-                });
-            });
-        }
     });
 }

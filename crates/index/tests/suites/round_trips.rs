@@ -1,43 +1,42 @@
 //! What operations cost, as the endpoint counts it: verbs, and round trips one after the other.
 
-#![cfg(not(feature = "broken-insert"))]
-
-mod common;
-
-use common::chaos::{open, world};
-use common::{HEAP, HYBRID, INLINE, PAIR, Reads, Slot, WORD, WORD_SET};
-use farslot_fabric::sim::{SimEndpoint, World};
-use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, VerbKind};
+use crate::common::{
+    HEAP, HYBRID, INLINE, PAIR, Reads, Slot, WORD, WORD_SET, new_client, new_node,
+};
+use farslot_fabric::{Endpoint, Executor, OperationClass, VerbKind};
 use farslot_index::hash::scale;
 use farslot_index::linear::{LinearLayout, LinearTable};
 use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
-use std::rc::Rc;
+use farslot_testbed::TestFabric;
+use std::sync::Arc;
 
 /// Large enough that the clients' counts of its slots are reported now and then only.
 const SLOTS: u64 = 1 << 16;
 
-struct Client {
-    world: World,
-    executor: Executor<SimEndpoint>,
-    table: LinearTable<SimEndpoint>,
+struct Client<F: TestFabric> {
+    executor: Executor<F::Endpoint>,
+    table: LinearTable<F::Endpoint>,
     slot: Slot,
+    node: Arc<F>,
 }
 
-fn client(slot: Slot, slots: u64, reads: Reads) -> Client {
+fn client<F: TestFabric>(slot: Slot, slots: u64, reads: Reads) -> Client<F> {
     let layout = slot.options(slots, 5).layout().unwrap();
-    let world = world(1, &layout);
-    attach(world, slot, &layout, reads)
+    attach(Arc::new(new_node(&layout)), slot, &layout, reads)
 }
 
-fn attach(world: World, slot: Slot, layout: &LinearLayout, reads: Reads) -> Client {
-    let endpoint = world.endpoint(Limits::default());
-    let executor = Executor::new(Rc::clone(&endpoint));
-    let table = executor.block_on(open(endpoint, layout, reads));
+fn attach<F: TestFabric>(
+    node: Arc<F>,
+    slot: Slot,
+    layout: &LinearLayout,
+    reads: Reads,
+) -> Client<F> {
+    let (executor, table) = new_client(&*node, layout, reads);
     Client {
-        world,
         executor,
         table,
         slot,
+        node,
     }
 }
 
@@ -52,7 +51,7 @@ const fn cost(verbs: u64, round_trips: u64) -> Cost {
     Cost { verbs, round_trips }
 }
 
-impl Client {
+impl<F: TestFabric> Client<F> {
     /// Runs one operation of a class.
     fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> Cost {
         let counters = || self.executor.endpoint().core().counters.snapshot();
@@ -117,8 +116,8 @@ struct Costs {
     revive: Cost,
 }
 
-fn costs(slot: Slot) -> Costs {
-    let client = client(slot, SLOTS, Reads::fixed(4));
+fn costs<F: TestFabric>(slot: Slot) -> Costs {
+    let client = client::<F>(slot, SLOTS, Reads::fixed(4));
     // The first record of a client takes an extent of the heap, a FETCH-AND-ADD that later ones do
     // not need.
     client.put(1, 1, true);
@@ -140,8 +139,7 @@ fn costs(slot: Slot) -> Costs {
 }
 
 /// READ the slot, and one compare-and-swap of the word that holds everything.
-#[test]
-fn words() {
+pub fn words<F: TestFabric>() {
     for slot in [WORD, WORD_SET] {
         let expected = Costs {
             miss: cost(1, 1),
@@ -157,13 +155,12 @@ fn words() {
             remove_absent: cost(1, 1),
             revive: cost(2, 2),
         };
-        assert_eq!(costs(slot), expected);
+        assert_eq!(costs::<F>(slot), expected);
     }
 }
 
 /// As words, but a new key takes two compare-and-swaps, of the key's word and of the value's.
-#[test]
-fn pairs() {
+pub fn pairs<F: TestFabric>() {
     let expected = Costs {
         miss: cost(1, 1),
         put_new: cost(3, 3),
@@ -178,7 +175,7 @@ fn pairs() {
         remove_absent: cost(1, 1),
         revive: cost(2, 2),
     };
-    assert_eq!(costs(PAIR), expected);
+    assert_eq!(costs::<F>(PAIR), expected);
 }
 
 /// The records of another kind in hybrid slots.
@@ -192,8 +189,7 @@ const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
 
 /// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and published in one batch. A replaced value is out of
 /// band: written before it is published, and read after its slot.
-#[test]
-fn inline_records() {
+pub fn inline_records<F: TestFabric>() {
     let expected = Costs {
         miss: cost(1, 1),
         put_new: cost(4, 3),
@@ -208,14 +204,13 @@ fn inline_records() {
         remove_absent: cost(1, 1),
         revive: cost(3, 3),
     };
-    assert_eq!(costs(INLINE), expected);
-    assert_eq!(costs(hybrid(32, INLINE)), expected);
+    assert_eq!(costs::<F>(INLINE), expected);
+    assert_eq!(costs::<F>(hybrid(32, INLINE)), expected);
 }
 
 /// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for, then
 /// published. A lookup reads the slot, then the record.
-#[test]
-fn records_out_of_band() {
+pub fn records_out_of_band<F: TestFabric>() {
     let expected = Costs {
         miss: cost(1, 1),
         put_new: cost(3, 2),
@@ -230,15 +225,14 @@ fn records_out_of_band() {
         remove_absent: cost(1, 1),
         revive: cost(3, 2),
     };
-    assert_eq!(costs(HEAP), expected);
-    assert_eq!(costs(hybrid(8, HEAP)), expected);
+    assert_eq!(costs::<F>(HEAP), expected);
+    assert_eq!(costs::<F>(hybrid(8, HEAP)), expected);
 }
 
 /// A chunk that wraps around the table's end is one gather (paper 002, section 3.2).
-#[test]
-fn a_lookup_that_wraps_reads_many_once() {
+pub fn a_lookup_that_wraps_reads_many_once<F: TestFabric>() {
     for slot in [WORD, PAIR, INLINE] {
-        let client = client(slot, 16, Reads::fixed(4));
+        let client = client::<F>(slot, 16, Reads::fixed(4));
         let layout = client.table.layout();
         let home = |key: &u64| scale(layout.hasher.hash(&slot.key(*key)), layout.slots);
         let last = (0..128).find(|key| home(key) == 15).unwrap();
@@ -259,21 +253,20 @@ fn a_lookup_that_wraps_reads_many_once() {
 
 /// At high load a lookup takes as many READs as it has chunks to look through; looking ahead, two
 /// chunks share a round trip.
-#[test]
-fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead() {
-    let fill = client(WORD_SET, 64, Reads::fixed(64));
+pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead<F: TestFabric>() {
+    let fill = client::<F>(WORD_SET, 64, Reads::fixed(64));
     for key in 0..64 {
         fill.put(key, 0, true);
     }
     let layout = fill.table.layout().clone();
     let missing = 100;
-    let in_turn = attach(fill.world.clone(), WORD_SET, &layout, Reads::fixed(16));
+    let in_turn = attach(Arc::clone(&fill.node), WORD_SET, &layout, Reads::fixed(16));
     assert_eq!(in_turn.get(missing, false), cost(4, 4));
     let ahead = Reads {
         look_ahead: true,
         ..Reads::fixed(16)
     };
-    let ahead = attach(fill.world, WORD_SET, &layout, ahead);
+    let ahead = attach(fill.node, WORD_SET, &layout, ahead);
     let spent = ahead.get(missing, false);
     assert_eq!(spent.verbs, 4);
     assert!(spent.round_trips <= 3, "{spent:?}");

@@ -1,17 +1,13 @@
-//! What the tests of sealed tables share: their shapes, keys and values, and tables in shared memory.
+//! What the tests of sealed tables share: their shapes, keys and values, and tables on nodes of any
+//! fabric.
 
-#![allow(
-    dead_code,
-    reason = "every test binary has a copy, and uses its own part of it"
-)]
-
-use crate::common::TABLE;
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot_fabric::{Executor, Limits, Rights};
+use super::TABLE;
+use farslot_fabric::{Executor, Rights};
 use farslot_index::sealed::{
     ReadPolicy, SealedForm, SealedLayout, SealedOptions, SealedTable, SlotOrder,
 };
 use farslot_index::{FieldSize, KeyRule};
+use farslot_testbed::TestFabric;
 use std::rc::Rc;
 
 /// What a table's records and slots are like.
@@ -102,27 +98,30 @@ pub fn region_bytes(layout: &SealedLayout) -> u64 {
     TABLE.offset + u64::try_from(layout.table_bytes()).unwrap()
 }
 
-/// An embedded node with room for the table.
-pub fn shm_node(layout: &SealedLayout) -> Node {
-    let region = RegionSpec {
-        len: region_bytes(layout),
-        rights: Rights::ALL,
-    };
-    Node::embedded(&[region]).unwrap()
+/// A node with room for the table.
+pub fn new_node<F: TestFabric>(layout: &SealedLayout) -> F {
+    F::start(&[(region_bytes(layout), Rights::ALL)])
 }
 
-pub type ShmClient = (Executor<ShmEndpoint>, SealedTable<ShmEndpoint>);
-
-/// A client thread of its own, and the table that lies on the node.
-pub fn shm_client(node: &Node, layout: &SealedLayout, policy: ReadPolicy) -> ShmClient {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+/// A client of its own, and the table that lies on the node.
+pub fn new_client<F: TestFabric>(
+    node: &F,
+    layout: &SealedLayout,
+    policy: ReadPolicy,
+) -> (Executor<F::Endpoint>, SealedTable<F::Endpoint>) {
+    let endpoint = node.connect(F::limits());
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = SealedTable::open(endpoint, TABLE, layout.clone(), policy);
     let table = executor.block_on(opening).unwrap();
     (executor, table)
 }
 
-/// A table on a new node, and its only client.
-pub fn shm_table(layout: &SealedLayout, policy: ReadPolicy) -> ShmClient {
-    shm_client(&shm_node(layout), layout, policy)
+/// A table, its node and its only client.
+pub fn new_table<F: TestFabric>(
+    layout: &SealedLayout,
+    policy: ReadPolicy,
+) -> (F, Executor<F::Endpoint>, SealedTable<F::Endpoint>) {
+    let node = new_node(layout);
+    let (executor, table) = new_client(&node, layout, policy);
+    (node, executor, table)
 }

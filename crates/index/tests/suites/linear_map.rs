@@ -1,27 +1,28 @@
 //! One client's operations against a plain map: unique keys, every slot kind, full tables.
 
-mod common;
-
-use common::model::{Checked, Model, Records, Room, Step, run_cases, step};
-use common::{HEAP, Reads, SLOTS, Slot, all_reads, scan_all, shm_table};
-use farslot_fabric::shm::ShmEndpoint;
+use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
+use crate::common::{HEAP, Reads, SLOTS, Slot, all_reads, new_table, scan_all};
+use farslot_fabric::Endpoint;
 use farslot_index::linear::LinearTable;
 use farslot_index::{Index, IndexError, Occupancy};
+use farslot_testbed::TestFabric;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 
 /// More keys than the tables have slots.
 const KEYS: u64 = 14;
 
 /// The keys that have a slot, dead or alive: nobody else's from then on.
-struct Owners {
+struct Owners<E> {
     slots: usize,
     keys: BTreeSet<Vec<u8>>,
+    over: PhantomData<E>,
 }
 
-impl Room for Owners {
-    type Table = LinearTable<ShmEndpoint>;
+impl<E: Endpoint> Room for Owners<E> {
+    type Table = LinearTable<E>;
 
     fn takes(&mut self, key: &[u8]) -> Checked {
         self.keys.insert(key.to_vec());
@@ -48,27 +49,29 @@ impl Room for Owners {
     }
 }
 
-fn play(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &[Step]) -> Checked {
-    let (executor, table) = shm_table(&slot.options(slots, seed), reads);
+fn play<F: TestFabric>(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &[Step]) -> Checked {
+    let (_node, executor, table) = new_table::<F>(&slot.options(slots, seed), reads);
     let owners = Owners {
         slots: slots as usize,
         keys: BTreeSet::new(),
+        over: PhantomData,
     };
     executor.block_on(Model::new(slot, KEYS, owners).play(&table, steps))
 }
 
-#[test]
-fn every_slot_kind_is_a_map() {
+pub fn every_slot_kind_is_a_map<F: TestFabric>() {
     for slot in SLOTS {
         let runs = (1..=12u64, any::<u64>(), all_reads(), vec(step(KEYS), 0..80));
-        run_cases(150, slot.name, &runs, |(slots, seed, reads, steps)| {
-            play(slot, slots, seed, reads, &steps)
-        });
+        run_cases(
+            F::cases(150),
+            slot.name,
+            &runs,
+            |(slots, seed, reads, steps)| play::<F>(slot, slots, seed, reads, &steps),
+        );
     }
 }
 
-#[test]
-fn a_full_table_refuses_new_keys_and_serves_the_others() {
+pub fn a_full_table_refuses_new_keys_and_serves_the_others<F: TestFabric>() {
     for slot in SLOTS {
         for look_ahead in [false, true] {
             let reads = Reads {
@@ -83,16 +86,15 @@ fn a_full_table_refuses_new_keys_and_serves_the_others() {
                 // A removed key's slot is its own: it comes back, others still find no place.
                 .chain((0..14).rev().map(|key| Step::Put(key, key + 300)))
                 .chain((0..14).map(Step::Get));
-            play(slot, 8, 5, reads, &Vec::from_iter(steps)).unwrap();
+            play::<F>(slot, 8, 5, reads, &Vec::from_iter(steps)).unwrap();
         }
     }
 }
 
-#[test]
-fn a_full_heap_refuses_records_and_serves_the_others() {
+pub fn a_full_heap_refuses_records_and_serves_the_others<F: TestFabric>() {
     let mut options = HEAP.options(64, 7);
     options.heap_bytes = Some(2048);
-    let (executor, table) = shm_table(&options, Reads::fixed(4));
+    let (_node, executor, table) = new_table::<F>(&options, Reads::fixed(4));
     executor.block_on(async {
         let key = |number: u64| format!("key {number:02}").into_bytes();
         let (old, new) = ([1; 100], [2; 100]);
