@@ -6,7 +6,7 @@ mod raw;
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::wire;
-use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, Grant, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, Area, Grant, TcpEndpoint, TcpOptions};
 use farslot_fabric::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,12 +72,15 @@ fn serve(node: &Node, limits: AgentLimits) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
         secret: None,
-        regions: Some(vec![(RegionId(0), Rights::ALL), (READABLE, Rights::READ)]),
+        areas: Some(vec![
+            Area::whole(RegionId(0), Rights::ALL),
+            Area::whole(READABLE, Rights::READ),
+        ]),
     };
     let good = Grant {
         name: "good".into(),
         secret: None,
-        regions: Some(vec![(GOOD, Rights::ALL)]),
+        areas: Some(vec![Area::whole(GOOD, Rights::ALL)]),
     };
     let options = AgentOptions {
         grants: vec![hostile, good],

@@ -7,11 +7,14 @@
 mod accept;
 mod admit;
 mod connection;
+mod conversation;
 mod counters;
+mod dialogue;
 mod serving;
 mod session;
 mod worker;
 
+pub use self::conversation::Conversation;
 pub use self::counters::AgentCounters;
 
 use self::accept::Acceptor;
@@ -54,6 +57,24 @@ struct Shared {
     tally: Tally,
     /// One a thread.
     doors: Vec<Door>,
+}
+
+impl Shared {
+    /// Without any grants yet.
+    fn new(node: Node, options: &AgentOptions, doors: Vec<Door>) -> Result<Self> {
+        Ok(Self {
+            node,
+            grants: Grants::default(),
+            sessions: Arc::default(),
+            limits: options.limits,
+            frame_words: check(options)?,
+            spin: options.spin,
+            peer_timeout: options.peer_timeout,
+            stop: AtomicBool::new(false),
+            tally: Tally::default(),
+            doors,
+        })
+    }
 }
 
 /// How a thread is told of something.
@@ -101,25 +122,15 @@ impl Agent {
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
-        let frame_words = check(options)?;
+        check(options)?;
+        let doors = (0..options.threads).map(|_| Door::new());
+        let doors = doors.collect::<Result<_>>()?;
+        let shared = Arc::new(Shared::new(node, options, doors)?);
         raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
             .local_addr()
             .map_err(|error| os("getsockname", error))?;
-        let doors = (0..options.threads).map(|_| Door::new());
-        let shared = Arc::new(Shared {
-            node,
-            grants: Grants::default(),
-            sessions: Arc::default(),
-            limits: options.limits,
-            frame_words,
-            spin: options.spin,
-            peer_timeout: options.peer_timeout,
-            stop: AtomicBool::new(false),
-            tally: Tally::default(),
-            doors: doors.collect::<Result<_>>()?,
-        });
         let mut agent = Self {
             shared,
             address,
