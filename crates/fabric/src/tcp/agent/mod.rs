@@ -7,12 +7,15 @@
 mod accept;
 mod admit;
 mod connection;
+mod conversation;
 mod counters;
+mod dialogue;
 mod service;
 mod serving;
 mod session;
 mod worker;
 
+pub use self::conversation::Conversation;
 pub use self::counters::AgentCounters;
 pub(crate) use self::service::{Client, Serve, Service, Tell};
 pub(crate) use self::serving::Pause;
@@ -22,11 +25,11 @@ use self::counters::Tally;
 use self::service::Executing;
 use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
-use super::admission::{Grants, Issued};
+use super::admission::{Grants, Issued, Opened};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
 use crate::shm::{Node, raise_file_limit};
-use crate::{FabricError, RegionInfo, Result};
+use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -59,6 +62,30 @@ pub(crate) struct Shared {
     tally: Tally,
     /// One a thread.
     doors: Vec<Door>,
+}
+
+impl Shared {
+    /// Without any grants yet.
+    fn new(
+        node: Node,
+        options: &AgentOptions,
+        service: Box<dyn Service>,
+        doors: Vec<Door>,
+    ) -> Result<Self> {
+        Ok(Self {
+            node,
+            grants: Grants::default(),
+            service,
+            sessions: Arc::default(),
+            limits: options.limits,
+            frame_words: check(options)?,
+            spin: options.spin,
+            peer_timeout: options.peer_timeout,
+            stop: AtomicBool::new(false),
+            tally: Tally::default(),
+            doors,
+        })
+    }
 }
 
 /// How a thread is told of something.
@@ -126,26 +153,15 @@ impl Agent {
         service: Box<dyn Service>,
         grant: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
-        let frame_words = check(options)?;
+        check(options)?;
+        let doors = (0..options.threads).map(|_| Door::new());
+        let doors = doors.collect::<Result<_>>()?;
+        let shared = Arc::new(Shared::new(node, options, service, doors)?);
         raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
             .local_addr()
             .map_err(|error| os("getsockname", error))?;
-        let doors = (0..options.threads).map(|_| Door::new());
-        let shared = Arc::new(Shared {
-            node,
-            grants: Grants::default(),
-            service,
-            sessions: Arc::default(),
-            limits: options.limits,
-            frame_words,
-            spin: options.spin,
-            peer_timeout: options.peer_timeout,
-            stop: AtomicBool::new(false),
-            tally: Tally::default(),
-            doors: doors.collect::<Result<_>>()?,
-        });
         let mut agent = Self {
             shared,
             address,
@@ -214,13 +230,8 @@ impl Agent {
     }
 
     /// Puts a grant in force that opens regions by keys of a NIC.
-    pub(crate) fn grant_with(
-        &self,
-        grant: &Grant,
-        regions: Vec<RegionInfo>,
-        keys: Vec<u64>,
-    ) -> Arc<Issued> {
-        self.shared.grants.issue_with(grant, regions, keys)
+    pub(crate) fn grant_with(&self, grant: &Grant, opened: Opened, keys: Vec<u64>) -> Arc<Issued> {
+        self.shared.grants.issue_with(grant, opened, keys)
     }
 
     /// Has every client served that is admitted, whether or not anything has come from it.

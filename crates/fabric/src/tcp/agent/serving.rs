@@ -163,6 +163,7 @@ impl Serving {
             return Err(FabricError::WrongKey { at });
         }
         check_access(at, len.into(), needed, &granted.info)?;
+        self.grant.opened.check_area(at, len.into(), needed)?;
         Ok(granted.start + span.offset)
     }
 

@@ -6,8 +6,9 @@
 
 use super::Shared;
 use super::accept::Acceptor;
-use super::connection::{Connection, End, News, Scratch, Turn, Wants};
+use super::connection::{Connection, Scratch, Turn, Wants};
 use super::counters::{Warnings, count};
+use super::dialogue::{End, News};
 use crate::tcp::admission::Refusal;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
