@@ -9,8 +9,8 @@ use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::verbs::abi::{
-    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
-    IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
+    IBV_WC_SUCCESS, ibv_wc,
 };
 use crate::verbs::memory::FoundWords;
 use crate::verbs::resource::QueuePair;
@@ -528,16 +528,13 @@ impl Link {
                 node,
                 after: common.verb_timeout,
             },
-            IBV_WC_RETRY_EXC_ERR | IBV_WC_WR_FLUSH_ERR | IBV_WC_REM_OP_ERR => {
+            IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node },
+            // A part of it may have been sent.
+            status => {
+                let (address, vendor) = (self.address(), completion.vendor_err);
+                log::warn!("{address}: a verb failed with status {status} ({vendor:#x})");
                 FabricError::NodeStopped { node }
             }
-            status => FabricError::Os {
-                call: "a verb at this machine's NIC",
-                error: format!(
-                    "work completion status {status}, {:#x}",
-                    completion.vendor_err
-                ),
-            },
         };
         self.break_with(&error, self.later(), common)
     }
