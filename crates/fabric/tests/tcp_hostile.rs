@@ -277,6 +277,7 @@ fn hostile_beginnings_are_closed_or_refused() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     for _ in 0..1_500 {
         let mut hello = Hello {
+            carrier: handshake::Carrier::Tcp,
             grant: "hostile".into(),
             rights: Rights::ALL,
             receiver_wait: random.random(),

@@ -20,13 +20,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
-pub(super) struct Link {
+pub(in crate::verbs) struct Link {
     line: Arc<Line<Paired>>,
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
     connection: Option<Connected<Paired>>,
-    pub(super) info: NodeInfo,
-    regions: Vec<Region>,
+    pub(in crate::verbs) info: NodeInfo,
+    /// Where they are, and the keys to them.
+    pub(in crate::verbs) regions: Vec<Region>,
     /// The most bytes of one request.
     largest: usize,
     work: WorkList,
@@ -202,15 +203,9 @@ impl Link {
         // Of a node that was there, it is the same news that nobody answers at its address now, or that
         // it does not admit who was told so before.
         let known = self.info.incarnation != 0;
-        let is_news = |error: &FabricError| {
-            !(known && error.is_outage())
-                && !matches!(
-                    error,
-                    FabricError::NotAdmitted {
-                        reason: Refusal::GrantRevoked,
-                        ..
-                    }
-                )
+        let is_news = |error: &FabricError| match error {
+            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
+            error => !(known && error.is_outage()),
         };
         let none = || match self.is_revoked() {
             true => FabricError::GrantRevoked { node: self.node },
@@ -481,7 +476,7 @@ impl Link {
                 .map_or(0, |found| common.found.give_back(found));
             common
                 .slots
-                .complete(oldest.slot, &words(oldest, &word), woken);
+                .complete(oldest.slot, words(oldest, &word), woken);
             done.verbs += 1;
             done.requests += oldest.requests as usize;
             self.sent -= 1;
