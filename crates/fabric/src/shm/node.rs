@@ -116,7 +116,7 @@ impl Node {
             starts: header.starts,
             barred,
             users: Mutex::default(),
-            watcher: watcher,
+            watcher,
         }))
     }
 

@@ -3,7 +3,7 @@
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{
-    self, CHALLENGE_WORDS, HELLO_WORDS, Hello, Side, Welcome, prove,
+    self, CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, Side, Welcome, prove,
 };
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header};
 use farslot_fabric::tcp::{AgentLimits, AgentOptions, Area, Conversation, Grant};

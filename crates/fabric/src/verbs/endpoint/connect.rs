@@ -123,9 +123,9 @@ impl Connection for Paired {
 
 /// Where a region of a node is, as its NIC knows it.
 #[derive(Clone, Copy)]
-pub(super) struct Region {
+pub(in crate::verbs) struct Region {
     pub(super) address: u64,
-    pub(super) key: u32,
+    pub(in crate::verbs) key: u32,
 }
 
 /// Makes a queue pair and has the agent make the other, over a connection that was admitted.

@@ -9,8 +9,8 @@ use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::verbs::abi::{
-    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
-    IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
+    IBV_WC_SUCCESS, ibv_wc,
 };
 use crate::verbs::memory::FoundWords;
 use crate::verbs::resource::QueuePair;
@@ -20,13 +20,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
-pub(super) struct Link {
+pub(in crate::verbs) struct Link {
     line: Arc<Line<Paired>>,
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
     connection: Option<Connected<Paired>>,
-    pub(super) info: NodeInfo,
-    regions: Vec<Region>,
+    pub(in crate::verbs) info: NodeInfo,
+    /// Where they are, and the keys to them.
+    pub(in crate::verbs) regions: Vec<Region>,
     /// The most bytes of one request.
     largest: usize,
     work: WorkList,
@@ -202,15 +203,9 @@ impl Link {
         // Of a node that was there, it is the same news that nobody answers at its address now, or that
         // it does not admit who was told so before.
         let known = self.info.incarnation != 0;
-        let is_news = |error: &FabricError| {
-            !(known && error.is_outage())
-                && !matches!(
-                    error,
-                    FabricError::NotAdmitted {
-                        reason: Refusal::GrantRevoked,
-                        ..
-                    }
-                )
+        let is_news = |error: &FabricError| match error {
+            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
+            error => !(known && error.is_outage()),
         };
         let none = || match self.is_revoked() {
             true => FabricError::GrantRevoked { node: self.node },
@@ -481,7 +476,7 @@ impl Link {
                 .map_or(0, |found| common.found.give_back(found));
             common
                 .slots
-                .complete(oldest.slot, &words(oldest, &word), woken);
+                .complete(oldest.slot, words(oldest, &word), woken);
             done.verbs += 1;
             done.requests += oldest.requests as usize;
             self.sent -= 1;
@@ -528,16 +523,13 @@ impl Link {
                 node,
                 after: common.verb_timeout,
             },
-            IBV_WC_RETRY_EXC_ERR | IBV_WC_WR_FLUSH_ERR | IBV_WC_REM_OP_ERR => {
+            IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node },
+            // A part of it may have been sent.
+            status => {
+                let (address, vendor) = (self.address(), completion.vendor_err);
+                log::warn!("{address}: a verb failed with status {status} ({vendor:#x})");
                 FabricError::NodeStopped { node }
             }
-            status => FabricError::Os {
-                call: "a verb at this machine's NIC",
-                error: format!(
-                    "work completion status {status}, {:#x}",
-                    completion.vendor_err
-                ),
-            },
         };
         self.break_with(&error, self.later(), common)
     }
