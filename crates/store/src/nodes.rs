@@ -48,6 +48,8 @@ pub struct PartitionReport {
     pub address: String,
     /// How many of the table's [hash slots](crate::HASH_SLOTS) fall to it.
     pub hash_slots: u16,
+    /// Bytes of the node's memory that it takes; 0 if the node was never reached.
+    pub table_bytes: u64,
     /// What it holds, or why that cannot be told.
     pub occupancy: Result<crate::Occupancy>,
 }

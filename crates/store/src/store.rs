@@ -180,6 +180,7 @@ impl Store {
         let scheme = options.for_partitions(nodes).scheme()?;
         self.create_on_all(NewTable {
             name,
+            creation: rand::random(),
             schemes: vec![scheme; usize::from(nodes)],
             whole: false,
             slots: SlotMap::even(nodes, rand::random()),
@@ -214,6 +215,7 @@ impl Store {
             Ok([scheme]) => self.create_on_one(name, scheme)?,
             Err(schemes) => self.create_on_all(NewTable {
                 name,
+                creation: rand::random(),
                 schemes,
                 whole: true,
                 slots,

@@ -14,6 +14,8 @@ use farslot_fabric::{Endpoint, NodeId, window};
 /// A table over several nodes that is to be made.
 pub(crate) struct NewTable<'n> {
     pub(crate) name: &'n str,
+    /// Drawn at random: what tells this table from another of its name.
+    pub(crate) creation: u64,
     /// The schemes of its partitions, one for each node.
     pub(crate) schemes: Vec<Scheme>,
     /// Whether it is to be built whole.
@@ -38,7 +40,7 @@ pub(crate) async fn create<E: Endpoint>(
         slots: new.slots.clone(),
         nodes: nodes_as_they_are(endpoint, nodes)?,
     };
-    let creation = rand::random();
+    let creation = new.creation;
     let partition = |number: u16| NewPartition {
         creation,
         number,

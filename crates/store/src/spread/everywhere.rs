@@ -119,6 +119,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 number,
                 address: self.nodes.address(self.part(number).node.get()).into(),
                 hash_slots: self.map.slots.slots_of(number),
+                table_bytes: self.part(number).table_bytes.get(),
                 occupancy,
             })
             .collect()

@@ -26,6 +26,9 @@ mod opening;
 mod revive;
 mod single;
 
+#[cfg(test)]
+mod fault_tests;
+
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
@@ -64,6 +67,8 @@ struct Part<C> {
     /// Operations that have begun with the client, or with one before it, and have not ended.
     users: Cell<usize>,
     reviving: Cell<bool>,
+    /// Bytes of its table; 0 before its node was reached.
+    table_bytes: Cell<u64>,
 }
 
 /// An operation's hold on a partition's client.
@@ -93,6 +98,7 @@ impl<C> Part<C> {
             client: RefCell::default(),
             users: Cell::new(0),
             reviving: Cell::new(false),
+            table_bytes: Cell::new(0),
         }
     }
 

@@ -113,6 +113,8 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 },
             };
             let at = table_at(place.node, &record);
+            let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
+            self.part(number).table_bytes.set(bytes);
             let endpoint = Rc::clone(&self.endpoint);
             Ok(Ok(self.opener.open(endpoint, at, &record).await?))
         };
