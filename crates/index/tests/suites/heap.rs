@@ -98,13 +98,14 @@ fn blocks_left<F: TestFabric>(node: &F, layout: &LinearLayout) -> u64 {
 /// A table of the default heap has room for its capacity, however many clients fill it.
 pub fn a_client_for_each_put_fills_a_table<F: TestFabric>() {
     for flushing in [true, false] {
+        let puts = u64::from(F::cases(1_000));
         let options = LinearOptions {
             load_factor: 0.9,
-            ..HEAP.options(1_000, 3)
+            ..HEAP.options(puts, 3)
         };
         let layout = options.layout().unwrap();
         let node = new_node::<F>(&layout);
-        for number in 0..1_000 {
+        for number in 0..puts {
             let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
             let put = executor.block_on(table.put(&key(number), &[7; 300]));
             assert!(put.is_ok(), "flushing: {flushing}, put {number}: {put:?}");
