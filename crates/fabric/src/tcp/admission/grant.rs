@@ -69,6 +69,9 @@ impl Grant {
     }
 }
 
+/// Parts of one region, in order, with the rights to each.
+type Areas = Box<[(Range<u64>, Rights)]>;
+
 /// A grant in force, with its keys.
 pub(in crate::tcp) struct Issued {
     pub(in crate::tcp) name: String,
@@ -77,7 +80,7 @@ pub(in crate::tcp) struct Issued {
     /// none.
     pub(in crate::tcp) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
-    areas: Vec<Option<Box<[(Range<u64>, Rights)]>>>,
+    areas: Vec<Option<Areas>>,
     /// Random, one a region.
     pub(in crate::tcp) keys: Vec<u64>,
     revoked: AtomicBool,
@@ -157,7 +160,7 @@ fn check_within(
 fn areas_of<'a>(
     region: &mut RegionInfo,
     opened: impl Iterator<Item = &'a Area>,
-) -> Result<Option<Box<[(Range<u64>, Rights)]>>> {
+) -> Result<Option<Areas>> {
     let of_node = std::mem::replace(&mut region.rights, Rights::NONE);
     let mut areas = Vec::new();
     for area in opened {
