@@ -18,6 +18,17 @@ const SMALL: [&str; 10] = [
     "8",
 ];
 
+const RAW: [&str; 8] = [
+    "--memory",
+    "1MiB",
+    "--repetitions",
+    "1",
+    "--operations",
+    "2048",
+    "--single-reads",
+    "128",
+];
+
 fn report(args: &[&str]) -> Value {
     let all = ["bench", "ycsb", "--json"];
     let output = farslot(all.iter().chain(&SMALL).chain(args))
@@ -144,7 +155,7 @@ fn what_cannot_be_measured_is_refused() {
         2,
         &["value bytes is 8", "from 24"],
     );
-    assert_fails(&run(&["--seconds", "-1"]), 2, &["--seconds"]);
+    assert_fails(&run(&["--seconds=-1"]), 2, &["--seconds"]);
     let nobody = ["--against", "redis=127.0.0.1:1", "--fabric", "embedded"];
     assert_fails(&run(&nobody), 1, &["redis at 127.0.0.1:1", "refused"]);
 }
@@ -153,9 +164,7 @@ fn what_cannot_be_measured_is_refused() {
 fn bare_reads_have_one_form_on_both_fabrics() {
     for (fabric, ceiling) in [("shm", "loads"), ("tcp", "echo")] {
         let args = ["bench", "raw", "--json", "--fabric", fabric];
-        let args = args
-            .iter()
-            .chain(&["--memory", "1MiB", "--repetitions", "1"]);
+        let args = args.iter().chain(&RAW);
         let output = farslot(args).output().unwrap();
         assert!(output.status.success(), "{}", error_of(&output));
         let report = one_object(&output);

@@ -36,7 +36,7 @@ pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
 
 use crate::simulated::Zipf;
 use crate::{BenchError, Progress, Result};
-use farslot::TableOptions;
+use farslot::{Scheme, SlotKind, TableOptions};
 use memcached_client::MemcachedClient;
 use peers::{Peer, Shape};
 use record::Records;
@@ -55,6 +55,9 @@ pub struct Options {
     pub records: u64,
     /// Bytes of a value. YCSB's default makes 1000; 64 show what an operation costs where copying hardly counts.
     pub value_bytes: usize,
+    /// What a slot of Farslot's table holds, if not what suits the sizes. One that has room in it has room for all of
+    /// a record.
+    pub slots: Option<SlotKind>,
     /// Client threads of each system.
     pub threads: usize,
     /// Records under way at once, of each thread. Farslot's batches keep at most
@@ -80,6 +83,7 @@ impl Default for Options {
             workloads: Workload::ALL.to_vec(),
             records: 100_000,
             value_bytes: 1000,
+            slots: None,
             threads: 1,
             pipeline: farslot::index::BATCH_WIDTH,
             time: Duration::from_secs(5),
@@ -149,7 +153,23 @@ impl Options {
         // Each client ends its round with the batch that exceeds its share.
         let rounding = (self.rounds * self.threads * (self.pipeline + 1)) as u64;
         let most = self.records + self.inserts(workload) + rounding;
-        Farslot::options(most, self.value_bytes)
+        let table = Farslot::options(most, self.value_bytes);
+        match self.slots {
+            None => table,
+            Some(SlotKind::Hybrid) => {
+                let room = (KEY_BYTES + self.value_bytes).next_multiple_of(8);
+                table.slots(SlotKind::Hybrid).inline_bytes(room as u32)
+            }
+            Some(slots) => table.slots(slots),
+        }
+    }
+
+    /// What a slot holds.
+    fn slot_kind(&self) -> Result<SlotKind> {
+        match self.table(Workload::C).scheme()? {
+            Scheme::Linear(layout) => Ok(layout.kind),
+            other => unreachable!("the table is linear, and not {}", other.name()),
+        }
     }
 
     /// What a peer must hold.
@@ -193,6 +213,7 @@ pub fn run<E: From<BenchError>>(
         records: options.records,
         key_bytes: KEY_BYTES,
         value_bytes: options.value_bytes,
+        slots: options.slot_kind()?,
         threads: options.threads,
         pipeline: options.pipeline,
         server_threads: options.server_threads,

@@ -1,6 +1,7 @@
 //! What a run gives.
 
 use super::workload::Workload;
+use farslot::SlotKind;
 use serde::Serialize;
 
 /// The figures of a run.
@@ -16,6 +17,8 @@ pub struct YcsbReport {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
+    /// What a slot of Farslot's table holds.
+    pub slots: SlotKind,
     /// Client threads of each system.
     pub threads: usize,
     /// Records under way at once, of each thread.

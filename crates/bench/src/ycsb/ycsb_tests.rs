@@ -294,6 +294,26 @@ fn every_workload_has_its_figures() {
     }
 }
 
+#[test]
+fn records_in_their_slots_take_one_round_trip() {
+    for slots in [SlotKind::Inline, SlotKind::Hybrid] {
+        let options = Options {
+            slots: Some(slots),
+            workloads: vec![Workload::C],
+            ..small()
+        };
+        let report = run(&options, embedded, &|_| {}).unwrap();
+        assert_eq!(report.slots, slots);
+        let round_trips = report.rows[0].round_trips.unwrap();
+        assert!((1.0..1.5).contains(&round_trips), "{report:?}");
+    }
+    let word = Options {
+        slots: Some(SlotKind::Word),
+        ..small()
+    };
+    assert!(run(&word, embedded, &|_| {}).is_err());
+}
+
 /// With the servers that are installed; without any, this says so and checks that the error does.
 #[test]
 fn peers_answer_the_same_and_end_with_the_run() {

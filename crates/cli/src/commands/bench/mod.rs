@@ -67,6 +67,12 @@ struct RawArgs {
     /// Repetitions, of which the median counts
     #[arg(long, value_name = "N", default_value_t = raw::Options::default().repetitions)]
     repetitions: usize,
+    /// READs of one repetition, with so many under way
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().operations)]
+    operations: usize,
+    /// READs of one repetition that are timed one by one
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().single_reads)]
+    single_reads: usize,
     /// Memory that is read from, at random places
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: bytesize::ByteSize,
@@ -154,8 +160,9 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
         read_bytes: args.size,
         outstanding: args.outstanding,
         repetitions: args.repetitions,
+        operations: args.operations,
+        single_reads: args.single_reads,
         seed: args.seed,
-        ..raw::Options::default()
     };
     Ok(on_spinner(|progress| raw::run(&options, progress))?)
 }

@@ -1,6 +1,7 @@
 //! `farslot bench ycsb`: YCSB's workloads, on Farslot and other stores side by side.
 
 use super::on_spinner;
+use crate::commands::table_args::SlotArg;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
@@ -48,6 +49,10 @@ pub struct Args {
     /// Bytes of a value: YCSB's ten fields make 1000; 64 show what operations cost where copying hardly counts
     #[arg(long, value_name = "BYTES", default_value_t = ycsb::Options::default().value_bytes)]
     value_bytes: usize,
+    /// What a slot of Farslot's table holds: `inline` and `hybrid` have room for all of a record, up to 1 KiB
+    /// [default: what suits the sizes]
+    #[arg(long, value_name = "KIND")]
+    slots: Option<SlotArg>,
     /// Client threads of each system
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().threads)]
     threads: usize,
@@ -95,6 +100,7 @@ impl Args {
             workloads: self.workloads()?,
             records: self.records,
             value_bytes: self.value_bytes,
+            slots: self.slots.map(Into::into),
             threads: self.threads,
             pipeline: self.pipeline,
             time,
@@ -193,7 +199,7 @@ fn cells(row: &YcsbRow) -> [String; 9] {
 fn description(report: &YcsbReport) -> String {
     let of = |count: usize, noun| output::counted(count as u64, noun);
     let mut text = format!(
-        "{} of {} + {} bytes; {} with {} under way each, {} of each server; medians of {}; fabric: {}",
+        "{} of {} + {} bytes; {} with {} under way each, {} of each server; medians of {}; fabric: {}; slots: {:?}",
         output::counted(report.records, "record"),
         report.key_bytes,
         report.value_bytes,
@@ -202,6 +208,7 @@ fn description(report: &YcsbReport) -> String {
         of(report.server_threads, "thread"),
         of(report.rounds, "interleaved round"),
         report.fabric,
+        report.slots,
     );
     for note in &report.notes {
         text.push_str("\n- ");
