@@ -54,7 +54,7 @@ pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind}
 pub use farslot_model as model;
 pub use options::{CuckooShape, HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
-pub use server::{Server, ServerOptions};
+pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use store::{OpenOptions, Store, read_cost};
 pub use survey::Survey;
 pub use table::{Found, Table};

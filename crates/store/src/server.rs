@@ -1,9 +1,10 @@
 //! A process that lends its memory, and does nothing else.
 
+use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::store::{check_size, region_of};
 use crate::{Address, Result, Secret, Store, StoreError};
-use farslot_fabric::shm;
-use farslot_fabric::tcp::{Agent, AgentOptions, Grant};
+use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
+use farslot_fabric::{RegionId, Rights, shm};
 use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
@@ -16,6 +17,9 @@ pub struct ServerOptions {
     pub spin: Duration,
     /// What clients must prove that they know.
     pub secret: Option<Secret>,
+    /// What clients must prove that they know who may only read: those that ask for the grant
+    /// [`READ_ONLY`]. Without it there is no such grant.
+    pub read_only_secret: Option<Secret>,
     /// Whether an address that other machines can reach may be served without a secret.
     pub insecure: bool,
 }
@@ -27,9 +31,29 @@ impl Default for ServerOptions {
             threads: agent.threads,
             spin: agent.spin,
             secret: None,
+            read_only_secret: None,
             insecure: agent.insecure,
         }
     }
+}
+
+/// The name of the grant to read everything and to write nothing.
+pub const READ_ONLY: &str = "read-only";
+
+/// All of a store is in one region.
+const REGION: RegionId = RegionId(0);
+
+/// Tables that are opened to those who know a secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableGrant {
+    /// Its name, by which clients ask for it: at most 64 bytes.
+    pub name: String,
+    /// What clients must know; nothing for a grant to anybody who can connect.
+    pub secret: Option<Secret>,
+    /// Names of the tables.
+    pub tables: Vec<String>,
+    /// What may be done to them: `Rights::READ` for lookups, `Rights::ALL` for everything.
+    pub rights: Rights,
 }
 
 /// Memory that is served to other processes for as long as this is held. When the process ends, `kill -9`
@@ -91,6 +115,13 @@ impl Server {
             Some(name) => shm::Node::serve(name, &regions)?,
             None => shm::Node::embedded(&regions)?,
         };
+        let mut grants = vec![Grant::everything(options.secret.clone())];
+        grants.extend(
+            options
+                .read_only_secret
+                .clone()
+                .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
+        );
         let mut agents = Vec::new();
         for address in &mut parsed {
             let Address::Tcp { authority } = address else {
@@ -102,7 +133,7 @@ impl Server {
                     listen: authority.clone(),
                     threads: options.threads,
                     spin: options.spin,
-                    grants: vec![Grant::everything(options.secret.clone())],
+                    grants: grants.clone(),
                     insecure: options.insecure,
                     ..AgentOptions::default()
                 },
@@ -117,6 +148,50 @@ impl Server {
             store: Store::of_node(parsed[0].clone(), node),
             addresses: parsed,
         })
+    }
+
+    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret. They ask for it by its name
+    /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is in force is
+    /// revoked, and its clients must open the store anew. Only addresses over TCP have grants.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]: a table is granted once it is there. As
+    /// [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
+    pub fn grant(&self, grant: &TableGrant) -> Result<()> {
+        let all = self.store.tables()?;
+        let catalog = Area {
+            region: REGION,
+            bytes: 0..CATALOG_BYTES,
+            rights: grant.rights.masked_by(Rights::READ),
+        };
+        let mut areas = vec![catalog];
+        for name in &grant.tables {
+            let table = all.iter().find(|table| table.name == *name);
+            let table = table.ok_or_else(|| no_such_table(name, &all))?;
+            let bytes = u64::try_from(table.scheme.table_bytes()).unwrap_or(u64::MAX);
+            areas.push(Area {
+                region: REGION,
+                bytes: table.offset..table.offset.saturating_add(bytes),
+                rights: grant.rights,
+            });
+        }
+        let grant = Grant {
+            name: grant.name.clone(),
+            secret: grant.secret.clone(),
+            areas: Some(areas),
+        };
+        for agent in &self.agents {
+            agent.grant(&grant)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if there is
+    /// none in force by that name.
+    pub fn revoke(&self, name: &str) -> bool {
+        // Of every agent, not only of the first that has it.
+        let revoked = self.agents.iter().map(|agent| agent.revoke(name));
+        revoked.fold(false, std::ops::BitOr::bitor)
     }
 
     /// The served store, as this process uses it itself: without any connection.
@@ -135,6 +210,17 @@ impl Server {
     #[must_use]
     pub fn agents(&self) -> &[Agent] {
         &self.agents
+    }
+}
+
+fn no_such_table(name: &str, all: &[TableRecord]) -> StoreError {
+    let names: Vec<_> = all.iter().map(|table| &*table.name).collect();
+    StoreError::NoSuchTable {
+        name: name.into(),
+        tables: match &*names {
+            [] => "none".into(),
+            names => names.join(", "),
+        },
     }
 }
 

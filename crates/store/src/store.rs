@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub lookup_order: LookupOrder,
     /// What may be done to the memory.
     pub rights: Rights,
+    /// The name of the grant under which a `tcp://` address is used.
+    pub grant: String,
     /// What a node at a `tcp://` address must know, and wants to see proved.
     pub secret: Option<Secret>,
     /// How long it may take to be connected to a `tcp://` address, and admitted.
@@ -48,6 +50,7 @@ impl Default for OpenOptions {
             cluster_hints: 0,
             lookup_order: LookupOrder::default(),
             rights: Rights::ALL,
+            grant: TcpOptions::default().grant,
             secret: None,
             connect_timeout: TcpOptions::default().connect_timeout,
         }
@@ -57,6 +60,7 @@ impl Default for OpenOptions {
 impl OpenOptions {
     fn tcp(&self) -> TcpOptions {
         TcpOptions {
+            grant: self.grant.clone(),
             secret: self.secret.clone(),
             rights: self.rights,
             connect_timeout: self.connect_timeout,

@@ -1,13 +1,14 @@
 //! `farslot serve`: lends memory, and does nothing else.
 
-use crate::context::Context;
+use crate::context::{Context, secret_in};
 use crate::failure::{Failure, Result};
 use crate::output;
 use bytesize::ByteSize;
-use farslot::{Address, Server, ServerOptions};
+use farslot::{Address, Secret, Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::mpsc;
 
 /// The options of `farslot serve`.
@@ -26,6 +27,9 @@ pub struct Args {
     /// Threads that serve each tcp:// address; clients are spread over them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    /// The secret of clients that may only read: those with `--grant read-only`
+    #[arg(long, value_name = "FILE")]
+    read_only_secret_file: Option<PathBuf>,
     /// Serve an address that other machines can reach to anybody, without a secret
     #[arg(long)]
     insecure: bool,
@@ -55,9 +59,15 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         }
     }
     let over_tcp = all.iter().any(is_tcp);
+    let (secret, read_only_secret) = if over_tcp {
+        secrets(&args, context)?
+    } else {
+        (None, None)
+    };
     let options = ServerOptions {
         threads: args.threads,
-        secret: if over_tcp { context.secret()? } else { None },
+        secret,
+        read_only_secret,
         insecure: args.insecure,
         ..ServerOptions::default()
     };
@@ -88,6 +98,28 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let _ = stopped.recv();
     drop(server);
     Ok(())
+}
+
+/// The secret, and that of clients that may only read.
+fn secrets(args: &Args, context: &Context) -> Result<(Option<Secret>, Option<Secret>)> {
+    let all = context.secret()?;
+    let Some(path) = &args.read_only_secret_file else {
+        return Ok((all, None));
+    };
+    let read_only = secret_in(path)?;
+    // Whoever may only read must not be able to ask for the grant to everything.
+    match &all {
+        None => Err(Failure::Usage(
+            "--read-only-secret-file needs --secret-file as well: without one anybody can write"
+                .into(),
+        )),
+        Some(all) if *all == read_only => Err(Failure::Usage(
+            "--read-only-secret-file must have another secret than --secret-file: with that one \
+             clients can write"
+                .into(),
+        )),
+        Some(_) => Ok((all, Some(read_only))),
+    }
 }
 
 /// What the agents have to say goes to standard error: warnings, or what FARSLOT_LOG asks for, such as

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::counters::count;
-use super::service::Serve;
+use super::service::{Serve, Tell};
 use crate::shm::{Node, mailbox};
 use crate::tcp::admission::{Issued, Refusal};
 use crate::tcp::stream::{Inbound, Outbound};
@@ -83,6 +83,7 @@ impl Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         if self.stalled.is_some() && !self.deliver(out, shared) {
             return Ok(Pause::Stalled);
@@ -122,6 +123,7 @@ impl Serving {
             verbs += 1;
             if let Err(error) = self.execute(request, rest, out, shared) {
                 self.fail(&error, out, shared);
+                tell(&self.grant.name, &error);
             } else if self.stalled.is_some() {
                 break Pause::Stalled;
             }
@@ -161,6 +163,7 @@ impl Serving {
             return Err(FabricError::WrongKey { at });
         }
         check_access(at, len.into(), needed, &granted.info)?;
+        self.grant.check_area(at, len.into(), needed)?;
         Ok(granted.start + span.offset)
     }
 
@@ -282,8 +285,9 @@ impl Serve for Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
-        self.execute_all(input, out, shared)
+        self.execute_all(input, out, shared, tell)
     }
 }
 

@@ -164,11 +164,12 @@ impl Agent {
 
 fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
-    let regions = grant.regions_of(owner.node.info())?;
-    let registration = Arc::new(Registration::new(&owner.node, &owner.device, &regions)?);
-    let keys = registration.keys();
-    let issued = setup.grant_with(grant, regions, keys);
-    owner.registrations().push((issued, registration));
+    let issued = Arc::new(Issued::new(grant, owner.node.info())?);
+    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
+    // Whoever is admitted finds it.
+    let entry = (Arc::clone(&issued), Arc::new(registration));
+    owner.registrations().push(entry);
+    setup.put_in_force(issued);
     owner.withdraw_revoked();
     Ok(())
 }
