@@ -205,7 +205,7 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
 
 #[test]
 fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
-    let names = ["a", "b", "c"].map(|one| name(one));
+    let names = ["a", "b", "c"].map(name);
     let mut served: Vec<_> = names
         .iter()
         .map(|name| Some(Served::start("127.0.0.1:0", name)))
@@ -231,7 +231,7 @@ fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
     let round = async || {
         let first = endpoint.fetch_add(word(NodeId(0)), 1);
         let last = endpoint.fetch_add(word(NodeId(2)), 1);
-        let others = both(async { first.await }, async { last.await });
+        let others = both(first, last);
         both(others, async { endpoint.fetch_add(word(killed), 1).await }).await
     };
     let mut again = None;

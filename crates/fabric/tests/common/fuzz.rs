@@ -159,7 +159,12 @@ pub fn connection(data: &[u8]) {
     };
     GUARDED.with_borrow_mut(|guarded| {
         let guarded = guarded.get_or_insert_with(Guarded::new);
-        converse(guarded, admitted % 4 != 0, usize::from(*piece) + 1, rest);
+        converse(
+            guarded,
+            !admitted.is_multiple_of(4),
+            usize::from(*piece) + 1,
+            rest,
+        );
         guarded.check();
     });
 }
@@ -170,7 +175,7 @@ pub fn answers_to(data: &[u8]) -> Vec<u64> {
     let guarded = Guarded::new();
     converse(
         &guarded,
-        data[0] % 4 != 0,
+        !data[0].is_multiple_of(4),
         usize::from(data[1]) + 1,
         &data[2..],
     )
