@@ -5,7 +5,7 @@ mod raw;
 
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot_fabric::tcp::admission::handshake::{self, Carrier, Hello};
+use farslot_fabric::tcp::admission::handshake::{self, Hello};
 use farslot_fabric::tcp::wire;
 use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, Area, Grant, TcpEndpoint, TcpOptions};
 use farslot_fabric::*;
@@ -223,7 +223,7 @@ fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let hello = Hello {
-        carrier: Carrier::Tcp,
+        carrier: handshake::Carrier::Tcp,
         grant: "hostile".into(),
         rights: Rights::ALL,
         receiver_wait: random.random(),

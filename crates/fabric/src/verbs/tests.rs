@@ -74,13 +74,13 @@ fn a_key_of_one_grant_is_void_in_another() {
     let (mine, other) = (client(&agent, "default"), client(&agent, "other"));
     let key_of = |executor: &Executor<VerbsEndpoint>| {
         let link = executor.endpoint().link(NODE).unwrap().borrow();
-        link.regions[0].key
+        link.regions[0][0].key
     };
     let (own, stolen) = (key_of(&mine), key_of(&other));
     assert_ne!(own, stolen);
     let use_key = |key| {
         let mut link = mine.endpoint().link(NODE).unwrap().borrow_mut();
-        link.regions[0].key = key;
+        link.regions[0][0].key = key;
     };
     for wrong in [stolen, own ^ 1, own.wrapping_add(1 << 8)] {
         use_key(wrong);
@@ -124,27 +124,23 @@ fn the_nic_itself_checks_bounds_and_rights() {
     ];
     use crate::{Endpoint, Inbox};
     for attempt in attempts {
-        reader
-            .endpoint()
-            .link(NODE)
-            .unwrap()
-            .borrow_mut()
-            .info
-            .regions[0]
-            .rights = Rights::ALL;
+        let mut link = reader.endpoint().link(NODE).unwrap().borrow_mut();
+        link.info.regions[0].rights = Rights::ALL;
+        link.regions[0][0].rights = Rights::ALL;
+        drop(link);
         let endpoint = reader.endpoint();
-        let mut posted = endpoint.post(attempt(endpoint)).unwrap();
+        let verb = attempt(endpoint);
+        let needed = verb.needs();
+        let mut posted = endpoint.post(verb).unwrap();
         let refused = reader.block_on(std::future::poll_fn(|cx| {
             endpoint.poll_posted(&mut posted, cx)
         }));
-        // Refused by the queue pair's rights or by the key's, as the NIC looks first.
-        assert!(
-            matches!(
-                refused,
-                Err(FabricError::AccessDenied { .. } | FabricError::WrongKey { .. })
-            ),
-            "{refused:?}"
-        );
+        let denied = Err(FabricError::AccessDenied {
+            at: at(0),
+            needed,
+            granted: Rights::READ,
+        });
+        assert_eq!(refused.map(drop), denied);
         wait_until_up(&reader);
     }
     let found = reader.block_on(reader.endpoint().read(at(0), 8)).unwrap();
@@ -153,12 +149,17 @@ fn the_nic_itself_checks_bounds_and_rights() {
 
     // One that takes the region for longer than it is: before it and behind it lies other memory.
     for beyond in [4096, 4090, u64::MAX - 7, 2 << 20] {
-        endpoint.link(NODE).unwrap().borrow_mut().info.regions[0].len = u64::MAX;
+        let mut link = endpoint.link(NODE).unwrap().borrow_mut();
+        link.info.regions[0].len = u64::MAX;
+        link.regions[0][0].bytes = u64::MAX;
+        drop(link);
         let read = writer.block_on(endpoint.read(at(beyond), 7));
-        assert_eq!(
-            read.map(drop),
-            Err(FabricError::WrongKey { at: at(beyond) })
-        );
+        let out_of_bounds = Err(FabricError::OutOfBounds {
+            at: at(beyond),
+            len: 7,
+            region_len: 4096,
+        });
+        assert_eq!(read.map(drop), out_of_bounds);
         wait_until_up(&writer);
     }
     assert_eq!(writer.block_on(endpoint.fetch_add(at(0), 0)), Ok(7));

@@ -3,7 +3,7 @@
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{
-    self, CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, Side, Welcome, prove,
+    self, CHALLENGE_WORDS, HELLO_WORDS, Hello, Side, Welcome, prove,
 };
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header};
 use farslot_fabric::tcp::{AgentLimits, AgentOptions, Area, Conversation, Grant};
@@ -260,7 +260,7 @@ fn check_answers(answers: &[u64], admitted: bool) {
 /// Goes through the handshake; returns the keys.
 fn be_admitted(agent: &mut Conversation) -> Vec<u64> {
     let hello = Hello {
-        carrier: Carrier::Tcp,
+        carrier: handshake::Carrier::Tcp,
         grant: "fuzz".into(),
         rights: Rights::ALL,
         receiver_wait: 0,
@@ -310,7 +310,7 @@ pub fn seeds() -> [Vec<Vec<u8>>; 3] {
         frame
     };
     let hello = Hello {
-        carrier: Carrier::Tcp,
+        carrier: handshake::Carrier::Tcp,
         grant: "fuzz".into(),
         rights: Rights::ALL,
         receiver_wait: 1_000,

@@ -4,7 +4,7 @@ use crate::common::at;
 use crate::{client, client_with, patient, served, served_with, wait_until};
 use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, REFUSED_WORDS, decode_refused};
 use farslot_fabric::tcp::{
-    self, AgentOptions, Grant, Refusal, Secret, TcpEndpoint, TcpOptions, wire,
+    self, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions, wire,
 };
 use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
@@ -119,6 +119,64 @@ fn a_read_only_grant_reads_and_no_more() {
         ));
         assert!(endpoint.compare_swap(at(0), 7, 8).await.is_err());
         assert_eq!(endpoint.read(at(0), 8).await.unwrap().words(), [7]);
+    });
+}
+
+#[test]
+fn a_grant_of_areas_opens_these_and_nothing_between() {
+    let (_node, agent) = served(1 << 16);
+    let area = |bytes, rights| Area {
+        region: RegionId(0),
+        bytes,
+        rights,
+    };
+    let grant = Grant {
+        name: "areas".into(),
+        secret: None,
+        areas: Some(vec![
+            area(0..128, Rights::READ),
+            area(128..256, Rights::ALL),
+            // Neither a whole page nor at the beginning of one.
+            area(5000..9001, Rights::READ.and(Rights::WRITE)),
+        ]),
+    };
+    agent.grant(&grant).unwrap();
+    let owner = client(&agent);
+    let limited = client_with(&agent, &asking("areas", None));
+    let endpoint = limited.endpoint();
+    owner.block_on(async {
+        let endpoint = owner.endpoint();
+        let mut data = endpoint.core().buffers.take(1 << 16).unwrap();
+        for (number, word) in (0..).zip(data.words_mut()) {
+            *word = number;
+        }
+        endpoint.write(at(0), data).await.unwrap();
+    });
+    let none = Rights::NONE;
+    limited.block_on(async {
+        assert_eq!(endpoint.read(at(120), 8).await.unwrap().words(), [15]);
+        assert_eq!(endpoint.read(at(128), 8).await.unwrap().words(), [16]);
+        assert_eq!(endpoint.read(at(8992), 8).await.unwrap().words(), [1124]);
+        assert_eq!(endpoint.fetch_add(at(136), 1).await, Ok(17));
+        let data = endpoint.core().buffers.copy_of(b"01234567").unwrap();
+        endpoint.write(at(5000), data).await.unwrap();
+        for (offset, len) in [(121, 8), (256, 1), (4999, 2), (8994, 8), (20_000, 8)] {
+            let denied = FabricError::AccessDenied {
+                at: at(offset),
+                needed: Rights::READ,
+                granted: none,
+            };
+            assert_eq!(endpoint.read(at(offset), len).await.map(drop), Err(denied));
+        }
+        let denied = |offset, granted| FabricError::AccessDenied {
+            at: at(offset),
+            needed: Rights::ATOMIC,
+            granted,
+        };
+        let added = endpoint.fetch_add(at(8), 1).await;
+        assert_eq!(added, Err(denied(8, Rights::READ)));
+        let added = endpoint.fetch_add(at(5000), 1).await;
+        assert_eq!(added, Err(denied(5000, Rights::READ.and(Rights::WRITE))));
     });
 }
 

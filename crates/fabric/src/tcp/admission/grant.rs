@@ -67,56 +67,72 @@ impl Grant {
             areas: Some(regions.map(|region| Area::whole(region, rights)).collect()),
         }
     }
+}
 
-    /// What it opens of a node.
-    ///
-    /// # Errors
-    /// [`FabricError::BadName`], [`FabricError::UnknownRegion`], [`FabricError::BadOption`].
-    pub(crate) fn opened(&self, node: &NodeInfo) -> Result<Opened> {
-        if self.name.len() > LONGEST_NAME {
+/// Parts of one region, in order, with the rights to each.
+type Areas = Box<[(Range<u64>, Rights)]>;
+
+/// A grant in force, with its keys.
+pub(crate) struct Issued {
+    pub(crate) name: String,
+    pub(crate) secret: Option<Secret>,
+    /// Of each region of the node, with the rights that it has anywhere; those that are not granted have
+    /// none.
+    pub(crate) regions: Vec<RegionInfo>,
+    /// Of each region, what is opened of it, in order, unless all of it is alike.
+    areas: Vec<Option<Areas>>,
+    /// Random, one a region.
+    pub(crate) keys: Vec<u64>,
+    revoked: AtomicBool,
+}
+
+impl Issued {
+    /// The grant as it is for a node; `keys` are its own.
+    pub(crate) fn new(grant: &Grant, node: &NodeInfo) -> Result<Self> {
+        if grant.name.len() > LONGEST_NAME {
             return Err(FabricError::BadName {
-                name: self.name.clone(),
+                name: grant.name.clone(),
                 reason: "a grant's name has at most 64 bytes",
             });
         }
         let mut regions = node.regions.clone();
         let mut areas = vec![None; regions.len()];
-        let Some(opened) = &self.areas else {
-            return Ok(Opened { regions, areas });
-        };
-        for ((id, region), areas) in (0..).zip(&mut regions).zip(&mut areas) {
-            let of_region = opened.iter().filter(|area| area.region == RegionId(id));
-            *areas = areas_of(region, of_region)?;
+        if let Some(opened) = &grant.areas {
+            for ((id, region), areas) in (0..).zip(&mut regions).zip(&mut areas) {
+                let of_region = opened.iter().filter(|area| area.region == RegionId(id));
+                *areas = areas_of(region, of_region)?;
+            }
+            let unknown = |area: &&Area| usize::from(area.region.0) >= node.regions.len();
+            if let Some(area) = opened.iter().find(unknown) {
+                return Err(FabricError::UnknownRegion {
+                    node: crate::NodeId(0),
+                    region: area.region,
+                    regions: node.regions.len(),
+                });
+            }
         }
-        let unknown = |area: &&Area| usize::from(area.region.0) >= node.regions.len();
-        match opened.iter().find(unknown) {
-            None => Ok(Opened { regions, areas }),
-            Some(area) => Err(FabricError::UnknownRegion {
-                node: crate::NodeId(0),
-                region: area.region,
-                regions: node.regions.len(),
-            }),
-        }
+        Ok(Self {
+            name: grant.name.clone(),
+            secret: grant.secret.clone(),
+            keys: regions.iter().map(|_| rand::random()).collect(),
+            regions,
+            areas,
+            revoked: AtomicBool::new(false),
+        })
     }
-}
 
-/// What is opened of a region, in order, unless all of it is alike.
-type Areas = Option<Box<[(Range<u64>, Rights)]>>;
+    #[inline]
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
 
-/// What a grant opens of a node.
-pub(crate) struct Opened {
-    /// Of each region of the node, with the rights that it has anywhere; those that are not granted have
-    /// none.
-    pub(crate) regions: Vec<RegionInfo>,
-    /// Of each region.
-    areas: Vec<Areas>,
-}
-
-impl Opened {
-    /// The number of areas of a region that is not opened as a whole, if there is one.
-    pub(crate) fn parts(&self) -> Option<usize> {
-        let parts = self.areas.iter().flatten();
-        parts.map(|areas| areas.len()).next()
+    /// What is opened of a region, in order.
+    pub(crate) fn areas(&self, region: usize) -> Vec<(Range<u64>, Rights)> {
+        match (self.areas.get(region), self.regions.get(region)) {
+            (Some(Some(areas)), _) => areas.to_vec(),
+            (_, Some(info)) if info.rights != Rights::NONE => vec![(0..info.len, info.rights)],
+            _ => Vec::new(),
+        }
     }
 
     /// Checks an access that lies in its region, which has the needed rights somewhere.
@@ -126,23 +142,6 @@ impl Opened {
             Some(Some(areas)) => check_within(areas, at, len, needed),
             _ => Ok(()),
         }
-    }
-}
-
-/// A grant in force, with its keys.
-pub(crate) struct Issued {
-    pub(crate) name: String,
-    pub(crate) secret: Option<Secret>,
-    pub(crate) opened: Opened,
-    /// One a region: random, or the NIC's.
-    pub(crate) keys: Vec<u64>,
-    revoked: AtomicBool,
-}
-
-impl Issued {
-    #[inline]
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.revoked.load(Ordering::Acquire)
     }
 }
 
@@ -168,7 +167,10 @@ fn check_within(
 }
 
 /// What is opened of a region, whose rights become those that it has anywhere; nothing if all of it is alike.
-fn areas_of<'a>(region: &mut RegionInfo, opened: impl Iterator<Item = &'a Area>) -> Result<Areas> {
+fn areas_of<'a>(
+    region: &mut RegionInfo,
+    opened: impl Iterator<Item = &'a Area>,
+) -> Result<Option<Areas>> {
     let of_node = std::mem::replace(&mut region.rights, Rights::NONE);
     let mut areas = Vec::new();
     for area in opened {
@@ -201,28 +203,18 @@ fn areas_of<'a>(region: &mut RegionInfo, opened: impl Iterator<Item = &'a Area>)
 pub(crate) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
 
 impl Grants {
-    /// Puts a grant in force, with random keys of its own. One of the same name is revoked.
+    /// Puts a grant in force, with keys of its own. One of the same name is revoked.
     pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
-        let opened = grant.opened(node)?;
-        let keys = opened.regions.iter().map(|_| rand::random()).collect();
-        self.issue_with(grant, opened, keys);
+        self.put_in_force(Arc::new(Issued::new(grant, node)?));
         Ok(())
     }
 
-    /// Puts a grant in force that opens this by these keys. One of the same name is revoked.
-    pub(crate) fn issue_with(&self, grant: &Grant, opened: Opened, keys: Vec<u64>) -> Arc<Issued> {
-        let issued = Arc::new(Issued {
-            name: grant.name.clone(),
-            secret: grant.secret.clone(),
-            opened,
-            keys,
-            revoked: AtomicBool::new(false),
-        });
+    /// Puts a grant in force. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
         let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = grants.insert(grant.name.clone(), Arc::clone(&issued)) {
+        if let Some(before) = grants.insert(issued.name.clone(), issued) {
             before.revoked.store(true, Ordering::Release);
         }
-        issued
     }
 
     /// Ends a grant; false if there is none in force by that name.
@@ -261,12 +253,7 @@ mod tests {
         grant.areas.as_mut().unwrap().remove(0);
         grants.issue(&grant, &node).unwrap();
         let first = grants.find("some").unwrap();
-        let rights: Vec<_> = first
-            .opened
-            .regions
-            .iter()
-            .map(|region| region.rights)
-            .collect();
+        let rights: Vec<_> = first.regions.iter().map(|region| region.rights).collect();
         assert_eq!(rights, [Rights::NONE, Rights::READ, Rights::ALL]);
 
         // Granted anew: other keys, and the ones before are void.
@@ -285,7 +272,7 @@ mod tests {
         ));
     }
 
-    fn of_areas(areas: &[(Range<u64>, Rights)]) -> Result<Opened> {
+    fn of_areas(areas: &[(Range<u64>, Rights)]) -> Result<Issued> {
         let region = RegionInfo {
             len: 1000,
             rights: Rights::READ.and(Rights::WRITE),
@@ -305,25 +292,25 @@ mod tests {
             secret: None,
             areas: Some(areas.collect()),
         };
-        grant.opened(&node)
+        Issued::new(&grant, &node)
     }
 
     #[test]
     fn an_access_lies_in_one_area_as_a_whole() {
-        let opened = of_areas(&[
+        let issued = of_areas(&[
             (600..2000, Rights::ALL),
             (0..100, Rights::READ),
             (100..200, Rights::ALL),
         ])
         .unwrap();
-        assert_eq!(opened.regions[0].rights, Rights::READ.and(Rights::WRITE));
+        assert_eq!(issued.regions[0].rights, Rights::READ.and(Rights::WRITE));
         let check = |offset, len, needed| {
             let at = RemoteAddr {
                 node: crate::NodeId(0),
                 region: RegionId(0),
                 offset,
             };
-            match opened.check_area(at, len, needed) {
+            match issued.check_area(at, len, needed) {
                 Ok(()) => None,
                 Err(FabricError::AccessDenied { granted, .. }) => Some(granted),
                 Err(other) => panic!("{other}"),
@@ -350,10 +337,10 @@ mod tests {
             &[(0..0, Rights::READ)],
             &[(1000..2000, Rights::READ)],
         ] {
-            let opened = of_areas(areas).map(drop);
+            let issued = of_areas(areas).map(drop);
             assert!(
-                matches!(opened, Err(FabricError::BadOption { .. })),
-                "{opened:?}"
+                matches!(issued, Err(FabricError::BadOption { .. })),
+                "{issued:?}"
             );
         }
         assert_eq!(of_areas(&[]).unwrap().regions[0].rights, Rights::NONE);

@@ -21,6 +21,6 @@ pub(crate) use connect::Attempt;
 pub(super) use connect::connect_after;
 pub use connect::{Admitted, connect};
 pub use grant::{Area, Grant};
-pub(crate) use grant::{Grants, Issued, Opened};
+pub(crate) use grant::{Grants, Issued};
 pub use refusal::Refusal;
 pub use secret::Secret;

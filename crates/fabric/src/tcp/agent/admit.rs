@@ -166,7 +166,7 @@ impl Challenged {
             return Err(Refusal::GrantRevoked);
         }
         let mut node = shared.node.info().clone();
-        node.regions.clone_from(&self.grant.opened.regions);
+        node.regions.clone_from(&self.grant.regions);
         for region in &mut node.regions {
             region.rights = region.rights.masked_by(self.rights);
         }

@@ -29,9 +29,8 @@ impl Conversation {
     /// # Errors
     /// [`FabricError::BadOption`](crate::FabricError::BadOption); as [`Agent::grant`](super::Agent::grant).
     pub fn new(node: Node, options: &AgentOptions) -> Result<Self> {
-        let claim = node.claim_for_agent()?;
-        let service = Box::new(Executing { _claim: claim });
-        let shared = Shared::new(node, options, service, Vec::new())?;
+        let service = Executing::new(&node)?;
+        let shared = Shared::new(node, options, Vec::new(), Box::new(service))?;
         for grant in &options.grants {
             shared.grants.issue(grant, shared.node.info())?;
         }

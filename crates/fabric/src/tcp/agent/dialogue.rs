@@ -25,6 +25,10 @@ enum Phase {
     },
 }
 
+impl Phase {
+    const LEAVING: Self = Self::Leaving { _served_by: None };
+}
+
 /// What became of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum News {
@@ -100,8 +104,7 @@ impl Dialogue {
                     };
                     refuse(out, refusal);
                     news = Some(News::Refused(refusal));
-                    let before =
-                        std::mem::replace(&mut self.0, Phase::Leaving { _served_by: None });
+                    let before = std::mem::replace(&mut self.0, Phase::LEAVING);
                     if let Phase::Serving(_, serving) = before {
                         self.0 = Phase::Leaving {
                             _served_by: Some(serving),
@@ -122,7 +125,7 @@ impl Dialogue {
                         }
                         Step::Refuse(refusal) => {
                             refuse(out, refusal);
-                            self.0 = Phase::Leaving { _served_by: None };
+                            self.0 = Phase::LEAVING;
                             news = Some(News::Refused(refusal));
                         }
                     }

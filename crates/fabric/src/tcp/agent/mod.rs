@@ -25,7 +25,7 @@ use self::counters::Tally;
 use self::service::Executing;
 use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
-use super::admission::{Grants, Issued, Opened};
+use super::admission::{Grants, Issued};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
 use crate::shm::{Node, raise_file_limit};
@@ -69,8 +69,8 @@ impl Shared {
     fn new(
         node: Node,
         options: &AgentOptions,
-        service: Box<dyn Service>,
         doors: Vec<Door>,
+        service: Box<dyn Service>,
     ) -> Result<Self> {
         Ok(Self {
             node,
@@ -135,13 +135,10 @@ impl Agent {
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
-        let claim = node.claim_for_agent()?;
-        let service = Box::new(Executing { _claim: claim });
+        let service = Box::new(Executing::new(&node)?);
         Self::start_service(node, options, service, |agent| {
-            options
-                .grants
-                .iter()
-                .try_for_each(|grant| agent.grant(grant))
+            let mut grants = options.grants.iter();
+            grants.try_for_each(|grant| agent.grant(grant))
         })
     }
 
@@ -156,7 +153,7 @@ impl Agent {
         check(options)?;
         let doors = (0..options.threads).map(|_| Door::new());
         let doors = doors.collect::<Result<_>>()?;
-        let shared = Arc::new(Shared::new(node, options, service, doors)?);
+        let shared = Arc::new(Shared::new(node, options, doors, service)?);
         raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
@@ -229,9 +226,9 @@ impl Agent {
         self.shared.grants.revoke(name)
     }
 
-    /// Puts a grant in force that opens regions by keys of a NIC.
-    pub(crate) fn grant_with(&self, grant: &Grant, opened: Opened, keys: Vec<u64>) -> Arc<Issued> {
-        self.shared.grants.issue_with(grant, opened, keys)
+    /// Puts a grant in force that a service has made ready. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.shared.grants.put_in_force(issued);
     }
 
     /// Has every client served that is admitted, whether or not anything has come from it.

@@ -35,24 +35,35 @@ pub(crate) struct Client<'a> {
     pub(crate) last_session: u64,
 }
 
-/// Told of each verb that is refused: the grant's name, and why.
-pub(crate) type Tell<'a> = &'a mut dyn FnMut(&str, &FabricError);
+/// Where to tell of verbs that are refused, with the name of the grant.
+pub(crate) type Tell<'t> = dyn FnMut(&str, &FabricError) + 't;
 
 /// One client that is served.
 pub(crate) trait Serve: Send {
-    /// Takes what has come and answers it; tells of verbs that may not be.
+    /// Takes what has come and answers it; tells of verbs that are refused.
     fn run(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
-        tell: Tell<'_>,
+        tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed>;
 }
 
 /// The verbs come over the connection, and are executed by the agent's threads.
 pub(super) struct Executing {
-    pub(super) _claim: AgentClaim,
+    _claim: AgentClaim,
+}
+
+impl Executing {
+    /// On the memory of that node.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`].
+    pub(super) fn new(node: &Node) -> crate::Result<Self> {
+        let claim = node.claim_for_agent()?;
+        Ok(Self { _claim: claim })
+    }
 }
 
 impl Service for Executing {

@@ -83,7 +83,7 @@ impl Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
-        tell: Tell<'_>,
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         if self.stalled.is_some() && !self.deliver(out, shared) {
             return Ok(Pause::Stalled);
@@ -163,7 +163,7 @@ impl Serving {
             return Err(FabricError::WrongKey { at });
         }
         check_access(at, len.into(), needed, &granted.info)?;
-        self.grant.opened.check_area(at, len.into(), needed)?;
+        self.grant.check_area(at, len.into(), needed)?;
         Ok(granted.start + span.offset)
     }
 
@@ -285,7 +285,7 @@ impl Serve for Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
-        tell: Tell<'_>,
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         self.execute_all(input, out, shared, tell)
     }

@@ -12,11 +12,11 @@ use self::pairing::{Pairing, Slot};
 use self::registration::Registration;
 use super::VerbsAgentOptions;
 use super::device::Device;
+use crate::Result;
 use crate::shm::Node;
 use crate::shm::node::NicClaim;
 use crate::tcp::admission::Issued;
 use crate::tcp::{self, AgentCounters, Grant};
-use crate::{FabricError, Result};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -164,19 +164,12 @@ impl Agent {
 
 fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
-    let opened = grant.opened(owner.node.info())?;
-    if let Some(parts) = opened.parts() {
-        return Err(FabricError::BadOption {
-            option: "the number of a region's areas in a grant",
-            value: parts as u64,
-            limit: "one, all of it: a NIC's key is a whole region's",
-        });
-    }
-    let registration = Registration::new(&owner.node, &owner.device, &opened.regions)?;
-    let registration = Arc::new(registration);
-    let keys = registration.keys();
-    let issued = setup.grant_with(grant, opened, keys);
-    owner.registrations().push((issued, registration));
+    let issued = Arc::new(Issued::new(grant, owner.node.info())?);
+    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
+    // Whoever is admitted finds it.
+    let entry = (Arc::clone(&issued), Arc::new(registration));
+    owner.registrations().push(entry);
+    setup.put_in_force(issued);
     owner.withdraw_revoked();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! One queue pair to one node, as its endpoint holds it, and the set-up connection beside it.
 
-use super::connect::{Paired, Region};
+use super::connect::{Areas, Paired};
 use super::setup::News;
 use super::work::{Local, Remote, WorkList};
 use crate::shm::mailbox;
@@ -13,6 +13,7 @@ use crate::verbs::abi::{
     IBV_WC_SUCCESS, ibv_wc,
 };
 use crate::verbs::memory::FoundWords;
+use crate::verbs::path::RefusedVerb;
 use crate::verbs::resource::QueuePair;
 use crate::{Buffer, FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ pub(in crate::verbs) struct Link {
     connection: Option<Connected<Paired>>,
     pub(in crate::verbs) info: NodeInfo,
     /// Where they are, and the keys to them.
-    pub(in crate::verbs) regions: Vec<Region>,
+    pub(in crate::verbs) regions: Vec<Areas>,
     /// The most bytes of one request.
     largest: usize,
     work: WorkList,
@@ -58,7 +59,14 @@ struct Pending {
     slot: u32,
     /// Where an atomic's word is left.
     found: Option<u32>,
+    what: Access,
+}
+
+/// What a verb was to do where; a gather with its first piece.
+#[derive(Clone, Copy)]
+struct Access {
     at: RemoteAddr,
+    bytes: usize,
     needed: Rights,
 }
 
@@ -240,7 +248,7 @@ impl Link {
 
     fn hear(&mut self) -> News {
         match &mut self.connection {
-            Some(connection) => connection.made.setup.hear(),
+            Some(connection) => connection.made.setup.hear(self.node),
             None => News::Closed,
         }
     }
@@ -260,7 +268,7 @@ impl Link {
     #[inline]
     fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Remote> {
         let index = usize::from(at.region.0);
-        let (Some(info), Some(region)) = (self.info.regions.get(index), self.regions.get(index))
+        let (Some(info), Some(areas)) = (self.info.regions.get(index), self.regions.get(index))
         else {
             return Err(FabricError::UnknownRegion {
                 node: at.node,
@@ -275,10 +283,27 @@ impl Link {
                 limit: self.largest,
             });
         }
-        Ok(Remote {
-            address: region.address.wrapping_add(at.offset),
-            key: region.key,
-        })
+        let behind = areas.partition_point(|area| area.offset <= at.offset);
+        let (granted, remote) = match behind.checked_sub(1).map(|index| &areas[index]) {
+            Some(area) if at.offset + len as u64 - area.offset <= area.bytes => {
+                let remote = Remote {
+                    address: area.address.wrapping_add(at.offset - area.offset),
+                    key: area.key,
+                };
+                (area.rights, remote)
+            }
+            // Of no bytes the NIC checks nothing.
+            _ if len == 0 => (info.rights, Remote { address: 0, key: 0 }),
+            _ => (Rights::NONE, Remote { address: 0, key: 0 }),
+        };
+        if !granted.allow(needed) {
+            return Err(FabricError::AccessDenied {
+                at,
+                needed,
+                granted,
+            });
+        }
+        Ok(remote)
     }
 
     /// The identity of the next request.
@@ -290,21 +315,13 @@ impl Link {
     }
 
     #[inline]
-    fn note(
-        &mut self,
-        slot: u32,
-        requests: u32,
-        found: Option<u32>,
-        at: RemoteAddr,
-        needed: Rights,
-    ) {
+    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, what: Access) {
         self.pending.push_back(Pending {
             last: self.next_request - 1,
-            requests,
+            requests: requests as u32,
             slot,
             found,
-            at,
-            needed,
+            what,
         });
     }
 
@@ -316,12 +333,18 @@ impl Link {
         into: Buffer,
         slots: &Slots,
     ) -> Result<u32> {
-        let remote = self.remote(from, into.len(), Rights::READ)?;
-        let local = local(&into, 0, into.len());
+        let bytes = into.len();
+        let remote = self.remote(from, bytes, Rights::READ)?;
+        let local = local(&into, 0, bytes);
         let slot = slots.take(Answer::Bytes(0), Some(into));
         let id = self.next_id();
         self.work.read(id, remote, local);
-        self.note(slot, 1, None, from, Rights::READ);
+        let what = Access {
+            at: from,
+            bytes,
+            needed: Rights::READ,
+        };
+        self.note(slot, 1, None, what);
         Ok(slot)
     }
 
@@ -349,9 +372,13 @@ impl Link {
                     self.work.read(id, remote, local(&into, start, piece.len));
                     start += piece.len.next_multiple_of(8);
                 }
-                let at = pieces[0].from;
                 let slot = slots.take(Answer::Bytes(0), Some(into));
-                self.note(slot, pieces.len() as u32, None, at, needed);
+                let what = Access {
+                    at: pieces[0].from,
+                    bytes: pieces[0].len,
+                    needed,
+                };
+                self.note(slot, pieces.len(), None, what);
                 Ok(slot)
             }
             Verb::Write { to, data } => {
@@ -359,8 +386,13 @@ impl Link {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 self.work
                     .write(id, remote, local(&data, 0, data.len()), inline);
+                let what = Access {
+                    at: to,
+                    bytes: data.len(),
+                    needed,
+                };
                 let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, to, needed);
+                self.note(slot, 1, None, what);
                 Ok(slot)
             }
             Verb::WriteImm { to, data, imm } => {
@@ -374,8 +406,13 @@ impl Link {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 let bytes = local(&data, 0, data.len());
                 self.work.write_imm(id, remote, bytes, inline, imm);
+                let what = Access {
+                    at: to,
+                    bytes: data.len(),
+                    needed,
+                };
                 let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, to, needed);
+                self.note(slot, 1, None, what);
                 Ok(slot)
             }
             Verb::CompareSwap { at, expected, new } => {
@@ -415,7 +452,12 @@ impl Link {
     #[inline]
     fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
         let slot = slots.take(Answer::Word, None);
-        self.note(slot, 1, Some(found), at, Rights::ATOMIC);
+        let what = Access {
+            at,
+            bytes: 8,
+            needed: Rights::ATOMIC,
+        };
+        self.note(slot, 1, Some(found), what);
         slot
     }
 
@@ -496,25 +538,27 @@ impl Link {
         let Some(oldest) = self.pending.front() else {
             return Done::default();
         };
-        let at = oldest.at;
         let error = match completion.status {
-            IBV_WC_REM_ACCESS_ERR if self.is_revoked() => FabricError::GrantRevoked { node },
-            IBV_WC_REM_ACCESS_ERR => {
+            IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR if self.is_revoked() => {
+                FabricError::GrantRevoked { node }
+            }
+            IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR => {
+                let Access { at, bytes, needed } = oldest.what;
+                let refused = RefusedVerb {
+                    region: at.region,
+                    offset: at.offset,
+                    bytes: bytes as u32,
+                    needed,
+                };
                 // The verbs stay with their slots; the NIC uses nothing of theirs any more.
                 self.drop_queue_pair();
                 self.state = State::Asking;
                 self.waiting_since = now;
                 if let Some(connection) = &self.connection {
-                    connection.made.setup.ask();
+                    connection.made.setup.ask(&refused);
                 }
                 return Done::default();
             }
-            // The queue pair itself does not allow it; the keys may.
-            IBV_WC_REM_INV_REQ_ERR => FabricError::AccessDenied {
-                at,
-                needed: oldest.needed,
-                granted: self.rights(at),
-            },
             IBV_WC_RNR_RETRY_EXC_ERR => FabricError::ReceiverNotReady {
                 node,
                 capacity: mailbox::CAPACITY as usize,
@@ -544,11 +588,6 @@ impl Link {
         }
     }
 
-    fn rights(&self, at: RemoteAddr) -> Rights {
-        let region = self.info.regions.get(usize::from(at.region.0));
-        region.map_or(Rights::NONE, |region| region.rights)
-    }
-
     /// Looks at the clock and at the set-up connection; returns what failed for what they say.
     #[cold]
     pub(super) fn look(&mut self, common: &Common<'_>, now: Nanos) -> Done {
@@ -559,11 +598,7 @@ impl Link {
         let stopped = FabricError::NodeStopped { node };
         let asking = self.state == State::Asking;
         let (error, later) = match self.hear() {
-            News::Explained if asking => {
-                let at = self.pending.front().map(|oldest| oldest.at);
-                let error = at.map_or(stopped, |at| FabricError::WrongKey { at });
-                (error, self.later())
-            }
+            News::Explained(error) if asking => (error, self.later()),
             News::Refused(Refusal::GrantRevoked) if asking || self.pending.is_empty() => {
                 (self.later(), self.later())
             }
