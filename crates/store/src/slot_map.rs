@@ -119,7 +119,7 @@ impl SlotMap {
 ///
 /// `capacity * p + 5 * sqrt(capacity * p * (1 - p))`, at most `capacity`, where `p` is the partition's share of the hash
 /// slots. How many of `capacity` keys fall into a partition is binomially distributed; this is its mean and five
-/// standard deviations, which fewer than one table in a million passes.
+/// standard deviations: of partitions of many keys, about three in ten million get more.
 pub(crate) fn partition_capacity(capacity: u64, partitions: u16) -> u64 {
     let share = f64::from(HASH_SLOTS.div_ceil(partitions)) / f64::from(HASH_SLOTS);
     let mean = capacity as f64 * share;

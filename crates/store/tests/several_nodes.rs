@@ -1,12 +1,15 @@
-//! Tables over several simulated nodes: every operation of every scheme, and nodes that stop and come back.
+//! Tables over several nodes, most of them simulated: every operation of every scheme, and nodes that stop and come
+//! back.
 
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
-use farslot::fabric::{FabricError, NodeId};
+use farslot::fabric::{FabricError, NodeId, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, OnRestart, OpenOptions, SlotKind, Store, StoreError, TableOptions,
+    CuckooShape, FieldSize, OnRestart, OpenOptions, Server, SlotKind, Store, StoreError,
+    TableOptions,
 };
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 const SIMULATED: &str = "sim://cx5-edr?seed=3&memory=64MiB&nodes=3";
 
@@ -451,4 +454,150 @@ fn writers_of_a_cuckoo_table_have_all_of_it_or_nothing() {
     busy(third.start_writing());
     one.resign().ok();
     third.start_writing().unwrap();
+}
+
+/// Three nodes of this process, and the address of all.
+fn served() -> ([Server; 3], String) {
+    let servers = [(); 3].map(|()| Server::start("tcp://127.0.0.1:0", 32 << 20).unwrap());
+    let ports = servers.each_ref().map(|server| {
+        let address = server.addresses()[0].to_string();
+        address["tcp://".len()..].to_owned()
+    });
+    (servers, format!("tcp://{}", ports.join(",")))
+}
+
+#[test]
+fn who_may_only_read_finds_the_keys_of_an_empty_node_absent() {
+    let (mut servers, all) = served();
+    let store = Store::open(&all).unwrap();
+    store.create("t", &options(600)).unwrap();
+    let writer = store.table("t").unwrap();
+    for number in 0..300 {
+        writer.put(&key(number), &value(number)).unwrap();
+    }
+    let reading = OpenOptions {
+        rights: Rights::READ,
+        ..OpenOptions::default()
+    };
+    let reading = Store::open_with(&all, reading).unwrap();
+    let reader = reading.table("t").unwrap();
+    let address = servers[1].addresses()[0].to_string();
+    drop(std::mem::replace(
+        &mut servers[1],
+        Server::start("tcp://127.0.0.1:0", 1 << 20).unwrap(),
+    ));
+    servers[1] = Server::start(&address, 32 << 20).unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut absent = Vec::new();
+    for number in 0..300 {
+        let found = loop {
+            match reader.get(&key(number)) {
+                Ok(found) => break found,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        match found {
+            Some(found) => assert_eq!(found, value(number)),
+            None => absent.push(number),
+        }
+    }
+    assert!((50..150).contains(&absent.len()), "{}", absent.len());
+    // Nobody has made it anew: the catalog is empty.
+    assert_eq!(reading.nodes().unwrap()[1].tables, Some(0));
+    let mut met = 0;
+    reader.for_each(|_, _| met += 1).unwrap();
+    assert_eq!(
+        (met, reader.get_all(&key(absent[0])).unwrap()),
+        (300 - absent.len(), vec![])
+    );
+    match reader.put(&key(absent[0]), b"") {
+        Err(StoreError::Node { error, .. }) => {
+            assert!(matches!(error, FabricError::AccessDenied { .. }), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // Once somebody has, the reader finds what is put there.
+    while writer.put(&key(absent[0]), b"new").is_err() {
+        assert!(Instant::now() < until);
+    }
+    let found = reader.get(&key(absent[0])).unwrap();
+    assert_eq!(found.as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn several_names_of_shared_memory_are_one_store() {
+    let names = ["a", "b"].map(|name| format!("several-nodes-{}-{name}", std::process::id()));
+    let mut servers: Vec<_> = names
+        .iter()
+        .map(|name| Server::start(&format!("shm://{name}"), 16 << 20).unwrap())
+        .collect();
+    let all = format!("shm://{}", names.join(","));
+    let store = Store::open(&all).unwrap();
+    assert_eq!(store.address().to_string(), all);
+    store.create("t", &options(600)).unwrap();
+    let table = store.table("t").unwrap();
+    for number in 0..300 {
+        table.put(&key(number), &value(number)).unwrap();
+    }
+    assert_eq!(store.nodes().unwrap().len(), 2);
+    assert_eq!(table.partitions().len(), 2);
+    let gone = format!("shm://{}", names[1]);
+    drop(servers.pop());
+    let fails = |number: u64| match table.get(&key(number)) {
+        Ok(found) => {
+            assert_eq!(found, Some(value(number)));
+            false
+        }
+        Err(error) => {
+            assert!(matches!(&error, StoreError::Node { address, .. } if *address == gone));
+            true
+        }
+    };
+    // The end of a process is noticed a moment later.
+    let until = Instant::now() + Duration::from_secs(30);
+    while !(0..300).any(fails) {
+        assert!(Instant::now() < until);
+    }
+    let failed = (0..300).filter(|number| fails(*number)).count();
+    assert!((100..200).contains(&failed), "{failed}");
+}
+
+#[test]
+fn one_table_of_one_node_is_found_among_several() {
+    let (servers, all) = served();
+    let alone = servers[2].store();
+    alone.create("own", &options(100)).unwrap();
+    alone.table("own").unwrap().put(b"key", b"value").unwrap();
+    let store = Store::open(&all).unwrap();
+    let table = store.table("own").unwrap();
+    assert_eq!(table.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert!(table.partitions().is_empty() && table.record().partition.is_none());
+    assert_eq!(
+        store.create("own", &options(100)),
+        Err(StoreError::TableExists { name: "own".into() })
+    );
+    // Two that have nothing to do with each other.
+    servers[0].store().create("own", &options(100)).unwrap();
+    let conflict = store.table("own").map(drop);
+    assert!(
+        matches!(conflict, Err(StoreError::ConflictingTables { .. })),
+        "{conflict:?}"
+    );
+    assert_eq!(store.tables().unwrap().len(), 1);
+}
+
+#[test]
+fn the_longest_name_and_many_nodes_fit_the_catalog() {
+    let store = Store::open("sim://cx5-edr?seed=3&memory=4MiB&nodes=100").unwrap();
+    let name = "n".repeat(128);
+    let small = || options(400).heap_bytes(1 << 20);
+    let cuckoo = small().cuckoo(CuckooShape::default());
+    let tables = [small(), cuckoo, small().sealed()];
+    for (number, options) in tables.iter().enumerate() {
+        let name = format!("{number}{}", &name[1..]);
+        let made = store.create(&name, options).unwrap();
+        assert_eq!(made.name, name);
+        assert_eq!(store.table(&name).unwrap().partitions().len(), 100);
+    }
 }

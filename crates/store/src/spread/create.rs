@@ -62,17 +62,9 @@ pub(crate) async fn create<E: Endpoint>(
 
     let (mut failed, rest) = (None, &order[1..]);
     let others = rest.iter().map(|node| async {
-        match make(*node).await {
-            // Somebody who opened the table may have been faster.
-            Err(StoreError::TableExists { name }) => {
-                let there = Catalog::new(endpoint, *node)?.find(&name).await?;
-                let ours = there.filter(|record| {
-                    (record.partition.as_ref()).is_some_and(|part| part.creation == creation)
-                });
-                ours.ok_or(StoreError::TableExists { name })
-            }
-            made => made,
-        }
+        let made = make(*node).await;
+        // Somebody who opened the table may have been faster.
+        or_theirs(endpoint, *node, new.name, (creation, node.0), made).await
     });
     window(order.len(), others, |at, made| match made {
         Ok(record) => records[usize::from(rest[at].0)] = Some(record),
@@ -87,6 +79,27 @@ pub(crate) async fn create<E: Endpoint>(
             name: new.name.into(),
         })),
     }
+}
+
+/// The partition of that creation and number that another client has made, where this one could not: its name, or
+/// the room for it, is taken by that very partition then.
+pub(super) async fn or_theirs<E: Endpoint>(
+    endpoint: &E,
+    node: NodeId,
+    name: &str,
+    partition: (u64, u16),
+    made: Result<TableRecord>,
+) -> Result<TableRecord> {
+    let Err(refused @ (StoreError::TableExists { .. } | StoreError::OutOfMemory { .. })) = made
+    else {
+        return made;
+    };
+    let there = Catalog::new(endpoint, node)?.find(name).await?;
+    let ours = |record: &TableRecord| {
+        let part = record.partition.as_ref();
+        part.is_some_and(|part| (part.creation, part.number) == partition)
+    };
+    there.filter(ours).ok_or(refused)
 }
 
 /// The nodes' addresses and incarnations. All must be there.
@@ -108,7 +121,14 @@ async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>)
             let name = new.name.into();
             return Err(StoreError::TableExists { name });
         }
-        catalog.check_room(most.unwrap_or(0)).await
+        let room = catalog.check_room(most.unwrap_or(0)).await;
+        // It may be taken by another table of the name, made since.
+        match room.is_err() && catalog.find(new.name).await?.is_some() {
+            true => Err(StoreError::TableExists {
+                name: new.name.into(),
+            }),
+            false => room,
+        }
     });
     for (node, check) in nodes_of(endpoint).zip(checks.await?) {
         check.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;

@@ -133,7 +133,7 @@ fn met_another(error: &StoreError) -> bool {
 }
 
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
-    /// Opens a table that was found. A partition whose node cannot be reached is left for later.
+    /// Opens a table that was found. A partition that cannot be opened now is left for later, unless none can.
     pub(crate) async fn open(
         endpoint: Rc<E>,
         nodes: Arc<Nodes>,
@@ -156,17 +156,25 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             map,
             parts: parts.collect(),
         };
-        let mut failed = Ok(());
-        let opening = (0..).zip(&places).map(|(number, _): (u16, _)| {
-            let (spread, sample, places) = (&spread, &sample, &places);
-            async move { spread.open_part(number, sample, places).await }
-        });
+        let (mut any, mut first) = (false, None);
+        let opening = spread
+            .numbers()
+            .map(|number| spread.open_part(number, &sample, &places));
         window(places.len(), opening, |_, opened| match opened {
-            Ok(_) | Err(StoreError::Node { .. } | StoreError::Index(_)) => {}
-            Err(error) => failed = Err(error),
+            Ok(_) => any = true,
+            Err(error) => {
+                // Of nodes that are down the log tells elsewhere, once for all tables.
+                if !matches!(error, StoreError::Node { .. }) {
+                    log::warn!("a part of table {:?} cannot be used: {error}", sample.name);
+                }
+                first.get_or_insert(error);
+            }
         })
         .await;
-        failed.map(|()| spread)
+        match first {
+            Some(error) if !any => Err(error),
+            _ => Ok(spread),
+        }
     }
 
     fn partition_of(&self, key: &[u8]) -> u16 {

@@ -5,10 +5,12 @@
 //! makes it, and its record is everybody's. What it is to be is read from another node's catalog at that very
 //! moment, so that no client brings back a table that is gone from all nodes.
 
-use super::find::{Found, Place, find};
+use super::create::or_theirs;
+use super::find::{Found, Place, find, is_absence};
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
+use crate::client::Client;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, NodeState};
 use farslot_index::IndexError;
@@ -160,22 +162,16 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         let made = catalog
             .create(&self.name, sample.scheme.clone(), Some(partition))
             .await;
-        let record = match made {
-            // Another client was faster.
-            Err(StoreError::TableExists { .. }) => catalog.find(&self.name).await?,
-            made => Some(made?),
-        };
-        let ours = record.filter(|record| {
-            let part = record.partition.as_ref();
-            part.is_some_and(|part| (part.creation, part.number) == (self.common.creation, number))
-        });
-        let Some(record) = ours else {
-            return Err(self.restarted(number));
+        let part = (self.common.creation, number);
+        let made = match or_theirs(&*self.endpoint, node, &self.name, part, made).await {
+            // Another table has the name on this node by now.
+            Err(StoreError::TableExists { .. }) => return Err(self.restarted(number)),
+            made => made?,
         };
         if came_back {
             self.nodes.adopted(node, incarnation);
         }
-        Ok(record)
+        Ok(made)
     }
 
     /// Whether any partition was built whole, so that an empty one would be none of the table.
@@ -191,9 +187,12 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             };
             let at = table_at(place.node, record);
             let endpoint = Rc::clone(&self.endpoint);
-            let sibling = self.opener.open(endpoint, at, record).await?;
-            if crate::client::Client::is_sealed(&sibling) {
-                return Ok(true);
+            match self.opener.open(endpoint, at, record).await {
+                Ok(sibling) if Client::is_sealed(&sibling) => return Ok(true),
+                Ok(_) => {}
+                // It has stopped since its catalog answered; the others tell as well.
+                Err(StoreError::Fabric(error)) if is_absence(&error) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(false)
