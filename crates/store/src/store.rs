@@ -10,6 +10,7 @@ use crate::spread::{self, Found, KnownSizes, NewTable, Opener, Spread};
 use crate::{Address, NodeReport, OnRestart, Result, StoreError, Table, TableOptions};
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::{Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::verbs::{DeviceOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::{Endpoint, Executor, Limits, NodeId, Rights, shm};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
@@ -70,6 +71,18 @@ impl OpenOptions {
             connect_timeout: self.connect_timeout,
             limits: self.limits,
             ..TcpOptions::default()
+        }
+    }
+
+    pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
+        VerbsOptions {
+            grant: self.grant.clone(),
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            device: device.clone(),
+            ..VerbsOptions::default()
         }
     }
 }
@@ -146,6 +159,8 @@ impl Store {
         let nic = match &fabric {
             Fabric::Shm(_) => NicModel::shared_memory(),
             Fabric::Tcp(_) => NicModel::tcp_loopback(),
+            // What paper 000 measured its own NIC by.
+            Fabric::Verbs(_) => NicModel::connectx5_edr(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
         let policy = options.read_policy;
@@ -368,7 +383,7 @@ impl Store {
                 [node] => Some(node),
                 _ => None,
             },
-            Fabric::Tcp(_) | Fabric::Sim(_) => None,
+            Fabric::Tcp(_) | Fabric::Verbs(_) | Fabric::Sim(_) => None,
         }
     }
 
@@ -377,7 +392,7 @@ impl Store {
     pub fn sim_world(&self) -> Option<&World> {
         match &self.0.fabric {
             Fabric::Sim(world) => Some(world),
-            Fabric::Shm(_) | Fabric::Tcp(_) => None,
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => None,
         }
     }
 
@@ -388,7 +403,18 @@ impl Store {
     pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
         match &self.0.fabric {
             Fabric::Tcp(nodes) => nodes.endpoint().map(Some),
-            Fabric::Shm(_) | Fabric::Sim(_) => Ok(None),
+            Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_) => Ok(None),
+        }
+    }
+
+    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric itself.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn verbs_endpoint(&self) -> Result<Option<Rc<VerbsEndpoint>>> {
+        match &self.0.fabric {
+            Fabric::Verbs(nodes) => nodes.endpoint().map(Some),
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Sim(_) => Ok(None),
         }
     }
 
