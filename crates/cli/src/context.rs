@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Context {
-    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`
+    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`; over several nodes
+    /// tcp://HOST:PORT,HOST:PORT,...
     #[arg(
         short,
         long,

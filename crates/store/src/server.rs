@@ -1,7 +1,7 @@
 //! A process that lends its memory, and does nothing else.
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
-use crate::store::{check_size, region_of};
+use crate::fabrics::{check_size, region_of};
 use crate::{Address, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
 use farslot_fabric::{RegionId, Rights, shm};
@@ -93,9 +93,9 @@ impl Server {
         for text in addresses {
             let address: Address = text.parse()?;
             match &address {
-                Address::Tcp { .. } => {}
-                Address::Shm { name: another } => {
-                    if let Some(name) = name.replace(another.clone()) {
+                Address::Tcp { authorities } if authorities.len() == 1 => {}
+                Address::Shm { names } if names.len() == 1 => {
+                    if let Some(name) = name.replace(names[0].clone()) {
                         return Err(StoreError::BadAddress {
                             address: (*text).into(),
                             reason: format!("the memory has the name {name:?} already"),
@@ -124,9 +124,10 @@ impl Server {
         );
         let mut agents = Vec::new();
         for address in &mut parsed {
-            let Address::Tcp { authority } = address else {
+            let Address::Tcp { authorities } = address else {
                 continue;
             };
+            let authority = &mut authorities[0];
             let agent = Agent::start(
                 node.clone(),
                 &AgentOptions {

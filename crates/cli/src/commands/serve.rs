@@ -75,7 +75,6 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         || farslot::fabric::shm::available_memory() / 2,
         |size| size.as_u64(),
     );
-    log_to_stderr();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
     let stopped = stop_switch(args.while_stdin)?;
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
@@ -120,14 +119,6 @@ fn secrets(args: &Args, context: &Context) -> Result<(Option<Secret>, Option<Sec
         )),
         Some(_) => Ok((all, Some(read_only))),
     }
-}
-
-/// What the agents have to say goes to standard error: warnings, or what FARSLOT_LOG asks for, such as
-/// `info` or `farslot_fabric=debug`.
-fn log_to_stderr() {
-    let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
-    // It can only fail where there is a logger already.
-    let _ = env_logger::Builder::from_env(filter).try_init();
 }
 
 fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool) -> Result<()> {
