@@ -158,3 +158,30 @@ fn a_device_without_another_queue_pair_says_so_on_either_side() {
     group.limit(agent.device(), "max");
     assert!(at_client && at_agent);
 }
+
+#[test]
+fn memory_is_in_large_pages_where_the_machine_has_set_them_aside() {
+    let set_aside = |pages: &str| std::fs::write("/proc/sys/vm/nr_hugepages", pages).unwrap();
+    set_aside("8");
+    let (node, agent) = served(4 << 20);
+    assert_eq!(node.info().page_bytes, 2 << 20);
+    let executor = crate::client(&agent);
+    let endpoint = executor.endpoint();
+    executor.block_on(async {
+        let mut data = endpoint.core().buffers.take(4 << 20).unwrap();
+        data.words_mut().fill(7);
+        endpoint.write(at(0), data).await.unwrap();
+        let read = endpoint.read(at(0), 4 << 20).await.unwrap();
+        assert!(read.words().iter().all(|word| *word == 7));
+    });
+    drop((executor, agent, node));
+    // And without where it has not.
+    set_aside("0");
+    let (node, agent) = served(4 << 20);
+    assert_eq!(node.info().page_bytes, 4096);
+    let executor = crate::client(&agent);
+    assert_eq!(
+        executor.block_on(executor.endpoint().fetch_add(at(0), 1)),
+        Ok(0)
+    );
+}

@@ -101,9 +101,11 @@ impl Agent {
             grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
         })?;
         log::info!(
-            "{} port {} serves by RDMA verbs, set up at {}",
+            "{} port {} serves {} regions by RDMA verbs, in pages of {} bytes, set up at {}",
             owner.device.name,
             owner.device.port.number,
+            owner.node.info().regions.len(),
+            owner.node.info().page_bytes,
             setup.address()
         );
         Ok(Self {
