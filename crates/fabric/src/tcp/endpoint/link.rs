@@ -165,7 +165,7 @@ impl Link {
         self.waiting_since.saturating_add(verb_timeout)
     }
 
-    #[inline]
+    #[inline(always)]
     fn region(&self, at: RemoteAddr) -> Result<(&RegionInfo, u64)> {
         let index = usize::from(at.region.0);
         match (self.info.regions.get(index), self.keys.get(index)) {
@@ -179,7 +179,7 @@ impl Link {
     }
 
     /// A checked access on the wire.
-    #[inline]
+    #[inline(always)]
     fn span(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Span> {
         let (region, key) = self.region(at)?;
         check_access(at, len as u64, needed, region)?;
@@ -208,13 +208,13 @@ impl Link {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&mut self, words: usize) -> &mut Vec<u64> {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
     }
 
     /// Appends a READ to the batch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_read(&mut self, from: RemoteAddr, into: &Buffer) -> Result<Answer> {
         self.check_fits(into.len(), 0)?;
         let span = self.span(from, into.len(), Rights::READ)?;
@@ -281,7 +281,7 @@ impl Link {
     }
 
     /// Notes the slot of the verb that was put last.
-    #[inline]
+    #[inline(always)]
     pub(super) fn posted(&mut self, slot: u32) {
         if self.pending.is_empty() {
             self.unsent = true;

@@ -64,7 +64,7 @@ pub(super) struct Woken(Option<u32>);
 
 impl Slots {
     /// A slot for a verb whose buffer, if it has one, is to be filled.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
         let mut slots = self.slots.borrow_mut();
         let Some(number) = self.free.borrow_mut().pop() else {
@@ -139,7 +139,7 @@ impl Slots {
     }
 
     /// Fetches the answer, once; if it is not here, the task is woken when it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[number as usize];
