@@ -1,7 +1,7 @@
 //! One connection to one node, as its endpoint holds it.
 
 use super::line::{Connected, Line, Next};
-use super::slots::{Answer, Slots, Woken};
+use super::slots::{Answer, Arrivals, Slots};
 use crate::shm::mailbox;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -320,7 +320,6 @@ impl Link {
         let Some(&oldest) = self.pending.front() else {
             return 0;
         };
-        let mut woken = Woken::default();
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
         let received = match &self.connection {
             Some(connection) => self.input.receive(&connection.admitted.stream, wanted),
@@ -329,7 +328,7 @@ impl Link {
         match received {
             Io::Moved(_) => {
                 let waited = self.pending.len();
-                let taken = self.take_answers(slots, &mut woken);
+                let taken = self.take_answers(slots);
                 let mut done = waited - self.pending.len();
                 if done > 0 {
                     self.waiting_since = now();
@@ -356,63 +355,75 @@ impl Link {
         }
     }
 
-    fn take_answers(
-        &mut self,
-        slots: &Slots,
-        woken: &mut Woken,
-    ) -> std::result::Result<(), Malformed> {
-        loop {
+    fn take_answers(&mut self, slots: &Slots) -> std::result::Result<(), Malformed> {
+        let mut arrivals = slots.arrivals();
+        while self.take_completions(&mut arrivals)? {
             let words = self.input.words();
-            let (count, left) = self.frame;
-            if count > 0 {
-                let Some(&slot) = self.pending.front() else {
-                    return Err(Malformed::Answer);
-                };
-                let needed = slots.answer_words(slot);
-                if needed > left as usize {
-                    return Err(Malformed::Count { count });
+            let Some(&first) = words.first() else {
+                return Ok(());
+            };
+            let header = Header::decode(first)?;
+            match header.kind {
+                FrameKind::Completions if header.count > 0 => {
+                    self.frame = (header.count, header.words - 1);
+                    self.input.consume(1);
                 }
-                let Some(answer) = words.get(..needed) else {
-                    return Ok(());
-                };
-                slots.complete(slot, answer, woken);
-                self.frame = (count - 1, left - needed as u32);
-                self.input.consume(needed);
-                self.pending.pop_front();
-            } else if left > 0 {
-                return Err(Malformed::Count { count });
-            } else {
-                let Some(&first) = words.first() else {
-                    return Ok(());
-                };
-                let header = Header::decode(first)?;
-                match header.kind {
-                    FrameKind::Completions if header.count > 0 => {
-                        self.frame = (header.count, header.words - 1);
-                        self.input.consume(1);
-                    }
-                    FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
-                        let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
-                            return Ok(());
-                        };
-                        let error = wire::decode_failure(*failure, self.node)?;
-                        let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
-                        slots.fail(slot, error, woken);
-                        self.input.consume(FAILURE_WORDS);
-                    }
-                    kind => return Err(Malformed::Kind { found: kind as u8 }),
+                FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
+                    let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
+                        return Ok(());
+                    };
+                    let error = wire::decode_failure(*failure, self.node)?;
+                    let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
+                    arrivals.fail(slot, error);
+                    self.input.consume(FAILURE_WORDS);
                 }
+                kind => return Err(Malformed::Kind { found: kind as u8 }),
             }
         }
+        Ok(())
+    }
+
+    /// Takes what has arrived of the frame that has begun; false if more of it is to come.
+    #[inline]
+    fn take_completions(
+        &mut self,
+        arrivals: &mut Arrivals<'_>,
+    ) -> std::result::Result<bool, Malformed> {
+        let mut words = self.input.words();
+        let arrived = words.len();
+        let (mut count, mut left) = self.frame;
+        while count > 0 {
+            let Some(&slot) = self.pending.front() else {
+                return Err(Malformed::Answer);
+            };
+            let needed = arrivals.answer_words(slot);
+            if needed > left as usize {
+                return Err(Malformed::Count { count });
+            }
+            let Some((answer, rest)) = words.split_at_checked(needed) else {
+                break;
+            };
+            arrivals.complete(slot, answer);
+            self.pending.pop_front();
+            words = rest;
+            (count, left) = (count - 1, left - needed as u32);
+        }
+        if count == 0 && left > 0 {
+            return Err(Malformed::Count { count });
+        }
+        let taken = arrived - words.len();
+        self.frame = (count, left);
+        self.input.consume(taken);
+        Ok(count == 0)
     }
 
     /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
-        let mut woken = Woken::default();
+        let mut arrivals = slots.arrivals();
         for &slot in &self.pending {
-            slots.fail(slot, error.clone(), &mut woken);
+            arrivals.fail(slot, error.clone());
         }
         self.lost.extend(self.pending.drain(..));
         self.state = State::Broken;
