@@ -175,8 +175,8 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
     let mut outcomes = Vec::new();
     executor.block_on(async {
         let reads = (0..500).map(|_| endpoint.read(at(0), 1 << 20));
-        window(100, reads, |_, read| {
-            outcomes.push(read.map(drop));
+        window(100, reads, |number, read| {
+            outcomes.push((number, read.map(drop)));
             if !std::mem::replace(&mut killed, true) {
                 served.process.kill().unwrap();
                 served.process.wait().unwrap();
@@ -184,6 +184,10 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
         })
         .await;
     });
+    // The end may be known while answers that came before it still have to be fetched: in the order in
+    // which they were posted, all verbs from some on have failed.
+    outcomes.sort_by_key(|(number, _)| *number);
+    let outcomes: Vec<_> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
     let stopped = Err(FabricError::NodeStopped { node });
     assert_eq!(outcomes[0], Ok(()));
     assert_eq!(outcomes.last(), Some(&stopped));

@@ -1,7 +1,7 @@
 //! One connection to one node, as its endpoint holds it.
 
 use super::line::{Connected, Line, Next};
-use super::slots::{Answer, Slots, Woken};
+use super::slots::{Answer, Arrivals, Slots};
 use crate::shm::mailbox;
 use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
@@ -170,7 +170,7 @@ impl Link {
         self.waiting_since.saturating_add(verb_timeout)
     }
 
-    #[inline]
+    #[inline(always)]
     fn region(&self, at: RemoteAddr) -> Result<(&RegionInfo, u64)> {
         let index = usize::from(at.region.0);
         match (self.info.regions.get(index), self.keys.get(index)) {
@@ -184,7 +184,7 @@ impl Link {
     }
 
     /// A checked access on the wire.
-    #[inline]
+    #[inline(always)]
     fn span(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Span> {
         let (region, key) = self.region(at)?;
         check_access(at, len as u64, needed, region)?;
@@ -213,13 +213,13 @@ impl Link {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&mut self, words: usize) -> &mut Vec<u64> {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
     }
 
     /// Appends a READ to the batch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_read(&mut self, from: RemoteAddr, into: &Buffer) -> Result<Answer> {
         self.check_fits(into.len(), 0)?;
         let span = self.span(from, into.len(), Rights::READ)?;
@@ -286,7 +286,7 @@ impl Link {
     }
 
     /// Notes the slot of the verb that was put last.
-    #[inline]
+    #[inline(always)]
     pub(super) fn posted(&mut self, slot: u32) {
         if self.pending.is_empty() {
             self.unsent = true;
@@ -325,7 +325,6 @@ impl Link {
         let Some(&oldest) = self.pending.front() else {
             return 0;
         };
-        let mut woken = Woken::default();
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
         let received = match &self.connection {
             Some(connection) => self.input.receive(&connection.made.stream, wanted),
@@ -334,7 +333,7 @@ impl Link {
         match received {
             Io::Moved(_) => {
                 let waited = self.pending.len();
-                let taken = self.take_answers(slots, &mut woken);
+                let taken = self.take_answers(slots);
                 let mut done = waited - self.pending.len();
                 if done > 0 {
                     self.waiting_since = now();
@@ -361,63 +360,75 @@ impl Link {
         }
     }
 
-    fn take_answers(
-        &mut self,
-        slots: &Slots,
-        woken: &mut Woken,
-    ) -> std::result::Result<(), Malformed> {
-        loop {
+    fn take_answers(&mut self, slots: &Slots) -> std::result::Result<(), Malformed> {
+        let mut arrivals = slots.arrivals();
+        while self.take_completions(&mut arrivals)? {
             let words = self.input.words();
-            let (count, left) = self.frame;
-            if count > 0 {
-                let Some(&slot) = self.pending.front() else {
-                    return Err(Malformed::Answer);
-                };
-                let needed = slots.answer_words(slot);
-                if needed > left as usize {
-                    return Err(Malformed::Count { count });
+            let Some(&first) = words.first() else {
+                return Ok(());
+            };
+            let header = Header::decode(first)?;
+            match header.kind {
+                FrameKind::Completions if header.count > 0 => {
+                    self.frame = (header.count, header.words - 1);
+                    self.input.consume(1);
                 }
-                let Some(answer) = words.get(..needed) else {
-                    return Ok(());
-                };
-                slots.complete(slot, answer, woken);
-                self.frame = (count - 1, left - needed as u32);
-                self.input.consume(needed);
-                self.pending.pop_front();
-            } else if left > 0 {
-                return Err(Malformed::Count { count });
-            } else {
-                let Some(&first) = words.first() else {
-                    return Ok(());
-                };
-                let header = Header::decode(first)?;
-                match header.kind {
-                    FrameKind::Completions if header.count > 0 => {
-                        self.frame = (header.count, header.words - 1);
-                        self.input.consume(1);
-                    }
-                    FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
-                        let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
-                            return Ok(());
-                        };
-                        let error = wire::decode_failure(*failure, self.node)?;
-                        let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
-                        slots.fail(slot, error, woken);
-                        self.input.consume(FAILURE_WORDS);
-                    }
-                    kind => return Err(Malformed::Kind { found: kind as u8 }),
+                FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
+                    let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
+                        return Ok(());
+                    };
+                    let error = wire::decode_failure(*failure, self.node)?;
+                    let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
+                    arrivals.fail(slot, error);
+                    self.input.consume(FAILURE_WORDS);
                 }
+                kind => return Err(Malformed::Kind { found: kind as u8 }),
             }
         }
+        Ok(())
+    }
+
+    /// Takes what has arrived of the frame that has begun; false if more of it is to come.
+    #[inline]
+    fn take_completions(
+        &mut self,
+        arrivals: &mut Arrivals<'_>,
+    ) -> std::result::Result<bool, Malformed> {
+        let mut words = self.input.words();
+        let arrived = words.len();
+        let (mut count, mut left) = self.frame;
+        while count > 0 {
+            let Some(&slot) = self.pending.front() else {
+                return Err(Malformed::Answer);
+            };
+            let needed = arrivals.answer_words(slot);
+            if needed > left as usize {
+                return Err(Malformed::Count { count });
+            }
+            let Some((answer, rest)) = words.split_at_checked(needed) else {
+                break;
+            };
+            arrivals.complete(slot, answer);
+            self.pending.pop_front();
+            words = rest;
+            (count, left) = (count - 1, left - needed as u32);
+        }
+        if count == 0 && left > 0 {
+            return Err(Malformed::Count { count });
+        }
+        let taken = arrived - words.len();
+        self.frame = (count, left);
+        self.input.consume(taken);
+        Ok(count == 0)
     }
 
     /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
-        let mut woken = Woken::default();
+        let mut arrivals = slots.arrivals();
         for &slot in &self.pending {
-            slots.fail(slot, error.clone(), &mut woken);
+            arrivals.fail(slot, error.clone());
         }
         self.lost.extend(self.pending.drain(..));
         self.state = State::Broken;

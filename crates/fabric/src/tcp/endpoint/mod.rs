@@ -173,7 +173,7 @@ impl TcpEndpoint {
     }
 
     /// The link to a node, which is open.
-    #[inline]
+    #[inline(always)]
     fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
         let link = self.link(node)?.borrow_mut();
         if link.is_open() {
@@ -215,7 +215,7 @@ impl TcpEndpoint {
         self.outstanding.get() < self.core.limits.send_queue_depth
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_posted(&self, slot: u32) -> TcpPosted {
         self.outstanding.set(self.outstanding.get() + 1);
         self.posted.set(true);
@@ -236,7 +236,7 @@ impl TcpEndpoint {
         Ok(self.note_posted(slot))
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<TcpPosted> {
         let mut link = self.open_link(from.node)?;
         let answer = link.put_read(from, &into)?;
@@ -327,7 +327,7 @@ impl Endpoint for TcpEndpoint {
         self.try_post(verb).map_err(PostError::Rejected)
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_read(
         &self,
         from: RemoteAddr,
@@ -339,7 +339,7 @@ impl Endpoint for TcpEndpoint {
         self.try_post_read(from, into).map_err(PostError::Rejected)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_posted(
         &self,
         posted: &mut TcpPosted,
@@ -353,7 +353,7 @@ impl Endpoint for TcpEndpoint {
         polled
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_read(&self, posted: &mut TcpPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
         self.poll_posted(posted, cx)
             .map(|outcome| outcome.map(Buffer::from_completion))

@@ -8,7 +8,7 @@ use super::work::WorkList;
 use crate::shm::mailbox;
 use crate::tcp::admission::Refusal;
 use crate::tcp::endpoint::line::{Connected, Line, Next};
-use crate::tcp::endpoint::slots::{Slots, Woken};
+use crate::tcp::endpoint::slots::Slots;
 use crate::verbs::abi::{
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
     IBV_WC_SUCCESS, ibv_wc,
@@ -299,7 +299,6 @@ impl Link {
         &mut self,
         completion: &ibv_wc,
         common: &Common<'_>,
-        woken: &mut Woken,
         now: impl Fn() -> Nanos,
     ) -> Done {
         // The number as it was counted: the bits above those of the identity are those of the next one.
@@ -312,6 +311,7 @@ impl Link {
         }
         let succeeded = completion.status == IBV_WC_SUCCESS;
         let mut done = Done::default();
+        let mut arrivals = common.slots.arrivals();
         while let Some(oldest) = self.pending.front() {
             // Verbs complete in their order: the signaled one, and all before it.
             if oldest.last > number || (oldest.last == number && !succeeded) {
@@ -320,14 +320,13 @@ impl Link {
             let word = oldest
                 .found
                 .map_or(0, |found| common.found.give_back(found));
-            common
-                .slots
-                .complete(oldest.slot, words(oldest, &word), woken);
+            arrivals.complete(oldest.slot, words(oldest, &word));
             done.verbs += 1;
             done.requests += oldest.requests as usize;
             self.sent -= 1;
             self.pending.pop_front();
         }
+        drop(arrivals);
         self.waiting_since = now();
         if !succeeded {
             done += self.fail(completion, common, now());
@@ -452,18 +451,19 @@ impl Link {
             | FabricError::Protocol { .. } => error,
             _ => &stopped,
         };
-        let mut woken = Woken::default();
+        let mut arrivals = common.slots.arrivals();
         let mut done = Done::default();
         for (index, verb) in self.pending.drain(..).enumerate() {
             if let Some(found) = verb.found {
                 common.found.give_back(found);
             }
             let error = if index == 0 { error } else { of_all };
-            common.slots.fail(verb.slot, error.clone(), &mut woken);
+            arrivals.fail(verb.slot, error.clone());
             self.lost.push(verb.slot);
             done.verbs += 1;
             done.requests += verb.requests as usize;
         }
+        drop(arrivals);
         self.state = State::Broken;
         self.down = later;
         self.line.redial();

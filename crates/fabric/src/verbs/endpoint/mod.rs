@@ -11,7 +11,7 @@ use super::VerbsOptions;
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
 use crate::tcp::endpoint::line::{Connected, Line, Next};
-use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
+use crate::tcp::endpoint::slots::{Answer, Slots};
 use crate::tcp::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -278,7 +278,7 @@ impl VerbsEndpoint {
     #[cold]
     fn read_nothing(&self, into: Buffer) -> VerbsPosted {
         let slot = self.slots.take(Answer::Bytes(0), Some(into));
-        self.slots.complete(slot, &[], &mut Woken::default());
+        self.slots.arrivals().complete(slot, &[]);
         VerbsPosted {
             slots: Rc::clone(&self.slots),
             slot: Some(slot),
@@ -300,7 +300,6 @@ impl VerbsEndpoint {
         // SAFETY: zeros are a value of this plain structure of integers.
         let mut completions: [ibv_wc; AT_ONCE] = unsafe { std::mem::zeroed() };
         let mut done = Done::default();
-        let mut woken = Woken::default();
         loop {
             let count = match self.nic.completions.poll(&mut completions) {
                 Ok(count) => count,
@@ -309,7 +308,7 @@ impl VerbsEndpoint {
             for completion in &completions[..count] {
                 if let Some(link) = self.links.get(node_of(completion)) {
                     let mut link = link.borrow_mut();
-                    done += link.complete(completion, &self.common(), &mut woken, now);
+                    done += link.complete(completion, &self.common(), now);
                 }
             }
             if count < AT_ONCE {
