@@ -175,6 +175,10 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::WriterLost { .. }) => {
             "somebody took over from this client as if it had been killed: do it again".into()
         }
+        StoreError::Node { address, error } => return fabric_hint(error, address),
+        StoreError::MissingNodes { .. } => {
+            "name all of them in one address: -a tcp://HOST:PORT,HOST:PORT,...".into()
+        }
         StoreError::Fabric(error) => return fabric_hint(error, at),
         _ => return None,
     };
@@ -209,6 +213,13 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
             ..
         } => "serve it with the same secret, or use it without --secret-file and FARSLOT_SECRET"
             .into(),
+        FabricError::NotAdmitted {
+            reason: Refusal::NoSuchGrant,
+            ..
+        } => "name one that it has, with --grant NAME, or leave that out".into(),
+        FabricError::AccessDenied { .. } if at.starts_with("tcp://") => {
+            "the grant that this store was opened with does not allow it: see --grant".into()
+        }
         FabricError::SecretTooShort { .. } => {
             "make one: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret".into()
         }

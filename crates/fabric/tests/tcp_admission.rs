@@ -7,7 +7,7 @@ use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{self, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind};
 use farslot_fabric::tcp::{
-    Agent, AgentLimits, AgentOptions, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
+    Agent, AgentLimits, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
 };
 use farslot_fabric::*;
 use raw::{RawClient, frame};
@@ -196,7 +196,7 @@ fn a_grant_is_checked_where_the_memory_is() {
     let read_only = Grant {
         name: "reader".into(),
         secret: secret(1),
-        regions: Some(vec![(RegionId(0), Rights::READ)]),
+        areas: Some(vec![Area::whole(RegionId(0), Rights::READ)]),
     };
     let options = AgentOptions {
         grants: vec![Grant::everything(secret(2)), read_only],

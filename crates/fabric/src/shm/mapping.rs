@@ -38,9 +38,21 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes / 8) }
     }
 
-    /// Private memory of this process.
+    /// Private memory of this process. In 2 MiB pages if it is as much and the machine has set enough aside.
     pub(crate) fn anonymous(bytes: u64) -> Result<Self> {
         let length = check_memory(bytes)?;
+        if bytes > 0 && bytes.is_multiple_of(LARGE_PAGE) {
+            // They are reserved here and now: who has the mapping has the pages.
+            let large = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+            let start = unsafe {
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, large)
+            };
+            if let Ok(start) = start {
+                return Self::adopt(start, length, LARGE_PAGE, true);
+            }
+        }
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe {
             rustix::mm::mmap_anonymous(

@@ -116,7 +116,7 @@ impl Node {
             starts: header.starts,
             barred,
             users: Mutex::default(),
-            watcher: watcher,
+            watcher,
         }))
     }
 
@@ -235,7 +235,7 @@ impl Inbox for Node {
 }
 
 /// Lets this process open as many files as it may; a refusal leaves it at what it has.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(
         Resource::Nofile,

@@ -73,7 +73,7 @@ pub(crate) mod socket;
 pub(crate) mod stream;
 pub mod wire;
 
-pub use admission::{Grant, Refusal, Secret};
-pub use agent::{Agent, AgentCounters};
+pub use admission::{Area, Grant, Refusal, Secret};
+pub use agent::{Agent, AgentCounters, Conversation};
 pub use endpoint::{TcpEndpoint, TcpPosted};
 pub use options::{AgentLimits, AgentOptions, TcpOptions};

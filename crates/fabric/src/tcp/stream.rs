@@ -70,6 +70,14 @@ impl Inbound {
         received
     }
 
+    /// Takes bytes that have arrived otherwise.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.make_room((self.end - self.start * 8 + bytes.len()).div_ceil(8));
+        let space: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        space[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
     /// Moves what is left to the beginning, and grows.
     fn make_room(&mut self, wanted: usize) {
         if self.is_empty() {
@@ -174,6 +182,13 @@ impl Outbound {
             }
         }
         sent
+    }
+
+    /// Ends the open frame, of `kind`, and takes out everything.
+    pub(super) fn take_bytes(&mut self, kind: FrameKind, into: &mut Vec<u8>) {
+        self.close(kind);
+        into.extend_from_slice(&bytemuck::cast_slice(&self.words)[self.sent..]);
+        self.clear();
     }
 
     /// Forgets everything.

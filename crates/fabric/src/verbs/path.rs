@@ -6,20 +6,22 @@
 //!    |  (handshake, as over TCP, to its WELCOME)        |
 //!    |  PAIR    its end                                 |   makes a queue pair, ready to receive
 //!    |------------------------------------------------->|
-//!    |  PAIRED  its end | a row a region: first address |
+//!    |  PAIRED  its end | a row an area                  |
 //!    |<-------------------------------------------------|  (or REFUSED)
 //!    |  ready to send; from now on the NICs speak       |
-//!    |  ASK     why was a verb refused?                 |
+//!    |  ASK     why was this verb refused?              |
 //!    |------------------------------------------------->|
 //!    |  FAILURE                                         |  (or REFUSED, once the grant is revoked)
 //!    |<-------------------------------------------------|
 //!
 //! PAIR, PAIRED  0 header | 1..5 end | PAIRED: 5.. rows
-//! ASK           0 header
+//! ASK           0 header | 1 region, 16 bits; needed rights, 8; bytes, 32 bits from 32 on | 2 offset
 //! an end        0 queue pair, 24 bits; packet number, 24 bits from 32 on | 1..3 GID |
 //!               3 LID, 16 bits; MTU, 8; READs and atomics at once, 8; 1 on Ethernet, 8
+//! a row         0 region, 16 bits; rights, 8; key, 32 bits from 32 on | 1 first byte in the region |
+//!               2 bytes | 3 address
 //! ```
-//! The keys of the regions are the NIC's, and are in the WELCOME.
+//! The rows are in the order of the regions and of their bytes. The keys of the WELCOME are not used.
 
 use super::abi::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
@@ -31,12 +33,16 @@ use super::abi::{
 use super::device::Device;
 use super::resource::{QueuePair, access_flags};
 use crate::tcp::wire::{FrameKind, Header, Malformed};
-use crate::{Nanos, Result, Rights};
+use crate::{Nanos, RegionId, Result, Rights};
 
 /// Words of an end.
 const END_WORDS: usize = 4;
 /// Words of a PAIR.
 pub(super) const PAIR_WORDS: usize = 1 + END_WORDS;
+/// Words of a row of a PAIRED.
+const ROW_WORDS: usize = 4;
+/// Words of an ASK.
+pub(super) const ASK_WORDS: usize = 3;
 /// How often a packet that nobody answers is sent again, and a message that has no room. One more
 /// would mean for ever.
 const RETRIES: u8 = 6;
@@ -122,36 +128,102 @@ pub(super) fn decode_pair(words: [u64; PAIR_WORDS]) -> std::result::Result<End, 
     End::decode(end)
 }
 
-/// The agent's PAIRED: its end, and the first address of each region.
-pub(super) fn paired(end: &End, regions: &[u64]) -> Vec<u64> {
-    let words = PAIR_WORDS + regions.len();
-    let mut frame = vec![header(FrameKind::Paired, regions.len() as u16, words)];
+/// A part of a region that the client may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Opened {
+    pub(super) region: RegionId,
+    pub(super) rights: Rights,
+    /// The NIC's key to it.
+    pub(super) key: u32,
+    /// Its first byte in the region.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// Where the NIC has its first byte.
+    pub(super) address: u64,
+}
+
+/// The agent's PAIRED: its end, and what the client may use.
+pub(super) fn paired(end: &End, opened: &[Opened]) -> Vec<u64> {
+    let words = PAIR_WORDS + ROW_WORDS * opened.len();
+    let mut frame = vec![header(FrameKind::Paired, opened.len() as u16, words)];
     frame.extend(end.encode());
-    frame.extend(regions);
+    frame.extend(opened.iter().flat_map(|area| {
+        [
+            u64::from(area.region.0)
+                | u64::from(area.rights.bits()) << 16
+                | u64::from(area.key) << 32,
+            area.offset,
+            area.bytes,
+            area.address,
+        ]
+    }));
     frame
 }
 
-/// The end of a PAIRED, and the first address of each of so many regions.
+/// The end of a PAIRED, and what the client may use of so many regions.
 ///
 /// # Errors
 /// [`Malformed`].
 pub(super) fn decode_paired(
     words: &[u64],
     regions: usize,
-) -> std::result::Result<(End, Vec<u64>), Malformed> {
-    match words {
-        [_, a, b, c, d, rows @ ..] if rows.len() == regions => {
-            Ok((End::decode([*a, *b, *c, *d])?, rows.to_vec()))
-        }
-        _ => Err(Malformed::Handshake {
-            what: "a PAIRED's length does not fit the node's regions",
-        }),
+) -> std::result::Result<(End, Vec<Opened>), Malformed> {
+    let wrong = |what| Malformed::Handshake { what };
+    let [_, a, b, c, d, rows @ ..] = words else {
+        return Err(wrong("a PAIRED is too short"));
+    };
+    let (rows, []) = rows.as_chunks::<ROW_WORDS>() else {
+        return Err(wrong("a PAIRED's rows are not whole"));
+    };
+    let opened: Vec<_> = rows
+        .iter()
+        .map(|[head, offset, bytes, address]| Opened {
+            region: RegionId(*head as u16),
+            rights: Rights::from_bits((head >> 16) as u8),
+            key: (head >> 32) as u32,
+            offset: *offset,
+            bytes: *bytes,
+            address: *address,
+        })
+        .collect();
+    let place = |area: &Opened| (area.region.0, area.offset);
+    let is_known = |area: &Opened| {
+        usize::from(area.region.0) < regions && area.offset.checked_add(area.bytes).is_some()
+    };
+    if !opened.iter().all(is_known) || !opened.is_sorted_by_key(place) {
+        return Err(wrong("a PAIRED's rows are not those of the node's regions"));
     }
+    Ok((End::decode([*a, *b, *c, *d])?, opened))
+}
+
+/// A verb that a NIC has refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RefusedVerb {
+    pub(super) region: RegionId,
+    pub(super) offset: u64,
+    pub(super) bytes: u32,
+    pub(super) needed: Rights,
 }
 
 /// The client's ASK.
-pub(super) fn ask() -> [u64; 1] {
-    [header(FrameKind::Ask, 0, 1)]
+pub(super) fn ask(verb: &RefusedVerb) -> [u64; ASK_WORDS] {
+    [
+        header(FrameKind::Ask, 0, ASK_WORDS),
+        u64::from(verb.region.0)
+            | u64::from(verb.needed.bits()) << 16
+            | u64::from(verb.bytes) << 32,
+        verb.offset,
+    ]
+}
+
+/// The verb of an ASK.
+pub(super) fn decode_ask([_, about, offset]: [u64; ASK_WORDS]) -> RefusedVerb {
+    RefusedVerb {
+        region: RegionId(about as u16),
+        offset,
+        bytes: (about >> 32) as u32,
+        needed: Rights::from_bits((about >> 16) as u8),
+    }
 }
 
 fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
@@ -308,13 +380,32 @@ mod tests {
             mtu in 1u8..=5,
             reads_at_once in 1u8..,
             is_ethernet: bool,
-            regions in proptest::collection::vec(any::<u64>(), 0..16),
+            rows in proptest::collection::vec(any::<(u8, u32, u32, u32, u64)>(), 0..16),
         ) {
             let end = End { number, first_packet, gid, lid, mtu, reads_at_once, is_ethernet };
             prop_assert_eq!(decode_pair(pair(&end)), Ok(end));
-            let frame = paired(&end, &regions);
-            prop_assert!(decode_paired(&frame, regions.len() + 1).is_err());
-            prop_assert_eq!(decode_paired(&frame, regions.len()), Ok((end, regions)));
+            let rows = rows.into_iter().map(|(region, key, offset, bytes, address)| Opened {
+                region: RegionId(region.into()),
+                rights: Rights::READ,
+                key,
+                offset: offset.into(),
+                bytes: bytes.into(),
+                address,
+            });
+            let mut rows: Vec<_> = rows.collect();
+            rows.sort_by_key(|row| (row.region, row.offset));
+            let frame = paired(&end, &rows);
+            let regions = rows.last().map_or(0, |row| usize::from(row.region.0) + 1);
+            prop_assert!(rows.is_empty() || decode_paired(&frame, regions - 1).is_err());
+            prop_assert!(decode_paired(&frame[..frame.len() - 1], regions).is_err());
+            prop_assert_eq!(decode_paired(&frame, regions), Ok((end, rows)));
+            let verb = RefusedVerb {
+                region: RegionId(lid),
+                offset: u64::from(number) << 20,
+                bytes: first_packet,
+                needed: Rights::ATOMIC,
+            };
+            prop_assert_eq!(decode_ask(ask(&verb)), verb);
         }
 
         #[test]

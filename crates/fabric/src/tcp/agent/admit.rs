@@ -30,6 +30,18 @@ pub(super) struct Challenged {
     receiver_wait: Duration,
 }
 
+impl Handshake {
+    /// The grant whose secret a client was asked to prove that it knows, and has not yet.
+    pub(super) fn unproved(&self) -> Option<&str> {
+        match self {
+            Self::Proof(challenged) if challenged.grant.secret.is_some() => {
+                Some(&challenged.grant.name)
+            }
+            Self::Proof(_) | Self::Hello(_) => None,
+        }
+    }
+}
+
 /// What a frame of a client leads to.
 pub(super) enum Step {
     /// More words are to come: so many in all.

@@ -7,14 +7,17 @@
 mod accept;
 mod admit;
 mod connection;
+mod conversation;
 mod counters;
+mod dialogue;
 mod service;
 mod serving;
 mod session;
 mod worker;
 
+pub use self::conversation::Conversation;
 pub use self::counters::AgentCounters;
-pub(crate) use self::service::{Client, Serve, Service};
+pub(crate) use self::service::{Client, Serve, Service, Tell};
 pub(crate) use self::serving::Pause;
 
 use self::accept::Acceptor;
@@ -25,8 +28,8 @@ use self::worker::{Newcomer, Worker};
 use super::admission::{Grants, Issued};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
-use crate::shm::Node;
-use crate::{FabricError, RegionInfo, Result};
+use crate::shm::{Node, raise_file_limit};
+use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -59,6 +62,30 @@ pub(crate) struct Shared {
     tally: Tally,
     /// One a thread.
     doors: Vec<Door>,
+}
+
+impl Shared {
+    /// Without any grants yet.
+    fn new(
+        node: Node,
+        options: &AgentOptions,
+        doors: Vec<Door>,
+        service: Box<dyn Service>,
+    ) -> Result<Self> {
+        Ok(Self {
+            node,
+            grants: Grants::default(),
+            service,
+            sessions: Arc::default(),
+            limits: options.limits,
+            frame_words: check(options)?,
+            spin: options.spin,
+            peer_timeout: options.peer_timeout,
+            stop: AtomicBool::new(false),
+            tally: Tally::default(),
+            doors,
+        })
+    }
 }
 
 /// How a thread is told of something.
@@ -100,20 +127,18 @@ impl Door {
 
 impl Agent {
     /// Serves the memory of a node: one of this process, which may be served over shared memory as well,
-    /// or one that this process is attached to.
+    /// or one that this process is attached to. Each client takes an open file of this process, whose limit on
+    /// them is raised as far as it goes.
     ///
     /// # Errors
     /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::Insecure`],
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
-        let claim = node.claim_for_agent()?;
-        let service = Box::new(Executing { _claim: claim });
+        let service = Box::new(Executing::new(&node)?);
         Self::start_service(node, options, service, |agent| {
-            options
-                .grants
-                .iter()
-                .try_for_each(|grant| agent.grant(grant))
+            let mut grants = options.grants.iter();
+            grants.try_for_each(|grant| agent.grant(grant))
         })
     }
 
@@ -125,25 +150,15 @@ impl Agent {
         service: Box<dyn Service>,
         grant: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
-        let frame_words = check(options)?;
+        check(options)?;
+        let doors = (0..options.threads).map(|_| Door::new());
+        let doors = doors.collect::<Result<_>>()?;
+        let shared = Arc::new(Shared::new(node, options, doors, service)?);
+        raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
             .local_addr()
             .map_err(|error| os("getsockname", error))?;
-        let doors = (0..options.threads).map(|_| Door::new());
-        let shared = Arc::new(Shared {
-            node,
-            grants: Grants::default(),
-            service,
-            sessions: Arc::default(),
-            limits: options.limits,
-            frame_words,
-            spin: options.spin,
-            peer_timeout: options.peer_timeout,
-            stop: AtomicBool::new(false),
-            tally: Tally::default(),
-            doors: doors.collect::<Result<_>>()?,
-        });
         let mut agent = Self {
             shared,
             address,
@@ -211,14 +226,9 @@ impl Agent {
         self.shared.grants.revoke(name)
     }
 
-    /// Puts a grant in force that opens regions by keys of a NIC.
-    pub(crate) fn grant_with(
-        &self,
-        grant: &Grant,
-        regions: Vec<RegionInfo>,
-        keys: Vec<u64>,
-    ) -> Arc<Issued> {
-        self.shared.grants.issue_with(grant, regions, keys)
+    /// Puts a grant in force that a service has made ready. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.shared.grants.put_in_force(issued);
     }
 
     /// Has every client served that is admitted, whether or not anything has come from it.

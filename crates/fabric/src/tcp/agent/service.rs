@@ -2,12 +2,12 @@
 
 use super::Shared;
 use super::serving::{Pause, Serving};
-use crate::RegionInfo;
 use crate::shm::Node;
 use crate::shm::node::AgentClaim;
 use crate::tcp::admission::{Issued, handshake::Carrier};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::Malformed;
+use crate::{FabricError, RegionInfo};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,20 +35,35 @@ pub(crate) struct Client<'a> {
     pub(crate) last_session: u64,
 }
 
+/// Where to tell of verbs that are refused, with the name of the grant.
+pub(crate) type Tell<'t> = dyn FnMut(&str, &FabricError) + 't;
+
 /// One client that is served.
 pub(crate) trait Serve: Send {
-    /// Takes what has come and answers it.
+    /// Takes what has come and answers it; tells of verbs that are refused.
     fn run(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed>;
 }
 
 /// The verbs come over the connection, and are executed by the agent's threads.
 pub(super) struct Executing {
-    pub(super) _claim: AgentClaim,
+    _claim: AgentClaim,
+}
+
+impl Executing {
+    /// On the memory of that node.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`].
+    pub(super) fn new(node: &Node) -> crate::Result<Self> {
+        let claim = node.claim_for_agent()?;
+        Ok(Self { _claim: claim })
+    }
 }
 
 impl Service for Executing {

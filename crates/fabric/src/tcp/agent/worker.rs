@@ -6,8 +6,9 @@
 
 use super::Shared;
 use super::accept::Acceptor;
-use super::connection::{Connection, End, News, Scratch, Turn, Wants};
+use super::connection::{Connection, Scratch, Turn, Wants};
 use super::counters::{Warnings, count};
+use super::dialogue::{End, News};
 use crate::tcp::admission::Refusal;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -273,17 +274,31 @@ impl Worker {
         if u64::from(*generation) != token >> 32 {
             return false;
         }
-        match held.connection.turn(&mut self.scratch, &self.shared) {
+        match held
+            .connection
+            .turn(&mut self.scratch, &self.shared, &mut self.warnings)
+        {
             Ok(turn) => {
                 self.after(token, turn);
                 turn.active
             }
             Err(end) => {
-                if let End::Malformed(reason) = end {
-                    let peer = held.connection.peer;
-                    count(&self.shared.tally.malformed, 1);
-                    self.warnings
-                        .warn(format_args!("closing the connection of {peer}: {reason}"));
+                let peer = held.connection.peer;
+                match end {
+                    End::Malformed(reason) => {
+                        count(&self.shared.tally.malformed, 1);
+                        self.warnings
+                            .warn(format_args!("closing the connection of {peer}: {reason}"));
+                    }
+                    // It has no secret, or wants one of a grant that has none.
+                    End::Closed => {
+                        if let Some(grant) = held.connection.unproved() {
+                            self.warnings.warn(format_args!(
+                                "{peer} left when it was asked for the secret of the grant {grant:?}"
+                            ));
+                        }
+                    }
+                    End::Replaced => log::debug!("{peer} has another connection by now"),
                 }
                 self.close(place);
                 true

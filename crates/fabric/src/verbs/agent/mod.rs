@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Lets a NIC serve a node's memory for as long as it is held. Dropping it closes every connection.
 ///
 /// While it is held the memory is the NIC's: no processor may use it, over shared memory or TCP
-/// ([`FabricError::NicAndProcessor`]), since the NIC's atomics are not atomic against a processor's.
+/// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not atomic against a processor's.
 pub struct Agent {
     // In this order: the clients' queue pairs go, then what they use, then the claim.
     setup: tcp::Agent,
@@ -78,10 +78,10 @@ impl Agent {
     /// limit of locked memory must allow that, once for each grant.
     ///
     /// # Errors
-    /// [`FabricError::NoRdmaDevice`]; [`FabricError::LockedMemory`]; [`FabricError::NicAndProcessor`] if
-    /// the memory is served otherwise as well; [`FabricError::Unresolvable`],
-    /// [`FabricError::AddressInUse`], [`FabricError::Insecure`]; [`FabricError::UnknownRegion`] or
-    /// [`FabricError::BadName`] of a grant; what the system says.
+    /// [`NoRdmaDevice`](crate::FabricError::NoRdmaDevice); [`LockedMemory`](crate::FabricError::LockedMemory); [`NicAndProcessor`](crate::FabricError::NicAndProcessor) if
+    /// the memory is served otherwise as well; [`Unresolvable`](crate::FabricError::Unresolvable),
+    /// [`AddressInUse`](crate::FabricError::AddressInUse), [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion) or
+    /// [`BadName`](crate::FabricError::BadName) of a grant; what the system says.
     pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
         let device = Device::open(&options.device, local_address(&options.listen))?;
         let messages = Messages::new(&node, &device)?;
@@ -101,9 +101,11 @@ impl Agent {
             grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
         })?;
         log::info!(
-            "{} port {} serves by RDMA verbs, set up at {}",
+            "{} port {} serves {} regions by RDMA verbs, in pages of {} bytes, set up at {}",
             owner.device.name,
             owner.device.port.number,
+            owner.node.info().regions.len(),
+            owner.node.info().page_bytes,
             setup.address()
         );
         Ok(Self {
@@ -135,8 +137,8 @@ impl Agent {
     /// grant's rights. One of the same name is revoked.
     ///
     /// # Errors
-    /// [`FabricError::Insecure`]; [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more than 64
-    /// bytes; [`FabricError::LockedMemory`]; what the system says.
+    /// [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion); [`BadName`](crate::FabricError::BadName) of more than 64
+    /// bytes; [`LockedMemory`](crate::FabricError::LockedMemory); what the system says.
     pub fn grant(&self, grant: &Grant) -> Result<()> {
         put_in_force(grant, &self.setup, &self.owner)?;
         // Clients of the one before are told.
@@ -164,11 +166,12 @@ impl Agent {
 
 fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
-    let regions = grant.regions_of(owner.node.info())?;
-    let registration = Arc::new(Registration::new(&owner.node, &owner.device, &regions)?);
-    let keys = registration.keys();
-    let issued = setup.grant_with(grant, regions, keys);
-    owner.registrations().push((issued, registration));
+    let issued = Arc::new(Issued::new(grant, owner.node.info())?);
+    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
+    // Whoever is admitted finds it.
+    let entry = (Arc::clone(&issued), Arc::new(registration));
+    owner.registrations().push(entry);
+    setup.put_in_force(issued);
     owner.withdraw_revoked();
     Ok(())
 }

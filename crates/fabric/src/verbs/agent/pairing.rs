@@ -5,12 +5,13 @@ use super::Owner;
 use super::registration::Registration;
 use crate::tcp::admission::handshake::Carrier;
 use crate::tcp::admission::{Issued, Refusal};
-use crate::tcp::agent::{Client, Pause, Serve, Service, Shared};
+use crate::tcp::agent::{Client, Pause, Serve, Service, Shared, Tell};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{FrameKind, Header, Malformed, encode_failure};
-use crate::verbs::path::{self, End, PAIR_WORDS};
+use crate::verb::check_access;
+use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
 use crate::verbs::resource::QueuePair;
-use crate::{FabricError, NodeId, RegionId, RemoteAddr, Rights};
+use crate::{FabricError, NodeId, RegionInfo, RemoteAddr, Rights};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,13 +32,12 @@ impl Service for Pairing {
         let queue_pair = Slot::default();
         let slot = Arc::clone(&queue_pair);
         self.0.queue_pairs().insert(client.session, slot);
-        let regions = client.regions.iter();
         Box::new(Paired {
             session: client.session,
             owner: Arc::clone(&self.0),
             registration: self.0.registration(&client.grant),
             grant: client.grant,
-            rights: regions.fold(Rights::NONE, |all, region| all.and(region.rights)),
+            regions: client.regions.to_vec(),
             receiver_wait: client.receiver_wait,
             queue_pair,
         })
@@ -68,8 +68,8 @@ struct Paired {
     grant: Arc<Issued>,
     /// Nothing if the grant was revoked meanwhile.
     registration: Option<Arc<Registration>>,
-    /// The most that the client may do to any region.
-    rights: Rights,
+    /// With the rights that the client has.
+    regions: Vec<RegionInfo>,
     receiver_wait: Duration,
 }
 
@@ -79,6 +79,7 @@ impl Serve for Paired {
         input: &mut Inbound,
         out: &mut Outbound,
         _: &Shared,
+        tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed> {
         if self.grant.is_revoked() {
             return Ok(Pause::Refused(Refusal::GrantRevoked));
@@ -91,7 +92,7 @@ impl Serve for Paired {
             let header = Header::decode(first)?;
             let length = match header.kind {
                 FrameKind::Pair if !self.has_queue_pair() => PAIR_WORDS,
-                FrameKind::Ask if self.has_queue_pair() => 1,
+                FrameKind::Ask if self.has_queue_pair() => ASK_WORDS,
                 kind => return Err(Malformed::Kind { found: kind as u8 }),
             };
             if header.words as usize != length {
@@ -109,8 +110,10 @@ impl Serve for Paired {
                     Ok(paired) => out.frame(FrameKind::Completions, &paired),
                     Err(refusal) => return Ok(Pause::Refused(refusal)),
                 }
-            } else {
-                out.frame(FrameKind::Completions, &encode_failure(&refused_by_nic()));
+            } else if let Some(ask) = frame.first_chunk::<ASK_WORDS>() {
+                let error = self.why_refused(&path::decode_ask(*ask));
+                tell(&self.grant.name, &error);
+                out.frame(FrameKind::Completions, &encode_failure(&error));
             }
             input.consume(length);
         }
@@ -132,12 +135,14 @@ impl Paired {
         let reads_at_once = most.min(client.reads_at_once.into());
         let messages = &self.owner.messages;
         let room_timer = path::room_timer(self.receiver_wait.as_nanos() as u64);
+        let all = self.regions.iter();
+        let rights = all.fold(Rights::NONE, |all, region| all.and(region.rights));
         let made = || {
             let receives = Some(Arc::clone(&messages.receives));
             let domain = &registration.domain;
             let queue_pair = QueuePair::new(domain, &messages.completions, receives, 1, 0)?;
             let end = End::of(&queue_pair, device, reads_at_once);
-            path::initialise(&queue_pair, device, self.rights)?;
+            path::initialise(&queue_pair, device, rights)?;
             path::receive(&queue_pair, device, client, end.reads_at_once, room_timer)?;
             Ok((queue_pair, end))
         };
@@ -149,7 +154,30 @@ impl Paired {
             }
         })?;
         *look_into(&self.queue_pair) = Some(queue_pair);
-        Ok(path::paired(&end, &registration.addresses()))
+        Ok(path::paired(&end, &registration.opened))
+    }
+
+    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself, so that
+    /// mostly only the key is left.
+    fn why_refused(&self, verb: &RefusedVerb) -> FabricError {
+        let node = NodeId(0);
+        let region = verb.region;
+        let at = RemoteAddr {
+            node,
+            region,
+            offset: verb.offset,
+        };
+        let Some(info) = self.regions.get(usize::from(region.0)) else {
+            return FabricError::UnknownRegion {
+                node,
+                region,
+                regions: self.regions.len(),
+            };
+        };
+        check_access(at, verb.bytes.into(), verb.needed, info)
+            .and_then(|()| self.grant.check_area(at, verb.bytes.into(), verb.needed))
+            .err()
+            .unwrap_or(FabricError::WrongKey { at })
     }
 }
 
@@ -157,17 +185,5 @@ impl Drop for Paired {
     fn drop(&mut self) {
         self.owner.queue_pairs().remove(&self.session);
         end(&self.queue_pair, &self.owner);
-    }
-}
-
-/// What a client is told whose verb the NIC refused while its grant is in force: its endpoint has checked
-/// the bounds and the rights, so that only the key is left. It knows best where it pointed.
-fn refused_by_nic() -> FabricError {
-    FabricError::WrongKey {
-        at: RemoteAddr {
-            node: NodeId(0),
-            region: RegionId(0),
-            offset: 0,
-        },
     }
 }

@@ -1,17 +1,19 @@
 //! The memory of a node as one grant opens it.
 
 use crate::shm::Node;
+use crate::tcp::admission::Issued;
 use crate::verbs::device::Device;
+use crate::verbs::path::Opened;
 use crate::verbs::resource::{MemoryRegion, ProtectionDomain, access_flags};
-use crate::{RegionInfo, Result, Rights};
+use crate::{RegionId, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The regions of a grant, registered with the grant's rights in a domain of their own: a key of one grant
-/// is void for the queue pairs of another.
+/// The areas of a grant, registered with the grant's rights in a domain of their own: a key of one grant is
+/// void for the queue pairs of another.
 pub(super) struct Registration {
     pub(super) domain: Arc<ProtectionDomain>,
-    /// The first address and the key of each region of the node; 0 where the grant does not open it.
-    places: Vec<(u64, u64)>,
+    /// Where each area is, and the key to it.
+    pub(super) opened: Vec<Opened>,
     /// Nothing once the grant is revoked.
     regions: Mutex<Vec<MemoryRegion>>,
     /// The registered memory stays mapped at least as long.
@@ -19,42 +21,42 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    pub(super) fn new(node: &Node, device: &Arc<Device>, granted: &[RegionInfo]) -> Result<Self> {
+    pub(super) fn new(node: &Node, device: &Arc<Device>, grant: &Issued) -> Result<Self> {
         let domain = ProtectionDomain::new(device)?;
-        let mut places = Vec::new();
+        let mut opened = Vec::new();
         let mut regions = Vec::new();
-        for (index, info) in granted.iter().enumerate() {
-            // An empty region has nothing to register.
-            if info.rights == Rights::NONE || info.len == 0 {
-                places.push((0, 0));
-                continue;
+        for region in 0..node.info().regions.len() {
+            let (start, len) = node.memory_of(region);
+            for (bytes, rights) in grant.areas(region) {
+                let bytes = bytes.start as usize..(bytes.end as usize).min(len);
+                // Of nothing there is nothing to register.
+                if bytes.is_empty() {
+                    continue;
+                }
+                // SAFETY: the area lies in the region, as `bytes` is within `len`.
+                let start = unsafe { start.byte_add(bytes.start) };
+                // SAFETY: the node keeps the memory mapped and is held by this; all of it is only reached
+                // as atomics, within this process and without.
+                let registered = unsafe {
+                    MemoryRegion::register(&domain, start.cast(), bytes.len(), access_flags(rights))
+                }?;
+                opened.push(Opened {
+                    region: RegionId(region as u16),
+                    rights,
+                    key: registered.remote_key(),
+                    offset: bytes.start as u64,
+                    bytes: bytes.len() as u64,
+                    address: start.as_ptr().expose_provenance() as u64,
+                });
+                regions.push(registered);
             }
-            let (start, bytes) = node.memory_of(index);
-            // SAFETY: the node keeps the memory mapped and is held by this; all of it is only reached as
-            // atomics, within this process and without.
-            let region = unsafe {
-                MemoryRegion::register(&domain, start.cast(), bytes, access_flags(info.rights))
-            }?;
-            let address = start.as_ptr().expose_provenance() as u64;
-            places.push((address, region.remote_key().into()));
-            regions.push(region);
         }
         Ok(Self {
             domain,
-            places,
+            opened,
             regions: Mutex::new(regions),
             _node: node.clone(),
         })
-    }
-
-    /// The key of each region.
-    pub(super) fn keys(&self) -> Vec<u64> {
-        self.places.iter().map(|(_, key)| *key).collect()
-    }
-
-    /// The first address of each region.
-    pub(super) fn addresses(&self) -> Vec<u64> {
-        self.places.iter().map(|(address, _)| *address).collect()
     }
 
     /// Takes the memory from the NIC: when this returns the keys are void.

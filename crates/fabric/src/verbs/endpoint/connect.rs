@@ -7,9 +7,10 @@ use crate::tcp::endpoint::line::Connection;
 use crate::tcp::wire::FrameKind;
 use crate::verbs::VerbsOptions;
 use crate::verbs::device::Device;
-use crate::verbs::path::{self, End};
+use crate::verbs::path::{self, End, Opened};
 use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
 use crate::{Backoff, NodeInfo, Result, Rights};
+use smallvec::SmallVec;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -100,7 +101,8 @@ pub(super) struct Paired {
     pub(super) setup: Setup,
     session: u64,
     pub(super) info: NodeInfo,
-    pub(super) regions: Vec<Region>,
+    /// What may be used of each region, in order.
+    pub(super) regions: Vec<Areas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
     /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any more.
@@ -121,12 +123,8 @@ impl Connection for Paired {
     }
 }
 
-/// Where a region of a node is, as its NIC knows it.
-#[derive(Clone, Copy)]
-pub(super) struct Region {
-    pub(super) address: u64,
-    pub(super) key: u32,
-}
+/// What may be used of a region: mostly all of it.
+pub(in crate::verbs) type Areas = SmallVec<[Opened; 1]>;
 
 /// Makes a queue pair and has the agent make the other, over a connection that was admitted.
 fn pair(
@@ -149,7 +147,7 @@ fn pair(
     attempt.write(&stream, &path::pair(&own))?;
     let paired = attempt.frame(&stream, FrameKind::Paired)?;
     let regions = welcome.node.regions.len();
-    let (agent, addresses) =
+    let (agent, opened) =
         path::decode_paired(&paired, regions).map_err(|reason| attempt.malformed(reason))?;
     // Nobody sends to this end: it only receives answers.
     path::receive(&queue_pair, device, &agent, 1, 1)?;
@@ -160,17 +158,15 @@ fn pair(
         reads_at_once,
         options.limits.verb_timeout,
     )?;
-    let places = addresses.into_iter().zip(welcome.keys);
+    let mut areas = vec![Areas::new(); regions];
+    for area in opened {
+        areas[usize::from(area.region.0)].push(area);
+    }
     Ok(Paired {
         setup: Setup::new(stream),
         session: welcome.session,
         info: welcome.node,
-        regions: places
-            .map(|(address, key)| Region {
-                address,
-                key: key as u32,
-            })
-            .collect(),
+        regions: areas,
         largest: device.port.attributes.max_msg_sz as usize,
         queue_pair: Some(queue_pair),
     })

@@ -1,32 +1,35 @@
 //! One queue pair to one node, as its endpoint holds it, and the set-up connection beside it.
 
-use super::connect::{Paired, Region};
+mod posting;
+
+use super::connect::{Areas, Paired};
 use super::setup::News;
-use super::work::{Local, Remote, WorkList};
+use super::work::WorkList;
 use crate::shm::mailbox;
 use crate::tcp::admission::Refusal;
 use crate::tcp::endpoint::line::{Connected, Line, Next};
-use crate::tcp::endpoint::slots::{Answer, Slots, Woken};
-use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::tcp::endpoint::slots::{Slots, Woken};
 use crate::verbs::abi::{
-    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
-    IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
+    IBV_WC_SUCCESS, ibv_wc,
 };
 use crate::verbs::memory::FoundWords;
+use crate::verbs::path::RefusedVerb;
 use crate::verbs::resource::QueuePair;
-use crate::{Buffer, FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
+use crate::{FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
-pub(super) struct Link {
+pub(in crate::verbs) struct Link {
     line: Arc<Line<Paired>>,
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
     connection: Option<Connected<Paired>>,
-    pub(super) info: NodeInfo,
-    regions: Vec<Region>,
+    pub(in crate::verbs) info: NodeInfo,
+    /// Where they are, and the keys to them.
+    pub(in crate::verbs) regions: Vec<Areas>,
     /// The most bytes of one request.
     largest: usize,
     work: WorkList,
@@ -57,7 +60,14 @@ struct Pending {
     slot: u32,
     /// Where an atomic's word is left.
     found: Option<u32>,
+    what: Access,
+}
+
+/// What a verb was to do where; a gather with its first piece.
+#[derive(Clone, Copy)]
+struct Access {
     at: RemoteAddr,
+    bytes: usize,
     needed: Rights,
 }
 
@@ -202,15 +212,9 @@ impl Link {
         // Of a node that was there, it is the same news that nobody answers at its address now, or that
         // it does not admit who was told so before.
         let known = self.info.incarnation != 0;
-        let is_news = |error: &FabricError| {
-            !(known && error.is_outage())
-                && !matches!(
-                    error,
-                    FabricError::NotAdmitted {
-                        reason: Refusal::GrantRevoked,
-                        ..
-                    }
-                )
+        let is_news = |error: &FabricError| match error {
+            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
+            error => !(known && error.is_outage()),
         };
         let none = || match self.is_revoked() {
             true => FabricError::GrantRevoked { node: self.node },
@@ -245,7 +249,7 @@ impl Link {
 
     fn hear(&mut self) -> News {
         match &mut self.connection {
-            Some(connection) => connection.made.setup.hear(),
+            Some(connection) => connection.made.setup.hear(self.node),
             None => News::Closed,
         }
     }
@@ -259,169 +263,6 @@ impl Link {
     /// When the verbs on their way are given up.
     pub(super) fn give_up_at(&self, verb_timeout: Nanos) -> Nanos {
         self.waiting_since.saturating_add(verb_timeout)
-    }
-
-    /// A checked access, as the NIC is told it.
-    #[inline]
-    fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Remote> {
-        let index = usize::from(at.region.0);
-        let (Some(info), Some(region)) = (self.info.regions.get(index), self.regions.get(index))
-        else {
-            return Err(FabricError::UnknownRegion {
-                node: at.node,
-                region: at.region,
-                regions: self.info.regions.len(),
-            });
-        };
-        check_access(at, len as u64, needed, info)?;
-        if len > self.largest {
-            return Err(FabricError::BufferTooLarge {
-                requested: len,
-                limit: self.largest,
-            });
-        }
-        Ok(Remote {
-            address: region.address.wrapping_add(at.offset),
-            key: region.key,
-        })
-    }
-
-    /// The identity of the next request.
-    #[inline]
-    fn next_id(&mut self) -> u64 {
-        let number = self.next_request & ((1 << NUMBER_BITS) - 1);
-        self.next_request += 1;
-        u64::from(self.node.0) << NUMBER_BITS | number
-    }
-
-    #[inline]
-    fn note(
-        &mut self,
-        slot: u32,
-        requests: u32,
-        found: Option<u32>,
-        at: RemoteAddr,
-        needed: Rights,
-    ) {
-        self.pending.push_back(Pending {
-            last: self.next_request - 1,
-            requests,
-            slot,
-            found,
-            at,
-            needed,
-        });
-    }
-
-    /// Adds a READ to the list of the next doorbell of a link that is open; returns its slot.
-    #[inline]
-    pub(super) fn put_read(
-        &mut self,
-        from: RemoteAddr,
-        into: Buffer,
-        slots: &Slots,
-    ) -> Result<u32> {
-        let remote = self.remote(from, into.len(), Rights::READ)?;
-        let local = local(&into, 0, into.len());
-        let slot = slots.take(Answer::Bytes(0), Some(into));
-        let id = self.next_id();
-        self.work.read(id, remote, local);
-        self.note(slot, 1, None, from, Rights::READ);
-        Ok(slot)
-    }
-
-    /// Adds a verb to the list of the next doorbell of a link that is open; returns its slot.
-    pub(super) fn put(&mut self, verb: Verb, common: &Common<'_>) -> Result<u32> {
-        let needed = verb.needs();
-        let slots = common.slots;
-        match verb {
-            Verb::Read { from, into } => self.put_read(from, into, slots),
-            Verb::ReadMany { pieces, into } => {
-                let requested = gathered_len(&pieces);
-                if requested > into.len() {
-                    return Err(FabricError::BufferTooLarge {
-                        requested,
-                        limit: into.len(),
-                    });
-                }
-                let remotes = pieces
-                    .iter()
-                    .map(|piece| self.remote(piece.from, piece.len, needed))
-                    .collect::<Result<smallvec::SmallVec<[Remote; 4]>>>()?;
-                let mut start = 0;
-                for (piece, remote) in pieces.iter().zip(remotes) {
-                    let id = self.next_id();
-                    self.work.read(id, remote, local(&into, start, piece.len));
-                    start += piece.len.next_multiple_of(8);
-                }
-                let at = pieces[0].from;
-                let slot = slots.take(Answer::Bytes(0), Some(into));
-                self.note(slot, pieces.len() as u32, None, at, needed);
-                Ok(slot)
-            }
-            Verb::Write { to, data } => {
-                let remote = self.remote(to, data.len(), needed)?;
-                let (id, inline) = (self.next_id(), self.inline_bytes());
-                self.work
-                    .write(id, remote, local(&data, 0, data.len()), inline);
-                let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, to, needed);
-                Ok(slot)
-            }
-            Verb::WriteImm { to, data, imm } => {
-                if data.len() > mailbox::LONGEST {
-                    return Err(FabricError::BufferTooLarge {
-                        requested: data.len(),
-                        limit: mailbox::LONGEST,
-                    });
-                }
-                let remote = self.remote(to, data.len(), needed)?;
-                let (id, inline) = (self.next_id(), self.inline_bytes());
-                let bytes = local(&data, 0, data.len());
-                self.work.write_imm(id, remote, bytes, inline, imm);
-                let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, to, needed);
-                Ok(slot)
-            }
-            Verb::CompareSwap { at, expected, new } => {
-                let (remote, found, into) = self.atomic(at, common)?;
-                let id = self.next_id();
-                self.work.compare_swap(id, remote, into, expected, new);
-                Ok(self.note_atomic(at, found, slots))
-            }
-            Verb::FetchAdd { at, add } => {
-                let (remote, found, into) = self.atomic(at, common)?;
-                let id = self.next_id();
-                self.work.fetch_add(id, remote, into, add);
-                Ok(self.note_atomic(at, found, slots))
-            }
-        }
-    }
-
-    #[inline]
-    fn inline_bytes(&self) -> u32 {
-        self.queue_pair().map_or(0, |pair| pair.inline_bytes)
-    }
-
-    /// A checked atomic, and the word where the NIC leaves what it found.
-    #[inline]
-    fn atomic(&self, at: RemoteAddr, common: &Common<'_>) -> Result<(Remote, u32, Local)> {
-        check_aligned(at)?;
-        let remote = self.remote(at, 8, Rights::ATOMIC)?;
-        let (number, address, key) = common.found.take()?;
-        let into = Local {
-            address,
-            bytes: 8,
-            key,
-        };
-        Ok((remote, number, into))
-    }
-
-    #[inline]
-    fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
-        let slot = slots.take(Answer::Word, None);
-        self.note(slot, 1, Some(found), at, Rights::ATOMIC);
-        slot
     }
 
     /// Hands what was posted to the NIC, with one doorbell; returns what failed at once.
@@ -481,7 +322,7 @@ impl Link {
                 .map_or(0, |found| common.found.give_back(found));
             common
                 .slots
-                .complete(oldest.slot, &words(oldest, &word), woken);
+                .complete(oldest.slot, words(oldest, &word), woken);
             done.verbs += 1;
             done.requests += oldest.requests as usize;
             self.sent -= 1;
@@ -501,25 +342,27 @@ impl Link {
         let Some(oldest) = self.pending.front() else {
             return Done::default();
         };
-        let at = oldest.at;
         let error = match completion.status {
-            IBV_WC_REM_ACCESS_ERR if self.is_revoked() => FabricError::GrantRevoked { node },
-            IBV_WC_REM_ACCESS_ERR => {
+            IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR if self.is_revoked() => {
+                FabricError::GrantRevoked { node }
+            }
+            IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR => {
+                let Access { at, bytes, needed } = oldest.what;
+                let refused = RefusedVerb {
+                    region: at.region,
+                    offset: at.offset,
+                    bytes: bytes as u32,
+                    needed,
+                };
                 // The verbs stay with their slots; the NIC uses nothing of theirs any more.
                 self.drop_queue_pair();
                 self.state = State::Asking;
                 self.waiting_since = now;
                 if let Some(connection) = &self.connection {
-                    connection.made.setup.ask();
+                    connection.made.setup.ask(&refused);
                 }
                 return Done::default();
             }
-            // The queue pair itself does not allow it; the keys may.
-            IBV_WC_REM_INV_REQ_ERR => FabricError::AccessDenied {
-                at,
-                needed: oldest.needed,
-                granted: self.rights(at),
-            },
             IBV_WC_RNR_RETRY_EXC_ERR => FabricError::ReceiverNotReady {
                 node,
                 capacity: mailbox::CAPACITY as usize,
@@ -528,16 +371,13 @@ impl Link {
                 node,
                 after: common.verb_timeout,
             },
-            IBV_WC_RETRY_EXC_ERR | IBV_WC_WR_FLUSH_ERR | IBV_WC_REM_OP_ERR => {
+            IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node },
+            // A part of it may have been sent.
+            status => {
+                let (address, vendor) = (self.address(), completion.vendor_err);
+                log::warn!("{address}: a verb failed with status {status} ({vendor:#x})");
                 FabricError::NodeStopped { node }
             }
-            status => FabricError::Os {
-                call: "a verb at this machine's NIC",
-                error: format!(
-                    "work completion status {status}, {:#x}",
-                    completion.vendor_err
-                ),
-            },
         };
         self.break_with(&error, self.later(), common)
     }
@@ -552,11 +392,6 @@ impl Link {
         }
     }
 
-    fn rights(&self, at: RemoteAddr) -> Rights {
-        let region = self.info.regions.get(usize::from(at.region.0));
-        region.map_or(Rights::NONE, |region| region.rights)
-    }
-
     /// Looks at the clock and at the set-up connection; returns what failed for what they say.
     #[cold]
     pub(super) fn look(&mut self, common: &Common<'_>, now: Nanos) -> Done {
@@ -567,11 +402,7 @@ impl Link {
         let stopped = FabricError::NodeStopped { node };
         let asking = self.state == State::Asking;
         let (error, later) = match self.hear() {
-            News::Explained if asking => {
-                let at = self.pending.front().map(|oldest| oldest.at);
-                let error = at.map_or(stopped, |at| FabricError::WrongKey { at });
-                (error, self.later())
-            }
+            News::Explained(error) if asking => (error, self.later()),
             News::Refused(Refusal::GrantRevoked) if asking || self.pending.is_empty() => {
                 (self.later(), self.later())
             }
@@ -637,17 +468,6 @@ impl Link {
         self.down = later;
         self.line.redial();
         done
-    }
-}
-
-/// The bytes of a buffer from `start` on, for the NIC.
-#[inline]
-fn local(buffer: &Buffer, start: usize, bytes: usize) -> Local {
-    let (address, key) = buffer.place();
-    Local {
-        address: address + start as u64,
-        bytes: bytes as u32,
-        key,
     }
 }
 

@@ -233,7 +233,7 @@ impl VerbsEndpoint {
     }
 
     #[inline]
-    fn link(&self, node: NodeId) -> Result<&RefCell<Link>> {
+    pub(super) fn link(&self, node: NodeId) -> Result<&RefCell<Link>> {
         self.links
             .get(usize::from(node.0))
             .ok_or_else(|| self.unknown(node))

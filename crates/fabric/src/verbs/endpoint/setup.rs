@@ -4,8 +4,9 @@
 use crate::tcp::admission::Refusal;
 use crate::tcp::admission::handshake::{REFUSED_WORDS, decode_refused};
 use crate::tcp::socket::{self, Io};
-use crate::tcp::wire::{FAILURE_WORDS, FrameKind, Header, Malformed};
-use crate::verbs::path;
+use crate::tcp::wire::{FAILURE_WORDS, FrameKind, Header, Malformed, decode_failure};
+use crate::verbs::path::{self, RefusedVerb};
+use crate::{FabricError, NodeId};
 use std::net::{Shutdown, TcpStream};
 
 pub(super) struct Setup {
@@ -20,8 +21,8 @@ pub(super) enum News {
     Nothing,
     /// The agent serves this client no more.
     Refused(Refusal),
-    /// The answer to the question why a verb was refused: for no reason that the agent knows of.
-    Explained,
+    /// The answer to the question why a verb was refused.
+    Explained(FabricError),
     /// It is over.
     Closed,
     Malformed(Malformed),
@@ -47,15 +48,15 @@ impl Setup {
     }
 
     /// Asks why a verb was refused.
-    pub(super) fn ask(&self) {
+    pub(super) fn ask(&self, verb: &RefusedVerb) {
         // A connection that takes no word has ended, which is heard next.
-        let _ = socket::send(&self.stream, bytemuck::cast_slice(&path::ask()));
+        let _ = socket::send(&self.stream, bytemuck::cast_slice(&path::ask(verb)));
     }
 
-    /// Listens, without waiting; returns the next thing that was said.
-    pub(super) fn hear(&mut self) -> News {
+    /// Listens, without waiting; returns the next thing that was said by `node`.
+    pub(super) fn hear(&mut self, node: NodeId) -> News {
         loop {
-            if let Some(news) = self.next_frame() {
+            if let Some(news) = self.next_frame(node) {
                 return news;
             }
             let mut bytes = [0; 64];
@@ -67,7 +68,7 @@ impl Setup {
         }
     }
 
-    fn next_frame(&mut self) -> Option<News> {
+    fn next_frame(&mut self, node: NodeId) -> Option<News> {
         let first = self.heard.first_chunk::<8>()?;
         let header = match Header::decode(u64::from_le_bytes(*first)) {
             Ok(header) => header,
@@ -88,13 +89,16 @@ impl Setup {
             return None;
         }
         let frame: Vec<u8> = self.heard.drain(..words * 8).collect();
-        if header.kind == FrameKind::Failure {
-            return Some(News::Explained);
-        }
         let words: Vec<u64> = frame
             .chunks_exact(8)
             .map(bytemuck::pod_read_unaligned)
             .collect();
+        if let [_, a, b, c, d] = *words {
+            return Some(match decode_failure([a, b, c, d], node) {
+                Ok(error) => News::Explained(error),
+                Err(malformed) => News::Malformed(malformed),
+            });
+        }
         Some(match decode_refused(&words) {
             Some(refusal) => {
                 self.revoked |= refusal == Refusal::GrantRevoked;

@@ -16,14 +16,18 @@
 //! or abandoned) before anybody goes past it, so that no name is given twice. A claim becomes a table
 //! by one compare-and-swap after its record was written; a claim whose creator seems dead is abandoned
 //! by one, and a late record in it harms nobody.
+//!
+//! Each node of a store has a catalog of its own. A table over several nodes stands in each of theirs, with the part
+//! of it that this node has and, behind that part, the map of the whole: see [`Partition`] and [`SpreadMap`].
+
+mod record;
+
+pub(crate) use record::MapPlace;
+pub use record::{MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
-use farslot_index::KeyRule;
-use farslot_index::cuckoo::CuckooLayout;
-use farslot_index::linear::LinearLayout;
-use farslot_index::sealed::SealedLayout;
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The most tables of a store.
@@ -40,89 +44,6 @@ const ENTRIES_A_READ: usize = 8;
 /// How long a creation may take before others take its client for dead.
 const CREATION_PATIENCE: Nanos = 2_000_000_000;
 const PAUSE: Nanos = 1_000_000;
-
-/// How a table is organised: its scheme, with all that a client must know.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Scheme {
-    /// Open addressing with linear probing: any number of writers.
-    Linear(LinearLayout),
-    /// Buckets of which each key has a few: one writer at a time.
-    Cuckoo(CuckooLayout),
-    /// Linear probing, built whole and never written again.
-    Sealed(SealedLayout),
-}
-
-impl Scheme {
-    /// Bytes of remote memory that the table takes.
-    #[must_use]
-    pub fn table_bytes(&self) -> u128 {
-        match self {
-            Self::Linear(layout) => layout.table_bytes(),
-            Self::Cuckoo(layout) => layout.table_bytes(),
-            Self::Sealed(layout) => layout.table_bytes(),
-        }
-    }
-
-    /// The scheme's name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Linear(_) => "linear",
-            Self::Cuckoo(_) => "cuckoo",
-            Self::Sealed(_) => "sealed",
-        }
-    }
-
-    /// How many records a key may have.
-    #[must_use]
-    pub const fn keys(&self) -> KeyRule {
-        match self {
-            Self::Linear(layout) => layout.keys,
-            Self::Cuckoo(layout) => layout.keys,
-            Self::Sealed(layout) => layout.keys,
-        }
-    }
-
-    /// Whether a table can be [built](crate::Table::build) whole.
-    #[must_use]
-    pub const fn buildable(&self) -> bool {
-        matches!(self, Self::Cuckoo(_) | Self::Sealed(_))
-    }
-
-    /// Whether the table admits one writer at a time.
-    #[must_use]
-    pub const fn one_writer(&self) -> bool {
-        matches!(self, Self::Cuckoo(_))
-    }
-}
-
-/// A table as the catalog knows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TableRecord {
-    /// Its name.
-    pub name: String,
-    /// Its first byte in the region.
-    pub offset: u64,
-    /// How it is organised.
-    pub scheme: Scheme,
-}
-
-/// How much of a store's memory its tables have taken. It is never given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// Bytes for tables in all.
-    pub total: u64,
-    /// Bytes that tables have taken.
-    pub taken: u64,
-}
-
-impl MemoryUse {
-    /// Bytes that are left for tables.
-    #[must_use]
-    pub const fn free(&self) -> u64 {
-        self.total.saturating_sub(self.taken)
-    }
-}
 
 /// A state word, taken apart.
 enum State {
@@ -156,17 +77,28 @@ impl State {
     }
 }
 
-/// The catalog of one region, as one thread sees it.
+/// The catalog of one node, as one thread sees it.
 pub(crate) struct Catalog<'e, E> {
     endpoint: &'e E,
+    node: NodeId,
+    incarnation: u64,
     region_bytes: u64,
 }
 
+/// The partition of a table over several nodes that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewPartition<'m> {
+    pub(crate) creation: u64,
+    pub(crate) number: u16,
+    pub(crate) whole: bool,
+    pub(crate) map: &'m SpreadMap,
+}
+
 impl<'e, E: Endpoint> Catalog<'e, E> {
-    /// The catalog at the start of the endpoint's first region.
-    pub(crate) fn new(endpoint: &'e E) -> Result<Self> {
-        let node = endpoint.node(NodeId(0))?;
-        let region_bytes = node.regions.first().map_or(0, |region| region.len);
+    /// The catalog at the start of the node's first region.
+    pub(crate) fn new(endpoint: &'e E, node: NodeId) -> Result<Self> {
+        let info = endpoint.node(node)?;
+        let region_bytes = info.regions.first().map_or(0, |region| region.len);
         if region_bytes <= CATALOG_BYTES {
             return Err(StoreError::TooSmall {
                 bytes: region_bytes,
@@ -175,8 +107,22 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         }
         Ok(Self {
             endpoint,
+            node,
+            incarnation: info.incarnation,
             region_bytes,
         })
+    }
+
+    fn at(&self, offset: u64) -> RemoteAddr {
+        RemoteAddr {
+            node: self.node,
+            region: RegionId(0),
+            offset,
+        }
+    }
+
+    fn entry_at(&self, entry: usize) -> RemoteAddr {
+        self.at(ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
     }
 
     /// All tables, oldest first.
@@ -185,7 +131,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         for first in (0..MOST_TABLES).step_by(ENTRIES_A_READ) {
             let entries = self
                 .endpoint
-                .read(entry_at(first), ENTRIES_A_READ * ENTRY_BYTES)
+                .read(self.entry_at(first), ENTRIES_A_READ * ENTRY_BYTES)
                 .await?;
             for (index, bytes) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
                 match State::decode(word_of(bytes)) {
@@ -200,64 +146,63 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
 
     /// How much memory the tables have taken.
     pub(crate) async fn memory(&self) -> Result<MemoryUse> {
-        let mark = self.endpoint.read(at(0), 8).await?.words()[0];
+        let mark = self.endpoint.read(self.at(0), 8).await?.words()[0];
         Ok(MemoryUse {
             total: self.region_bytes - CATALOG_BYTES,
             taken: mark,
         })
     }
 
-    /// The table of that name.
-    pub(crate) async fn find(&self, name: &str) -> Result<TableRecord> {
-        let mut tables = self.tables().await?;
-        match tables.iter().position(|table| table.name == name) {
-            Some(index) => Ok(tables.swap_remove(index)),
-            None => Err(StoreError::NoSuchTable {
-                name: name.into(),
-                tables: if tables.is_empty() {
-                    "none".into()
-                } else {
-                    let names: Vec<_> = tables.into_iter().map(|table| table.name).collect();
-                    names.join(", ")
-                },
-            }),
+    /// The median time of so many READs of a word.
+    pub(crate) async fn round_trip(&self, reads: usize) -> Result<Duration> {
+        let mut times = Vec::with_capacity(reads);
+        for _ in 0..reads {
+            let since = self.endpoint.now();
+            self.endpoint.read(self.at(0), 8).await?;
+            times.push(self.endpoint.now().saturating_sub(since));
         }
+        times.sort_unstable();
+        Ok(Duration::from_nanos(
+            times.get(reads / 2).copied().unwrap_or(0),
+        ))
+    }
+
+    /// The table of that name, if there is one.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<TableRecord>> {
+        let tables = self.tables().await?;
+        Ok(tables.into_iter().find(|table| table.name == name))
     }
 
     /// Makes a table: claims an entry, takes memory, and publishes.
-    pub(crate) async fn create(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        scheme: Scheme,
+        partition: Option<NewPartition<'_>>,
+    ) -> Result<TableRecord> {
         check_name(name)?;
-        self.check_room(scheme.table_bytes()).await?;
+        let new = New::of(name, scheme, partition)?;
+        self.check_room(new.bytes()).await?;
         let claim = State::claimed(rand::random());
         let entry = self.claim(name, claim).await?;
-        let made = self.make(name, scheme, entry, claim).await;
+        let made = self.make(&new, entry, claim).await;
         if made.is_err() {
             // Nothing was published: nobody need wait for this entry.
             let _ = self
                 .endpoint
-                .compare_swap(entry_at(entry), claim, ABANDONED)
+                .compare_swap(self.entry_at(entry), claim, ABANDONED)
                 .await;
         }
         made
     }
 
-    async fn make(
-        &self,
-        name: &str,
-        scheme: Scheme,
-        entry: usize,
-        claim: u64,
-    ) -> Result<TableRecord> {
-        let offset = self.take_memory(scheme.table_bytes()).await?;
-        let record = TableRecord {
-            name: name.into(),
-            offset,
-            scheme,
-        };
+    async fn make(&self, new: &New<'_>, entry: usize, claim: u64) -> Result<TableRecord> {
+        let offset = self.take_memory(new.bytes()).await?;
+        let record = new.record(offset, self.incarnation);
         let json = serde_json::to_vec(&record).map_err(|error| damaged(entry, error))?;
         if json.len() > ENTRY_BYTES - 8 {
             return Err(StoreError::BadName {
-                name: name.into(),
+                name: new.name.into(),
                 reason: format!(
                     "its record of {} bytes is over the limit of {}",
                     json.len(),
@@ -265,31 +210,64 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
                 ),
             });
         }
+        if let Some(Partition { map, .. }) = record.partition {
+            self.write(self.at(map.offset), &new.map).await?;
+        }
         let state = State::table(&json);
-        let bytes = self.endpoint.core().buffers.copy_of(&json)?;
-        self.endpoint.write(entry_at(entry).plus(8), bytes).await?;
+        self.write(self.entry_at(entry).plus(8), &json).await?;
         let seen = self
             .endpoint
-            .compare_swap(entry_at(entry), claim, state)
+            .compare_swap(self.entry_at(entry), claim, state)
             .await?;
         if seen == claim {
             Ok(record)
         } else {
-            Err(StoreError::CreationCancelled { name: name.into() })
+            Err(StoreError::CreationCancelled {
+                name: new.name.into(),
+            })
         }
+    }
+
+    async fn write(&self, to: RemoteAddr, bytes: &[u8]) -> Result<()> {
+        let bytes = self.endpoint.core().buffers.copy_of(bytes)?;
+        Ok(self.endpoint.write(to, bytes).await?)
+    }
+
+    /// The map of the table that a partition belongs to.
+    pub(crate) async fn map(&self, record: &TableRecord, place: MapPlace) -> Result<SpreadMap> {
+        let damaged = |reason: String| StoreError::DamagedMap {
+            name: record.name.clone(),
+            reason,
+        };
+        let bytes = usize::try_from(place.bytes).map_err(|error| damaged(error.to_string()))?;
+        // It was placed before the entry was published.
+        let json = self.endpoint.read(self.at(place.offset), bytes).await?;
+        if xxh3_64(&json) != place.sum {
+            return Err(damaged("its checksum does not fit".into()));
+        }
+        let map: SpreadMap =
+            serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
+        let (partitions, nodes) = (map.slots.partitions(), map.nodes.len());
+        if usize::from(partitions) != nodes {
+            return Err(damaged(format!("{partitions} partitions on {nodes} nodes")));
+        }
+        Ok(map)
     }
 
     /// Claims the first empty entry, having seen that no table before it has the name.
     async fn claim(&self, name: &str, claim: u64) -> Result<usize> {
         let mut entry = 0;
         while entry < MOST_TABLES {
-            let bytes = self.endpoint.read(entry_at(entry), ENTRY_BYTES).await?;
+            let bytes = self
+                .endpoint
+                .read(self.entry_at(entry), ENTRY_BYTES)
+                .await?;
             let word = word_of(&bytes);
             match State::decode(word) {
                 State::Empty => {
                     if self
                         .endpoint
-                        .compare_swap(entry_at(entry), 0, claim)
+                        .compare_swap(self.entry_at(entry), 0, claim)
                         .await?
                         == 0
                     {
@@ -313,13 +291,13 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
     async fn wait_for_decision(&self, entry: usize, claim: u64) -> Result<()> {
         let since = self.endpoint.now();
         loop {
-            let word = self.endpoint.read(entry_at(entry), 8).await?.words()[0];
+            let word = self.endpoint.read(self.entry_at(entry), 8).await?.words()[0];
             if word != claim {
                 return Ok(());
             }
             if self.endpoint.now().saturating_sub(since) > CREATION_PATIENCE {
                 self.endpoint
-                    .compare_swap(entry_at(entry), claim, ABANDONED)
+                    .compare_swap(self.entry_at(entry), claim, ABANDONED)
                     .await?;
                 return Ok(());
             }
@@ -338,14 +316,19 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
                 }
                 None => self.endpoint.sleep(PAUSE / 100).await,
             }
-            table = decode_table(&self.endpoint.read(entry_at(entry), ENTRY_BYTES).await?);
+            table = decode_table(
+                &self
+                    .endpoint
+                    .read(self.entry_at(entry), ENTRY_BYTES)
+                    .await?,
+            );
         }
         Err(damaged(entry, "its checksum does not fit"))
     }
 
     /// Takes memory for a table: zeros that nobody has used.
     async fn take_memory(&self, bytes: u128) -> Result<u64> {
-        let mark_at = at(0);
+        let mark_at = self.at(0);
         let mut mark = self.endpoint.read(mark_at, 8).await?.words()[0];
         loop {
             let end = self.end_of(mark, bytes)?;
@@ -357,8 +340,9 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         }
     }
 
-    async fn check_room(&self, bytes: u128) -> Result<()> {
-        let mark = self.endpoint.read(at(0), 8).await?.words()[0];
+    /// Refuses a table that the memory has no room for.
+    pub(crate) async fn check_room(&self, bytes: u128) -> Result<()> {
+        let mark = self.endpoint.read(self.at(0), 8).await?.words()[0];
         self.end_of(mark, bytes).map(|_| ())
     }
 
@@ -376,21 +360,72 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
     }
 }
 
-fn at(offset: u64) -> RemoteAddr {
-    RemoteAddr {
-        node: NodeId(0),
-        region: RegionId(0),
-        offset,
+/// A table that is to be made.
+struct New<'m> {
+    name: &'m str,
+    scheme: Scheme,
+    partition: Option<NewPartition<'m>>,
+    /// JSON of the map of a table over several nodes: it lies behind the partition.
+    map: Vec<u8>,
+}
+
+impl<'m> New<'m> {
+    fn of(name: &'m str, scheme: Scheme, partition: Option<NewPartition<'m>>) -> Result<Self> {
+        let map = match partition {
+            None => Vec::new(),
+            Some(partition) => {
+                serde_json::to_vec(partition.map).map_err(|error| StoreError::DamagedMap {
+                    name: name.into(),
+                    reason: error.to_string(),
+                })?
+            }
+        };
+        Ok(Self {
+            name,
+            scheme,
+            partition,
+            map,
+        })
+    }
+
+    /// Bytes of the table without the map.
+    fn table_bytes(&self) -> u128 {
+        self.scheme.table_bytes().next_multiple_of(8)
+    }
+
+    fn bytes(&self) -> u128 {
+        self.table_bytes() + self.map.len() as u128
+    }
+
+    /// The record of the table at an offset where all of its bytes fit.
+    fn record(&self, offset: u64, incarnation: u64) -> TableRecord {
+        let map = MapPlace {
+            offset: offset + self.table_bytes() as u64,
+            bytes: self.map.len() as u64,
+            sum: xxh3_64(&self.map),
+        };
+        TableRecord {
+            name: self.name.into(),
+            offset,
+            scheme: self.scheme.clone(),
+            partition: self.partition.map(|partition| Partition {
+                creation: partition.creation,
+                number: partition.number,
+                incarnation,
+                whole: partition.whole,
+                map,
+            }),
+        }
     }
 }
 
-/// Where a table lies.
-pub(crate) fn table_at(record: &TableRecord) -> RemoteAddr {
-    at(record.offset)
-}
-
-fn entry_at(entry: usize) -> RemoteAddr {
-    at(ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
+/// Where a table on a node lies.
+pub(crate) fn table_at(node: NodeId, record: &TableRecord) -> RemoteAddr {
+    RemoteAddr {
+        node,
+        region: RegionId(0),
+        offset: record.offset,
+    }
 }
 
 fn word_of(bytes: &[u8]) -> u64 {
@@ -415,7 +450,7 @@ fn damaged(entry: usize, reason: impl ToString) -> StoreError {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = |reason: String| {
         Err(StoreError::BadName {
             name: name.into(),

@@ -1,5 +1,7 @@
 //! `farslot bench`: measurements, each beside the limit that was measured in the same run.
 
+mod ycsb;
+
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
@@ -23,10 +25,12 @@ pub struct Args {
 enum Bench {
     /// Lookups per second, beside bare READs (sim, tcp) or bare loads (shm) of the same memory
     Lookup(LookupArgs),
-    /// Bare READs through a fabric, beside a plain echo of the same bytes
+    /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
     Raw(RawArgs),
     /// The schemes side by side in memory of another process: hits and misses, by load factor
     Schemes(SchemesArgs),
+    /// YCSB's workloads, beside other stores
+    Ycsb(ycsb::Args),
 }
 
 /// Where the table is.
@@ -43,6 +47,8 @@ enum Fabric {
 /// The fabrics whose READs are measured bare.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum RawFabric {
+    /// Shared memory of this host
+    Shm,
     /// TCP over loopback
     Tcp,
 }
@@ -52,7 +58,7 @@ struct RawArgs {
     /// The fabric
     #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
     fabric: RawFabric,
-    /// Bytes of a READ, a multiple of 8
+    /// Bytes of a READ, a multiple of 8, over shm of 64
     #[arg(long, value_name = "BYTES", default_value_t = raw::Options::default().read_bytes)]
     size: usize,
     /// READs under way at once
@@ -61,6 +67,12 @@ struct RawArgs {
     /// Repetitions, of which the median counts
     #[arg(long, value_name = "N", default_value_t = raw::Options::default().repetitions)]
     repetitions: usize,
+    /// READs of one repetition, with so many under way
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().operations)]
+    operations: usize,
+    /// READs of one repetition that are timed one by one
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().single_reads)]
+    single_reads: usize,
     /// Memory that is read from, at random places
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: bytesize::ByteSize,
@@ -115,6 +127,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         },
         Bench::Raw(args) => bare_reads(&args)?,
         Bench::Schemes(args) => schemes(args)?,
+        Bench::Ycsb(args) => return ycsb::run(&args, context),
     };
     if context.json {
         return output::json(&report);
@@ -138,14 +151,18 @@ fn simulated(args: LookupArgs) -> Result<BenchReport> {
 }
 
 fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
-    let RawFabric::Tcp = args.fabric;
     let options = raw::Options {
+        fabric: match args.fabric {
+            RawFabric::Shm => raw::Fabric::Shm,
+            RawFabric::Tcp => raw::Fabric::Tcp,
+        },
         memory: args.memory.as_u64() / 8 * 8,
         read_bytes: args.size,
         outstanding: args.outstanding,
         repetitions: args.repetitions,
+        operations: args.operations,
+        single_reads: args.single_reads,
         seed: args.seed,
-        ..raw::Options::default()
     };
     Ok(on_spinner(|progress| raw::run(&options, progress))?)
 }
@@ -166,7 +183,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
         ..defaults
     };
     let node = match args.fabric {
-        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?)?,
+        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?, 1)?,
         _ => MemoryNode::start("bench", options.memory()?)?,
     };
     Ok(on_spinner(|progress| {
@@ -198,6 +215,9 @@ impl From<BenchError> for Failure {
         match error {
             error if error.is_usage() => Self::Usage(error.to_string()),
             BenchError::Store(error) => error.into(),
+            BenchError::NotInstalled { program, .. } => Self::Failed(format!(
+                "{error}\n  install it:  sudo apt-get install {program}    (or scripts/peers install)"
+            )),
             error => Self::Failed(error.to_string()),
         }
     }
