@@ -241,27 +241,33 @@ impl<E: Endpoint> Client<E> {
 }
 
 const RECORDS: u64 = 200;
-/// Keys of many records, with keys of one record around them.
-const LARGE: std::ops::Range<u64> = 0..20;
 const SMALL: std::ops::Range<u64> = 1_000..5_000;
+
+/// Keys of many records, with keys of one record around them: more than the hints of the client that has
+/// few.
+fn large<F: TestFabric>() -> std::ops::Range<u64> {
+    0..u64::from(F::cases(20).max(8))
+}
 
 fn skewed<F: TestFabric>() -> Shared<F> {
     let shared = Shared::new(1 << 14);
     shared.fill(SMALL, 1);
-    shared.fill(LARGE, RECORDS);
+    shared.fill(large::<F>(), RECORDS);
     shared
 }
 
 pub fn a_known_cluster_is_read_at_once<F: TestFabric>() {
     let shared = skewed::<F>();
-    let lookups = LARGE.count() as u64;
-    let oblivious = shared.client(MODELLED, 0).get_all(LARGE, RECORDS as usize);
+    let lookups = large::<F>().count() as u64;
+    let oblivious = shared
+        .client(MODELLED, 0)
+        .get_all(large::<F>(), RECORDS as usize);
     assert!(oblivious.reads >= 9 * lookups, "{oblivious:?}");
 
     let client = shared.client(MODELLED, 1000);
     assert_eq!(client.table.known_clusters(), 0);
-    let first = client.get_all(LARGE, RECORDS as usize);
-    let second = client.get_all(LARGE, RECORDS as usize);
+    let first = client.get_all(large::<F>(), RECORDS as usize);
+    let second = client.get_all(large::<F>(), RECORDS as usize);
     println!("without hints {oblivious:?}, first {first:?}, then {second:?}");
     // The first lookups may have met the clusters that others of them lie in.
     assert!(first.reads <= oblivious.reads && client.table.known_clusters() > 1);
@@ -280,12 +286,12 @@ pub fn a_fixed_read_size_is_lengthened_too<F: TestFabric>() {
             ..Reads::fixed(8)
         };
         let client = shared.client(reads, 1000);
-        let first = client.get_all(LARGE, RECORDS as usize);
-        client.get_all(LARGE, RECORDS as usize);
-        let known = client.get_all(LARGE, RECORDS as usize);
-        assert!(first.reads > 20 * LARGE.count() as u64, "{first:?}");
+        let first = client.get_all(large::<F>(), RECORDS as usize);
+        client.get_all(large::<F>(), RECORDS as usize);
+        let known = client.get_all(large::<F>(), RECORDS as usize);
+        assert!(first.reads > 20 * large::<F>().count() as u64, "{first:?}");
         // Looking ahead, too: nobody asks for what lies behind the empty slot.
-        assert_eq!(known.reads, LARGE.count() as u64);
+        assert_eq!(known.reads, large::<F>().count() as u64);
     }
 }
 
@@ -309,19 +315,19 @@ pub fn an_old_hint_costs_one_more_read<F: TestFabric>() {
     let shared = skewed::<F>();
     let client = shared.client(MODELLED, 1000);
     for _ in 0..3 {
-        client.get_all(LARGE, RECORDS as usize);
+        client.get_all(large::<F>(), RECORDS as usize);
     }
     // Others lengthen all clusters.
-    shared.fill(LARGE, 1);
+    shared.fill(large::<F>(), 1);
     let count = RECORDS as usize + 1;
-    let lookups = LARGE.count() as u64;
-    let stale = client.get_all(LARGE, count);
+    let lookups = large::<F>().count() as u64;
+    let stale = client.get_all(large::<F>(), count);
     assert!(
         stale.reads > lookups && stale.reads <= 2 * lookups,
         "{stale:?}"
     );
-    client.get_all(LARGE, count);
-    assert_eq!(client.get_all(LARGE, count).reads, lookups);
+    client.get_all(large::<F>(), count);
+    assert_eq!(client.get_all(large::<F>(), count).reads, lookups);
 }
 
 pub fn the_largest_clusters_are_kept<F: TestFabric>() {
@@ -329,11 +335,13 @@ pub fn the_largest_clusters_are_kept<F: TestFabric>() {
     let client = shared.client(MODELLED, 5);
     for _ in 0..3 {
         client.get_all(SMALL, 1);
-        client.get_all(LARGE, RECORDS as usize);
+        client.get_all(large::<F>(), RECORDS as usize);
         assert!((1..=5).contains(&client.table.known_clusters()));
     }
-    let known = client.get_all(LARGE, RECORDS as usize);
-    let oblivious = shared.client(MODELLED, 0).get_all(LARGE, RECORDS as usize);
+    let known = client.get_all(large::<F>(), RECORDS as usize);
+    let oblivious = shared
+        .client(MODELLED, 0)
+        .get_all(large::<F>(), RECORDS as usize);
     assert!(known.reads < oblivious.reads, "{known:?} {oblivious:?}");
 }
 
