@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Context {
-    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`
+    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`; over several nodes
+    /// tcp://HOST:PORT,HOST:PORT,...
     #[arg(
         short,
         long,
@@ -117,9 +118,11 @@ impl Context {
     /// A usage failure that names the next step.
     pub fn shared_address(&self) -> Result<&Address> {
         match &self.address {
-            Some(address @ (Address::Shm { .. } | Address::Tcp { .. })) => Ok(address),
+            Some(address @ (Address::Shm { .. } | Address::Tcp { .. } | Address::Verbs { .. })) => {
+                Ok(address)
+            }
             Some(other) => Err(Failure::Usage(format!(
-                "the memory of {other} would end with this command; use a shm:// or tcp:// address\n  \
+                "the memory of {other} would end with this command; use a shm://, tcp:// or verbs:// address\n  \
                  start one:  farslot serve shm://work &"
             ))),
             None => Err(Failure::Usage(NO_ADDRESS.into())),
@@ -154,7 +157,7 @@ impl Context {
     pub fn open_options(&self, address: &Address) -> Result<OpenOptions> {
         Ok(OpenOptions {
             secret: match address {
-                Address::Tcp { .. } => self.secret()?,
+                Address::Tcp { .. } | Address::Verbs { .. } => self.secret()?,
                 _ => None,
             },
             grant: self.grant.clone(),

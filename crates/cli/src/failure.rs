@@ -175,6 +175,10 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::WriterLost { .. }) => {
             "somebody took over from this client as if it had been killed: do it again".into()
         }
+        StoreError::Node { address, error } => return fabric_hint(error, address),
+        StoreError::MissingNodes { .. } => {
+            "name all of them in one address: -a tcp://HOST:PORT,HOST:PORT,...".into()
+        }
         StoreError::Fabric(error) => return fabric_hint(error, at),
         _ => return None,
     };

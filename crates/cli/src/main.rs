@@ -51,6 +51,8 @@ enum Command {
     Dump(commands::dump::Args),
     /// List the tables, or show how full one is and how its keys lie
     Stat(commands::stat::Args),
+    /// Ask every node of the store how it is
+    Nodes(commands::nodes::Args),
     /// Let others write to a cuckoo table whose writer was killed, and to no other: one that is
     /// still at work would do harm
     TakeOver(commands::take_over::Args),
@@ -76,6 +78,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
         Command::Stat(args) => commands::stat::run(args, context),
+        Command::Nodes(args) => commands::nodes::run(args, context),
         Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
@@ -86,6 +89,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
 
 fn main() -> ExitCode {
     let Cli { context, command } = Cli::parse();
+    output::log_to_stderr();
     let failure = match run(command, &context) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,

@@ -31,6 +31,14 @@ pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// What the store and its agents have to say beside their answers goes to standard error: warnings, or what FARSLOT_LOG
+/// asks for, such as `info` or `farslot_fabric=debug`.
+pub fn log_to_stderr() {
+    let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
+    // It can only fail where there is a logger already.
+    let _ = env_logger::Builder::from_env(filter).try_init();
+}
+
 /// Says why a command failed, and what to try next.
 pub fn report(failure: &Failure, as_json: bool) {
     let hint = failure.hint();

@@ -137,6 +137,7 @@ fn a_node_that_does_not_know_the_secret_is_not_trusted() {
 fn another_version_and_another_protocol_are_told_apart() {
     let agent = agent_with(vec![Grant::everything(None)]);
     let hello = Hello {
+        carrier: handshake::Carrier::Tcp,
         grant: "default".into(),
         rights: Rights::ALL,
         receiver_wait: 0,

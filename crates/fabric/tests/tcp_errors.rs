@@ -5,7 +5,7 @@
 mod raw;
 
 use farslot_fabric::shm::{Node, RegionSpec};
-use farslot_fabric::tcp::admission::handshake::{Hello, decode_refused};
+use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind, Header, VERSION};
 use farslot_fabric::tcp::{Agent, AgentOptions, Grant, Refusal, Secret, TcpEndpoint, TcpOptions};
 use farslot_fabric::*;
@@ -235,6 +235,7 @@ fn a_client_of_another_version_is_told_so_and_so_is_the_owner() {
     let agent = agent();
     for version in [VERSION + 1, VERSION - 1] {
         let hello = Hello {
+            carrier: Carrier::Tcp,
             grant: "default".into(),
             rights: Rights::ALL,
             receiver_wait: 0,

@@ -223,6 +223,7 @@ fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let hello = Hello {
+        carrier: handshake::Carrier::Tcp,
         grant: "hostile".into(),
         rights: Rights::ALL,
         receiver_wait: random.random(),

@@ -95,10 +95,48 @@ pub enum StoreError {
         scheme: &'static str,
     },
     /// A fabric that cannot be served by a process.
-    #[error("{address:?} cannot be served: only shm:// and tcp:// addresses have an owner process")]
+    #[error(
+        "{address:?} cannot be served: only shm://, tcp:// and verbs:// addresses of one node have an owner process"
+    )]
     NotServable {
         /// The address as given.
         address: String,
+    },
+    /// One of several nodes failed. What the others have is not touched by it.
+    #[error("{address}: {error}")]
+    Node {
+        /// The node's address.
+        address: String,
+        /// Why it failed.
+        error: FabricError,
+    },
+    /// A table over several nodes, of which the store's address does not name all.
+    #[error(
+        "the address names no node for {missing} of table {name:?}: name all of its nodes, as its creator did"
+    )]
+    MissingNodes {
+        /// The table.
+        name: String,
+        /// The partitions without a node, and where they were made.
+        missing: String,
+    },
+    /// Tables of one name that have nothing to do with each other, on different nodes.
+    #[error("{one} and {other} each have a table {name:?}, and these are not parts of one")]
+    ConflictingTables {
+        /// The name.
+        name: String,
+        /// The address of a node that has one.
+        one: String,
+        /// The address of a node that has another.
+        other: String,
+    },
+    /// The map of a table over several nodes cannot be read.
+    #[error("the map of table {name:?} is damaged: {reason}")]
+    DamagedMap {
+        /// The table.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A verb, connection or registration failed.
     #[error(transparent)]
@@ -122,7 +160,7 @@ impl StoreError {
     #[must_use]
     pub const fn may_have_taken_effect(&self) -> bool {
         match self {
-            Self::Fabric(error) => error.may_have_taken_effect(),
+            Self::Fabric(error) | Self::Node { error, .. } => error.may_have_taken_effect(),
             Self::Index(error) => error.may_have_taken_effect(),
             _ => false,
         }

@@ -24,6 +24,7 @@
 //! | `embedded` | of this process |
 //! | `shm://NAME` | of a process on this host, served under that name |
 //! | `tcp://HOST:PORT` | of a process on any host, served at that address |
+//! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 
 #![forbid(unsafe_code)]
@@ -33,16 +34,20 @@ mod catalog;
 mod client;
 mod distinct;
 mod error;
+mod fabrics;
+mod nodes;
 mod options;
 mod profile;
 mod server;
 mod session;
+mod slot_map;
+mod spread;
 mod store;
 mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
-pub use catalog::{MOST_TABLES, MemoryUse, Scheme, TableRecord};
+pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
@@ -52,9 +57,11 @@ pub use farslot_index::linear::{LinearLayout, ReadPolicy};
 pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{Cursor, FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
+pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use options::{CuckooShape, HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
+pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use store::{OpenOptions, Store, read_cost};
 pub use survey::Survey;
 pub use table::{Found, Table};

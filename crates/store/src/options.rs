@@ -1,6 +1,7 @@
 //! What a table shall be.
 
 use crate::distinct::{Pair, staying};
+use crate::slot_map::partition_capacity;
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
@@ -20,6 +21,12 @@ pub enum HashKind {
 }
 
 /// Where a key of a cuckoo table may be.
+///
+/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of three
+/// buckets of four slots, and with nearly every other shape, a table for hundreds of keys or more holds its
+/// capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that it is full before that,
+/// the more so the smaller their buckets are; and with two ways and buckets of one slot, still one in 300 of
+/// the tables for 2000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CuckooShape {
     /// Buckets of each key, 2 to 4: what a lookup reads.
@@ -200,12 +207,27 @@ impl TableOptions {
         })
     }
 
+    /// The same for each partition of a table over so many nodes: with capacity and heap for its share of the keys,
+    /// and so much more that none fills before the others (see `partition_capacity`).
+    pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
+        let capacity = partition_capacity(self.capacity, partitions);
+        let share = |bytes: u64| {
+            let bytes = u128::from(bytes) * u128::from(capacity);
+            u64::try_from(bytes.div_ceil(u128::from(self.capacity.max(1)))).unwrap_or(u64::MAX)
+        };
+        Self {
+            capacity,
+            heap_bytes: self.heap_bytes.map(share),
+            ..self.clone()
+        }
+    }
+
     /// Of these records, those that stay when the table has been built.
     pub(crate) fn staying<'s, 'r>(&self, records: &'s [Pair<'r>]) -> Cow<'s, [Pair<'r>]> {
         staying(self.keys, records)
     }
 
-    /// The scheme of a table for exactly these records.
+    /// The scheme of a table, or of a partition of one, for exactly these records.
     pub(crate) fn scheme_for(&self, records: &[Pair<'_>]) -> Result<Scheme> {
         let capacity = (records.len() as u64).max(1);
         match (self.organisation, self.heap_bytes) {

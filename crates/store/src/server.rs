@@ -1,9 +1,10 @@
 //! A process that lends its memory, and does nothing else.
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
-use crate::store::{check_size, region_of};
-use crate::{Address, Result, Secret, Store, StoreError};
+use crate::fabrics::{check_size, region_of};
+use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
+use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
 use std::time::Duration;
 
@@ -63,13 +64,14 @@ pub struct TableGrant {
 pub struct Server {
     // They stop before the memory goes.
     agents: Vec<Agent>,
+    nic: Option<verbs::Agent>,
     addresses: Vec<Address>,
     store: Store,
 }
 
 impl Server {
-    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT`, with port 0
-    /// for any that is free. What is not used takes no memory, except where the machine has set enough 2 MiB
+    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT` or
+    /// `verbs://HOST:PORT`, with port 0 for any that is free. What is not used takes no memory, except where the machine has set enough 2 MiB
     /// pages aside: for `shm://` these are taken at once.
     ///
     /// # Errors
@@ -79,7 +81,8 @@ impl Server {
     }
 
     /// Serves the same memory at several addresses, at most one of them `shm://NAME`, with options. Clients
-    /// of all of them work on the same tables at the same time.
+    /// of all of them work on the same tables at the same time. Memory at a `verbs://` address has no other:
+    /// a NIC's atomics are not atomic against a processor's.
     ///
     /// # Errors
     /// [`StoreError::NotServable`] for other schemes; [`StoreError::BadAddress`] for a second name;
@@ -93,9 +96,17 @@ impl Server {
         for text in addresses {
             let address: Address = text.parse()?;
             match &address {
-                Address::Tcp { .. } => {}
-                Address::Shm { name: another } => {
-                    if let Some(name) = name.replace(another.clone()) {
+                Address::Tcp { authorities } if authorities.len() == 1 => {}
+                Address::Verbs { authorities, .. } if authorities.len() == 1 => {
+                    if addresses.len() > 1 {
+                        return Err(StoreError::BadAddress {
+                            address: (*text).into(),
+                            reason: "memory that a NIC serves can have no other address".into(),
+                        });
+                    }
+                }
+                Address::Shm { names } if names.len() == 1 => {
+                    if let Some(name) = name.replace(names[0].clone()) {
                         return Err(StoreError::BadAddress {
                             address: (*text).into(),
                             reason: format!("the memory has the name {name:?} already"),
@@ -123,36 +134,66 @@ impl Server {
                 .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
         );
         let mut agents = Vec::new();
+        let mut nic = None;
         for address in &mut parsed {
-            let Address::Tcp { authority } = address else {
-                continue;
-            };
-            let agent = Agent::start(
-                node.clone(),
-                &AgentOptions {
-                    listen: authority.clone(),
-                    threads: options.threads,
-                    spin: options.spin,
-                    grants: grants.clone(),
-                    insecure: options.insecure,
-                    ..AgentOptions::default()
-                },
-            )?;
-            if let Some(host) = authority.strip_suffix(":0") {
-                *authority = format!("{host}:{}", agent.address().port());
+            match address {
+                Address::Tcp { authorities } => {
+                    let agent = Agent::start(
+                        node.clone(),
+                        &AgentOptions {
+                            listen: authorities[0].clone(),
+                            threads: options.threads,
+                            spin: options.spin,
+                            grants: grants.clone(),
+                            insecure: options.insecure,
+                            ..AgentOptions::default()
+                        },
+                    )?;
+                    set_port(&mut authorities[0], agent.address().port());
+                    agents.push(agent);
+                }
+                Address::Verbs {
+                    authorities,
+                    device,
+                } => {
+                    let agent = verbs::Agent::start(
+                        node.clone(),
+                        &VerbsAgentOptions {
+                            listen: authorities[0].clone(),
+                            grants: grants.clone(),
+                            insecure: options.insecure,
+                            device: device.clone(),
+                            ..VerbsAgentOptions::default()
+                        },
+                    )?;
+                    set_port(&mut authorities[0], agent.address().port());
+                    nic = Some(agent);
+                }
+                Address::Embedded | Address::Shm { .. } | Address::Sim { .. } => {}
             }
-            agents.push(agent);
         }
+        let store = match &nic {
+            None => Store::of_node(parsed[0].clone(), node),
+            // No processor may touch what the NIC's atomics do.
+            Some(_) => {
+                let options = OpenOptions {
+                    secret: options.secret.clone(),
+                    ..OpenOptions::default()
+                };
+                Store::open_with(&parsed[0].to_string(), options)?
+            }
+        };
         Ok(Self {
             agents,
-            store: Store::of_node(parsed[0].clone(), node),
+            nic,
+            store,
             addresses: parsed,
         })
     }
 
     /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret. They ask for it by its name
     /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is in force is
-    /// revoked, and its clients must open the store anew. Only addresses over TCP have grants.
+    /// revoked, and its clients must open the store anew. Shared memory has no grants.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`]: a table is granted once it is there. As
@@ -183,6 +224,9 @@ impl Server {
         for agent in &self.agents {
             agent.grant(&grant)?;
         }
+        if let Some(nic) = &self.nic {
+            nic.grant(&grant)?;
+        }
         Ok(())
     }
 
@@ -190,11 +234,12 @@ impl Server {
     /// none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {
         // Of every agent, not only of the first that has it.
-        let revoked = self.agents.iter().map(|agent| agent.revoke(name));
+        let over_tcp = self.agents.iter().map(|agent| agent.revoke(name));
+        let revoked = over_tcp.chain(self.nic.iter().map(|nic| nic.revoke(name)));
         revoked.fold(false, std::ops::BitOr::bitor)
     }
 
-    /// The served store, as this process uses it itself: without any connection.
+    /// The served store, as this process uses it itself: without any connection, unless a NIC serves it.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
@@ -210,6 +255,13 @@ impl Server {
     #[must_use]
     pub fn agents(&self) -> &[Agent] {
         &self.agents
+    }
+}
+
+/// Puts the port that was chosen in place of any.
+fn set_port(authority: &mut String, port: u16) {
+    if let Some(host) = authority.strip_suffix(":0") {
+        *authority = format!("{host}:{port}");
     }
 }
 

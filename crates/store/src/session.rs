@@ -1,12 +1,10 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
-use crate::catalog::Catalog;
 use crate::client::Client;
-use crate::{Found, Result, Survey};
+use crate::{Found, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
-use farslot_index::{Cursor, FindOrPut, Occupancy, Result as Answer, Value};
-use std::rc::Rc;
+use farslot_index::{Cursor, Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
@@ -34,6 +32,7 @@ pub(crate) trait Session {
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
     fn survey(&self) -> Result<Survey>;
+    fn partitions(&self) -> Vec<PartitionReport>;
     fn writer(&self) -> Result<Option<u64>>;
     fn start_writing(&self) -> Result<()>;
     fn take_over(&self) -> Result<()>;
@@ -56,37 +55,19 @@ struct SchemeSession<E: Endpoint, C> {
     index: C,
 }
 
-/// Opens a table on an endpoint of its own.
-pub(crate) fn open<E: Endpoint, C: Client + 'static>(
-    endpoint: Rc<E>,
-    client: impl Future<Output = Answer<C>>,
-) -> Result<Box<dyn Session>> {
-    let executor = Executor::new(endpoint);
-    let index = executor.block_on(client)?;
-    Ok(Box::new(SchemeSession { executor, index }))
-}
-
-/// Runs something on the catalog with an endpoint that is made for it.
-pub(crate) fn with_catalog<E: Endpoint, T>(
-    endpoint: Rc<E>,
-    work: impl AsyncFnOnce(Catalog<'_, E>) -> Result<T>,
-) -> Result<T> {
-    let executor = Executor::new(Rc::clone(&endpoint));
-    executor.block_on(async { work(Catalog::new(&*endpoint)?).await })
-}
-
-fn found(outcome: FindOrPut) -> Found {
-    match outcome {
-        FindOrPut::Found(value) => Found::Already(value.to_vec()),
-        FindOrPut::Inserted => Found::Inserted,
-    }
+/// A session with a table that was opened on the executor's endpoint.
+pub(crate) fn of<E: Endpoint, C: Client + 'static>(
+    executor: Executor<E>,
+    index: C,
+) -> Box<dyn Session> {
+    Box::new(SchemeSession { executor, index })
 }
 
 /// Reports this client's counts, and lets another be the writer.
 async fn close(index: &impl Client) -> Result<()> {
     let flushed = index.flush().await;
     index.resign().await?;
-    Ok(flushed?)
+    flushed
 }
 
 impl<E: Endpoint, C: Client> SchemeSession<E, C> {
@@ -96,17 +77,16 @@ impl<E: Endpoint, C: Client> SchemeSession<E, C> {
     fn write_many<T>(
         &self,
         done: &mut dyn FnMut(usize, Result<T>),
-        batch: impl AsyncFnOnce(&C, &mut dyn FnMut(usize, Answer<T>)),
+        batch: impl AsyncFnOnce(&C, &mut dyn FnMut(usize, Result<T>)),
     ) {
-        let mut answer = |number, outcome: Answer<T>| done(number, outcome.map_err(Into::into));
         if !C::WRITES_WAIT {
-            return self.executor.block_on(batch(&self.index, &mut answer));
+            return self.executor.block_on(batch(&self.index, done));
         }
         let mut outcomes = Vec::new();
         let mut keep = |number, outcome| outcomes.push((number, outcome));
         self.executor.block_on(batch(&self.index, &mut keep));
         for (number, outcome) in outcomes {
-            answer(number, outcome);
+            done(number, outcome);
         }
     }
 }
@@ -118,42 +98,36 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     }
 
     fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut values = Vec::new();
-        let all = self.index.get_all(key, |value| values.push(value.to_vec()));
-        self.executor.block_on(all)?;
-        Ok(values)
+        self.executor.block_on(self.index.get_all(key))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.executor.block_on(self.index.put(key, value))?)
+        self.executor.block_on(self.index.put(key, value))
     }
 
     fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Found> {
-        let outcome = self.executor.block_on(self.index.find_or_put(key, value))?;
-        Ok(found(outcome))
+        self.executor.block_on(self.index.find_or_put(key, value))
     }
 
     fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.executor.block_on(self.index.update(key, value))?)
+        self.executor.block_on(self.index.update(key, value))
     }
 
     fn remove(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.executor.block_on(self.index.remove(key))?)
+        self.executor.block_on(self.index.remove(key))
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
-        let answer = |key, value: Answer<Option<Value>>| match value {
+        let answer = |key, value: Result<Option<Value>>| match value {
             Ok(value) => done(key, Ok(value.as_deref())),
-            Err(error) => done(key, Err(error.into())),
+            Err(error) => done(key, Err(error)),
         };
-        let all = self.index.get_many(keys.iter().copied(), answer);
-        self.executor.block_on(all);
+        self.executor.block_on(self.index.get_many(keys, answer));
     }
 
     fn put_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let records = records.iter().copied();
         self.write_many(done, async |index, done| {
-            index.put_many(records, done).await
+            index.put_many(records, done).await;
         });
     }
 
@@ -162,47 +136,45 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
         records: &[(&[u8], &[u8])],
         done: &mut dyn FnMut(usize, Result<Found>),
     ) {
-        let records = records.iter().copied();
         self.write_many(done, async |index, done| {
-            let answer = |record, outcome: Answer<FindOrPut>| done(record, outcome.map(found));
-            index.find_or_put_many(records, answer).await;
+            index.find_or_put_many(records, done).await;
         });
     }
 
     fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let records = records.iter().copied();
         self.write_many(done, async |index, done| {
             index.update_many(records, done).await;
         });
     }
 
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>)) {
-        let answer = |key, values: Answer<Vec<Vec<u8>>>| done(key, values.map_err(Into::into));
-        let all = self.index.get_all_many(keys.iter().copied(), answer);
-        self.executor.block_on(all);
+        self.executor.block_on(self.index.get_all_many(keys, done));
     }
 
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>)) {
-        let keys = keys.iter().copied();
         self.write_many(done, async |index, done| {
-            index.remove_many(keys, done).await
+            index.remove_many(keys, done).await;
         });
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        Ok(self.executor.block_on(self.index.scan(cursor, visit))?)
+        self.executor.block_on(self.index.scan(cursor, visit))
     }
 
     fn occupancy(&self) -> Result<Occupancy> {
-        Ok(self.executor.block_on(self.index.occupancy())?)
+        self.executor.block_on(self.index.occupancy())
     }
 
     fn flush(&self) -> Result<()> {
-        Ok(self.executor.block_on(self.index.flush())?)
+        self.executor.block_on(self.index.flush())
     }
 
     fn survey(&self) -> Result<Survey> {
         self.executor.block_on(self.index.survey())
+    }
+
+    fn partitions(&self) -> Vec<PartitionReport> {
+        self.executor.block_on(self.index.partitions())
     }
 
     fn writer(&self) -> Result<Option<u64>> {

@@ -1,20 +1,22 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, MemoryUse, Scheme, TableRecord, table_at};
-use crate::profile::nic_profile;
-use crate::session::{self, with_catalog};
-use crate::{Address, Result, StoreError, Table, TableOptions};
-use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
-use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
+use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
+use crate::distinct::Pair;
+use crate::fabrics::{Fabric, with_endpoint};
+use crate::nodes::Nodes;
+use crate::session::{self, Session};
+use crate::slot_map::SlotMap;
+use crate::spread::{self, Found, KnownSizes, NewTable, Opener, Spread};
+use crate::{Address, NodeReport, OnRestart, Result, StoreError, Table, TableOptions};
+use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::{Secret, TcpEndpoint, TcpOptions};
-use farslot_fabric::{Endpoint, FabricError, Limits, NodeId, NodeInfo, Rights};
-use farslot_index::cuckoo::{CuckooTable, LookupOrder};
-use farslot_index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
-use farslot_index::sealed::SealedTable;
+use farslot_fabric::verbs::{DeviceOptions, VerbsEndpoint, VerbsOptions};
+use farslot_fabric::{Endpoint, Executor, Limits, NodeId, Rights, shm};
+use farslot_index::cuckoo::LookupOrder;
+use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
-use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a store is opened, where the defaults do not fit.
@@ -39,6 +41,8 @@ pub struct OpenOptions {
     pub secret: Option<Secret>,
     /// How long it may take to be connected to a `tcp://` address, and admitted.
     pub connect_timeout: Duration,
+    /// What becomes of the keys of a node that came back empty, in tables over several nodes.
+    pub on_restart: OnRestart,
 }
 
 impl Default for OpenOptions {
@@ -53,12 +57,13 @@ impl Default for OpenOptions {
             grant: TcpOptions::default().grant,
             secret: None,
             connect_timeout: TcpOptions::default().connect_timeout,
+            on_restart: OnRestart::default(),
         }
     }
 }
 
 impl OpenOptions {
-    fn tcp(&self) -> TcpOptions {
+    pub(crate) fn tcp(&self) -> TcpOptions {
         TcpOptions {
             grant: self.grant.clone(),
             secret: self.secret.clone(),
@@ -68,94 +73,35 @@ impl OpenOptions {
             ..TcpOptions::default()
         }
     }
+
+    pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
+        VerbsOptions {
+            grant: self.grant.clone(),
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            device: device.clone(),
+            ..VerbsOptions::default()
+        }
+    }
 }
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(pub(crate) Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     address: Address,
-    fabric: Fabric,
-    options: OpenOptions,
-    /// Read sizes by table: costly to compute, the same for all threads.
-    sizes: Mutex<HashMap<u64, ReadSizes>>,
+    pub(crate) fabric: Fabric,
+    pub(crate) options: OpenOptions,
+    nodes: Arc<Nodes>,
+    policy: ReadPolicy,
+    sizes: Arc<KnownSizes>,
 }
 
-/// The memory, as each fabric holds it.
-enum Fabric {
-    Shm(shm::Node),
-    Tcp(Box<TcpNode>),
-    Sim(World),
-}
-
-/// A node behind TCP: each endpoint has a connection of its own.
-struct TcpNode {
-    authority: String,
-    options: TcpOptions,
-    /// What it was when the store was opened.
-    info: NodeInfo,
-}
-
-impl TcpNode {
-    fn new(authority: &str, options: TcpOptions) -> Result<Self> {
-        let first = TcpEndpoint::connect(&[authority], &options)?;
-        Ok(Self {
-            authority: authority.into(),
-            options,
-            info: first.node(NODE)?,
-        })
-    }
-
-    /// An endpoint of the node that the store was opened on, not of one that came after it.
-    fn endpoint(&self) -> Result<Rc<TcpEndpoint>> {
-        let endpoint = TcpEndpoint::connect(&[&self.authority], &self.options)?;
-        if endpoint.node(NODE)?.incarnation != self.info.incarnation {
-            return Err(StoreError::Fabric(FabricError::NodeRestarted {
-                node: NODE,
-                expected: self.info.incarnation,
-            }));
-        }
-        Ok(Rc::new(endpoint))
-    }
-}
-
-/// A store is on one node.
-const NODE: NodeId = NodeId(0);
-
-/// Bytes of an embedded store: address space, of which only what is used becomes memory.
-fn embedded_bytes() -> u64 {
-    shm::available_memory() / 2
-}
-
-pub(crate) fn region_of(bytes: u64) -> RegionSpec {
-    RegionSpec {
-        len: bytes,
-        rights: Rights::ALL,
-    }
-}
-
-pub(crate) fn check_size(bytes: u64) -> Result<()> {
-    if bytes > CATALOG_BYTES {
-        return Ok(());
-    }
-    Err(StoreError::TooSmall {
-        bytes,
-        least: CATALOG_BYTES + 1,
-    })
-}
-
-/// Refuses simulated memory that the machine does not have.
-fn check_machine(bytes: u64) -> Result<()> {
-    let limit = shm::available_memory();
-    if bytes <= limit {
-        return Ok(());
-    }
-    Err(StoreError::Fabric(FabricError::Memory {
-        requested: bytes,
-        limit,
-    }))
-}
+/// READs of which the median is a node's round-trip time.
+const PINGS: usize = 5;
 
 impl Store {
     /// A store in the memory of this process, as large as half of what the machine has free. What is
@@ -173,18 +119,21 @@ impl Store {
     /// [`StoreError::TooSmall`], or [`Memory`](farslot_fabric::FabricError::Memory) beyond what the
     /// machine has.
     pub fn embedded_with(bytes: u64, options: OpenOptions) -> Result<Self> {
-        check_size(bytes)?;
-        let node = shm::Node::embedded(&[region_of(bytes)])?;
-        Ok(Self::new(Address::Embedded, Fabric::Shm(node), options))
+        let fabric = Fabric::embedded(bytes)?;
+        Ok(Self::new(Address::Embedded, fabric, options))
     }
 
     /// Opens the store at an address: `embedded`, `shm://NAME`, `tcp://HOST:PORT` or
-    /// `sim://PROFILE?seed=N`.
+    /// `sim://PROFILE?seed=N`; over several nodes `tcp://HOST:PORT,HOST:PORT,...`, and likewise the others.
     ///
     /// A node at a `tcp://` address is connected to now, and again by every table: this and opening a table
-    /// block for [`OpenOptions::connect_timeout`] at most. Should the node end and another be served at its
+    /// block for [`OpenOptions::connect_timeout`] at most. Should the only node end and another be served at its
     /// address, the store does not take it for the same:
-    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again.
+    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again. Of several nodes,
+    /// [`OpenOptions::on_restart`] says what becomes of the keys of one that came back empty.
+    ///
+    /// A store over several nodes opens if any of them answers; a line in the log says which do not. Over shared memory
+    /// all must: a process that is served under a name later is another node.
     ///
     /// # Errors
     /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
@@ -198,42 +147,31 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(address: &str, options: OpenOptions) -> Result<Self> {
         let parsed: Address = address.parse()?;
-        let fabric = match &parsed {
-            Address::Embedded => return Self::embedded_with(embedded_bytes(), options),
-            Address::Shm { name } => Fabric::Shm(shm::attach(name, options.rights)?),
-            Address::Tcp { authority } => {
-                Fabric::Tcp(Box::new(TcpNode::new(authority, options.tcp())?))
-            }
-            Address::Sim {
-                profile,
-                seed,
-                memory,
-            } => {
-                let profile = nic_profile(profile).map_err(|error| StoreError::BadAddress {
-                    address: address.into(),
-                    reason: error.to_string(),
-                })?;
-                let bytes = memory.unwrap_or(256 << 20);
-                check_size(bytes)?;
-                check_machine(bytes)?;
-                let world = World::new(*seed, profile);
-                world.add_node(&[(bytes, options.rights)]);
-                Fabric::Sim(world)
-            }
-        };
+        let fabric = Fabric::open(&parsed, address, &options)?;
         Ok(Self::new(parsed, fabric, options))
     }
 
     pub(crate) fn of_node(address: Address, node: shm::Node) -> Self {
-        Self::new(address, Fabric::Shm(node), OpenOptions::default())
+        Self::new(address, Fabric::Shm(vec![node]), OpenOptions::default())
     }
 
     fn new(address: Address, fabric: Fabric, options: OpenOptions) -> Self {
+        let nic = match &fabric {
+            Fabric::Shm(_) => NicModel::shared_memory(),
+            Fabric::Tcp(_) => NicModel::tcp_loopback(),
+            // What paper 000 measured its own NIC by.
+            Fabric::Verbs(_) => NicModel::connectx5_edr(),
+            Fabric::Sim(world) => read_cost(&world.profile()),
+        };
+        let policy = options.read_policy;
+        let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
         Self(Arc::new(Inner {
+            nodes: Arc::new(Nodes::new(address.nodes(), options.on_restart)),
+            policy,
+            sizes: Arc::new(KnownSizes::new(policy, options.look_ahead)),
             address,
             fabric,
             options,
-            sizes: Mutex::default(),
         }))
     }
 
@@ -243,13 +181,25 @@ impl Store {
         &self.0.address
     }
 
-    /// Makes a table. Its memory is taken now and used as it fills.
+    /// Makes a table. Its memory is taken now and used as it fills. With several nodes each of them gets a part, laid
+    /// out for its share of the keys and five standard deviations more; all of them must be there.
     ///
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
-        self.create_scheme(name, options.scheme()?)
+        let nodes = self.node_count();
+        if nodes == 1 {
+            return self.create_on_one(name, options.scheme()?);
+        }
+        let scheme = options.for_partitions(nodes).scheme()?;
+        self.create_on_all(NewTable {
+            name,
+            creation: rand::random(),
+            schemes: vec![scheme; usize::from(nodes)],
+            whole: false,
+            slots: SlotMap::even(nodes, rand::random()),
+        })
     }
 
     /// Makes a table of exactly these records, which never changes: a sealed or a cuckoo table. Its
@@ -258,7 +208,7 @@ impl Store {
     ///
     /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until it is
     /// built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever if its
-    /// builder dies.
+    /// builder dies. With several nodes that goes for each node's part.
     ///
     /// # Errors
     /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a linear table.
@@ -269,68 +219,180 @@ impl Store {
         records: &[(&[u8], &[u8])],
     ) -> Result<u64> {
         let records = options.staying(records);
-        let scheme = options.scheme_for(&records)?;
-        if !scheme.buildable() {
+        let nodes = self.node_count();
+        let slots = SlotMap::even(nodes, rand::random());
+        let schemes = schemes_for(options, &slots, &records)?;
+        if let Some(scheme) = schemes.iter().find(|scheme| !scheme.buildable()) {
             let scheme = scheme.name();
             return Err(StoreError::NotBuildable { scheme });
         }
-        self.create_scheme(name, scheme)?;
+        match <[Scheme; 1]>::try_from(schemes) {
+            Ok([scheme]) => self.create_on_one(name, scheme)?,
+            Err(schemes) => self.create_on_all(NewTable {
+                name,
+                creation: rand::random(),
+                schemes,
+                whole: true,
+                slots,
+            })?,
+        };
         let table = self.table(name)?;
         table.build_distinct(&records)?;
         table.close()?;
         Ok(records.len() as u64)
     }
 
-    fn create_scheme(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
-        match &self.0.fabric {
-            Fabric::Shm(node) => create(self.shm_endpoint(node), name, scheme),
-            Fabric::Tcp(node) => create(node.endpoint()?, name, scheme),
-            Fabric::Sim(world) => create(self.sim_endpoint(world), name, scheme),
-        }
+    fn node_count(&self) -> u16 {
+        self.0.nodes.addresses().len() as u16
     }
 
-    /// Opens a table for this thread.
+    fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
+        with_endpoint!(self, endpoint => {
+            let executor = Executor::new(Rc::clone(&endpoint));
+            executor.block_on(async {
+                let catalog = Catalog::new(&*endpoint, NodeId(0))?;
+                catalog.create(name, scheme, None).await
+            })
+        })
+    }
+
+    fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
+        with_endpoint!(self, endpoint => {
+            let executor = Executor::new(Rc::clone(&endpoint));
+            executor.block_on(spread::create(&*endpoint, &self.0.nodes, new))
+        })
+    }
+
+    /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
+    /// others; one that came back empty gets its part anew, as [`OpenOptions::on_restart`] says.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTable`], or what the fabric says.
+    /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not name all nodes of the
+    /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
     pub fn table(&self, name: &str) -> Result<Table> {
-        match &self.0.fabric {
-            Fabric::Shm(node) => self.open_table(self.shm_endpoint(node), name),
-            Fabric::Tcp(node) => self.open_table(node.endpoint()?, name),
-            Fabric::Sim(world) => self.open_table(self.sim_endpoint(world), name),
-        }
+        with_endpoint!(self, endpoint => self.open_table(endpoint, name))
     }
 
-    /// All tables, oldest first.
+    /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
+    /// answer are left out, unless none does.
     ///
     /// # Errors
     /// What the fabric says.
     pub fn tables(&self) -> Result<Vec<TableRecord>> {
-        match &self.0.fabric {
-            Fabric::Shm(node) => list(self.shm_endpoint(node)),
-            Fabric::Tcp(node) => list(node.endpoint()?),
-            Fabric::Sim(world) => list(self.sim_endpoint(world)),
+        let mut all: Vec<TableRecord> = Vec::new();
+        for tables in self.ask_all(Question::Tables)? {
+            for table in tables.tables {
+                if all.iter().all(|known| known.name != table.name) {
+                    all.push(table);
+                }
+            }
         }
+        Ok(all)
     }
 
-    /// How much of the memory the tables have taken.
+    /// How much of the memory the tables have taken, of all nodes that answer together.
     ///
     /// # Errors
     /// What the fabric says.
     pub fn memory(&self) -> Result<MemoryUse> {
-        match &self.0.fabric {
-            Fabric::Shm(node) => memory(self.shm_endpoint(node)),
-            Fabric::Tcp(node) => memory(node.endpoint()?),
-            Fabric::Sim(world) => memory(self.sim_endpoint(world)),
+        let answers = self.ask_all(Question::Memory)?;
+        let all = answers.iter().map(|answer| answer.memory);
+        let all = all.fold((0, 0), |(total, taken), memory| {
+            (total + memory.total, taken + memory.taken)
+        });
+        let (total, taken) = all;
+        Ok(MemoryUse { total, taken })
+    }
+
+    /// Asks every node how it is, all at once.
+    ///
+    /// # Errors
+    /// That none answers, and why the first does not.
+    pub fn nodes(&self) -> Result<Vec<NodeReport>> {
+        with_endpoint!(self, endpoint => self.report_nodes(endpoint))
+    }
+
+    fn report_nodes<E: Endpoint>(&self, endpoint: Rc<E>) -> Result<Vec<NodeReport>> {
+        let nodes = &self.0.nodes;
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let answers = executor.block_on(spread::ask_all(&*endpoint, nodes, async |catalog| {
+            Ok(NodeAnswer {
+                round_trip: Some(catalog.round_trip(PINGS).await?),
+                ..NodeAnswer::of(&catalog, Question::Both).await?
+            })
+        }))?;
+        let reports = spread::nodes_of(&*endpoint).zip(answers);
+        let reports = reports.map(|(node, answer)| {
+            let incarnation = endpoint.node(node)?.incarnation;
+            let (answer, error) = match answer {
+                Ok(answer) => (Some(answer), None),
+                Err(error) => (None, Some(error)),
+            };
+            Ok(NodeReport {
+                address: nodes.address(node).into(),
+                error,
+                incarnation,
+                restarted: nodes.is_another(node, incarnation),
+                round_trip: answer.as_ref().and_then(|answer| answer.round_trip),
+                memory: answer.as_ref().map(|answer| answer.memory),
+                tables: answer.map(|answer| answer.tables.len() as u64),
+                adopted: nodes.times_adopted(node),
+            })
+        });
+        let reports = reports.collect::<Result<Vec<_>>>()?;
+        match reports.first() {
+            Some(NodeReport {
+                error: Some(error), ..
+            }) if reports.iter().all(|report| report.error.is_some()) => {
+                Err(nodes.named(NodeId(0), StoreError::Fabric(error.clone())))
+            }
+            _ => Ok(reports),
         }
     }
 
-    /// The node behind the store, where it is shared memory: for measurements of the memory itself.
+    /// The answers of the nodes that answer; an error if none does.
+    fn ask_all(&self, question: Question) -> Result<Vec<NodeAnswer>> {
+        let nodes = &self.0.nodes;
+        let answers = with_endpoint!(self, endpoint => {
+            let executor = Executor::new(Rc::clone(&endpoint));
+            executor.block_on(spread::ask_all(&*endpoint, nodes, async |catalog| {
+                NodeAnswer::of(&catalog, question).await
+            }))
+        })?;
+        let mut first = None;
+        let mut answered = Vec::with_capacity(answers.len());
+        for (node, answer) in (0..).map(NodeId).zip(answers) {
+            match answer {
+                Ok(answer) => answered.push(answer),
+                Err(error) => {
+                    first.get_or_insert(nodes.named(node, StoreError::Fabric(error)));
+                }
+            }
+        }
+        match first {
+            Some(error) if answered.is_empty() => Err(error),
+            _ => Ok(answered),
+        }
+    }
+
+    /// The only node behind the store, where it is shared memory: for measurements of the memory itself.
     #[must_use]
     pub fn shm_node(&self) -> Option<&shm::Node> {
         match &self.0.fabric {
-            Fabric::Shm(node) => Some(node),
-            Fabric::Tcp(_) | Fabric::Sim(_) => None,
+            Fabric::Shm(nodes) => match &nodes[..] {
+                [node] => Some(node),
+                _ => None,
+            },
+            Fabric::Tcp(_) | Fabric::Verbs(_) | Fabric::Sim(_) => None,
+        }
+    }
+
+    /// The world behind the store, where it is simulated: for experiments with faults.
+    #[must_use]
+    pub fn sim_world(&self) -> Option<&World> {
+        match &self.0.fabric {
+            Fabric::Sim(world) => Some(world),
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => None,
         }
     }
 
@@ -340,70 +402,127 @@ impl Store {
     /// What the fabric says.
     pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
         match &self.0.fabric {
-            Fabric::Tcp(node) => node.endpoint().map(Some),
-            Fabric::Shm(_) | Fabric::Sim(_) => Ok(None),
+            Fabric::Tcp(nodes) => nodes.endpoint().map(Some),
+            Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_) => Ok(None),
         }
     }
 
-    fn shm_endpoint(&self, node: &shm::Node) -> Rc<ShmEndpoint> {
-        let nodes = vec![node.clone()];
-        Rc::new(ShmEndpoint::new(nodes, self.0.options.limits))
-    }
-
-    fn sim_endpoint(&self, world: &World) -> Rc<SimEndpoint> {
-        world.endpoint(self.0.options.limits)
+    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric itself.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn verbs_endpoint(&self) -> Result<Option<Rc<VerbsEndpoint>>> {
+        match &self.0.fabric {
+            Fabric::Verbs(nodes) => nodes.endpoint().map(Some),
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Sim(_) => Ok(None),
+        }
     }
 
     fn open_table<E: Endpoint>(&self, endpoint: Rc<E>, name: &str) -> Result<Table> {
-        let find = async |catalog: Catalog<'_, E>| catalog.find(name).await;
-        let record = with_catalog(Rc::clone(&endpoint), find)?;
-        let (own, at) = (Rc::clone(&endpoint), table_at(&record));
-        let session = match record.scheme.clone() {
-            Scheme::Linear(layout) => {
-                let sizes = self.read_sizes(&record, &layout)?;
-                let hints = self.0.options.cluster_hints;
-                let opening = async {
-                    let table = LinearTable::open(own, at, layout, sizes).await?;
-                    Ok(table.with_hints(hints))
-                };
-                session::open(endpoint, opening)?
-            }
-            Scheme::Cuckoo(layout) => {
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let finding = spread::find(&*endpoint, &self.0.nodes, name);
+        let found = executor.block_on(finding)?;
+        let record = match &found {
+            Found::Whole(_, record) => record.clone(),
+            Found::Spread(table) => table.sample.clone(),
+        };
+        let session = match &record.scheme {
+            Scheme::Linear(_) => self.open_session(
+                executor,
+                found,
+                spread::Linear {
+                    sizes: Arc::clone(&self.0.sizes),
+                    hints: self.0.options.cluster_hints,
+                },
+            ),
+            Scheme::Cuckoo(_) => {
                 let order = self.0.options.lookup_order;
-                session::open(endpoint, CuckooTable::open(own, at, layout, order))?
+                self.open_session(executor, found, spread::Cuckoo(order))
             }
-            Scheme::Sealed(layout) => {
-                let policy = self.read_policy();
-                session::open(endpoint, SealedTable::open(own, at, layout, policy))?
-            }
+            Scheme::Sealed(_) => self.open_session(executor, found, spread::Sealed(self.0.policy)),
         };
-        Ok(Table::new(record, session))
+        Ok(Table::new(record, session?))
     }
 
-    fn read_sizes(&self, record: &TableRecord, layout: &LinearLayout) -> Result<ReadSizes> {
-        let mut known = self.0.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sizes) = known.get(&record.offset) {
-            return Ok(sizes.clone());
+    fn open_session<E: Endpoint, O: Opener<E> + 'static>(
+        &self,
+        executor: Executor<E>,
+        found: Found,
+        opener: O,
+    ) -> Result<Box<dyn Session>> {
+        let endpoint = Rc::clone(executor.endpoint());
+        match found {
+            Found::Whole(node, record) => {
+                let opening = opener.open(endpoint, table_at(node, &record), &record);
+                let opened = executor.block_on(opening);
+                let table = opened.map_err(|error| self.0.nodes.named(node, error))?;
+                Ok(session::of(executor, table))
+            }
+            Found::Spread(table) => {
+                let nodes = Arc::clone(&self.0.nodes);
+                let opening = Spread::open(endpoint, nodes, opener, table);
+                let table = executor.block_on(opening)?;
+                Ok(session::of(executor, table))
+            }
         }
-        let mut sizes = ReadSizes::new(layout, self.read_policy())?;
-        if self.0.options.look_ahead {
-            sizes = sizes.looking_ahead();
-        }
-        known.insert(record.offset, sizes.clone());
-        Ok(sizes)
     }
+}
 
-    fn read_policy(&self) -> ReadPolicy {
-        let nic = match &self.0.fabric {
-            Fabric::Shm(_) => NicModel::shared_memory(),
-            Fabric::Tcp(_) => NicModel::tcp_loopback(),
-            Fabric::Sim(world) => read_cost(&world.profile()),
+/// What of a node is asked for.
+#[derive(Clone, Copy)]
+enum Question {
+    Tables,
+    Memory,
+    Both,
+}
+
+/// What a node has said; what was not asked for is empty.
+struct NodeAnswer {
+    tables: Vec<TableRecord>,
+    memory: MemoryUse,
+    round_trip: Option<Duration>,
+}
+
+impl NodeAnswer {
+    async fn of<E: Endpoint>(catalog: &Catalog<'_, E>, question: Question) -> Result<Self> {
+        let (tables, memory) = match question {
+            Question::Tables => (true, false),
+            Question::Memory => (false, true),
+            Question::Both => (true, true),
         };
-        self.0
-            .options
-            .read_policy
-            .unwrap_or(ReadPolicy::throughput(nic))
+        Ok(Self {
+            tables: match tables {
+                true => catalog.tables().await?,
+                false => Vec::new(),
+            },
+            memory: match memory {
+                true => catalog.memory().await?,
+                false => MemoryUse { total: 0, taken: 0 },
+            },
+            round_trip: None,
+        })
     }
+}
+
+/// The schemes of a table's partitions for exactly these records.
+fn schemes_for(
+    options: &TableOptions,
+    slots: &SlotMap,
+    records: &[Pair<'_>],
+) -> Result<Vec<Scheme>> {
+    let partitions = usize::from(slots.partitions());
+    if partitions == 1 {
+        return Ok(vec![options.scheme_for(records)?]);
+    }
+    let mut shares: Vec<Vec<Pair<'_>>> = vec![Vec::new(); partitions];
+    for record in records {
+        shares[usize::from(slots.partition_of(record.0))].push(*record);
+    }
+    let options = options.for_partitions(slots.partitions());
+    shares
+        .iter()
+        .map(|share| options.scheme_for(share))
+        .collect()
 }
 
 /// What a READ costs behind a simulated NIC, for the model.
@@ -418,24 +537,6 @@ pub fn read_cost(profile: &NicProfile) -> NicModel {
         header_bytes: f64::from(profile.header_bytes),
         bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
     }
-}
-
-fn create<E: Endpoint>(endpoint: Rc<E>, name: &str, scheme: Scheme) -> Result<TableRecord> {
-    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
-        catalog.create(name, scheme).await
-    })
-}
-
-fn list<E: Endpoint>(endpoint: Rc<E>) -> Result<Vec<TableRecord>> {
-    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
-        catalog.tables().await
-    })
-}
-
-fn memory<E: Endpoint>(endpoint: Rc<E>) -> Result<MemoryUse> {
-    with_catalog(endpoint, async |catalog: Catalog<'_, E>| {
-        catalog.memory().await
-    })
 }
 
 #[cfg(test)]

@@ -16,6 +16,35 @@ pub enum Survey {
 }
 
 impl Survey {
+    /// Of two partitions of a table together; the second's parts follow on the first's. Both are of one scheme.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Linear(one), Self::Linear(other)) => Self::Linear(linear::Survey {
+                slots: one.slots + other.slots,
+                live: one.live + other.live,
+                dead: one.dead + other.dead,
+                parts: [one.parts, other.parts].concat(),
+                clusters: added(one.clusters, &other.clusters),
+                longest_cluster: one.longest_cluster.max(other.longest_cluster),
+            }),
+            (Self::Cuckoo(one), Self::Cuckoo(other)) => Self::Cuckoo(cuckoo::Survey {
+                slots: one.slots + other.slots,
+                live: one.live + other.live,
+                parts: [one.parts, other.parts].concat(),
+                buckets: added(one.buckets, &other.buckets),
+                displacements: one.displacements.wrapping_add(other.displacements),
+            }),
+            (Self::Sealed(one), Self::Sealed(other)) => Self::Sealed(Occupancy {
+                entries: one.entries + other.entries,
+                used_slots: one.used_slots + other.used_slots,
+                slots: one.slots + other.slots,
+                heap_used: one.heap_used + other.heap_used,
+                heap_bytes: one.heap_bytes + other.heap_bytes,
+            }),
+            (one, _) => one,
+        }
+    }
+
     /// All slots.
     #[must_use]
     pub const fn slots(&self) -> u64 {
@@ -56,7 +85,8 @@ impl Survey {
         }
     }
 
-    /// Slots in use per slot in each of up to 64 equal parts of the table; of a sealed table nothing.
+    /// Slots in use per slot in each of up to 64 equal parts of the table, of a table over several nodes of each
+    /// partition; of a sealed table nothing.
     #[must_use]
     pub fn parts(&self) -> &[f64] {
         match self {
@@ -65,4 +95,13 @@ impl Survey {
             Self::Sealed(_) => &[],
         }
     }
+}
+
+/// Counts by class, added up.
+fn added(mut one: Vec<u64>, other: &[u64]) -> Vec<u64> {
+    one.resize(one.len().max(other.len()), 0);
+    one.iter_mut()
+        .zip(other)
+        .for_each(|(sum, more)| *sum += more);
+    one
 }

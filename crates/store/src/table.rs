@@ -3,7 +3,7 @@
 use crate::catalog::{Scheme, TableRecord};
 use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{Cursor, Occupancy, Result, Survey};
+use crate::{Cursor, Occupancy, PartitionReport, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 
@@ -22,6 +22,10 @@ pub enum Found {
 /// A cuckoo table admits one writer at a time: the first `Table` that writes, until it is closed or
 /// dropped. The others read, and their writes fail with
 /// [`WriterBusy`](farslot_index::IndexError::WriterBusy).
+///
+/// Of a table over several nodes, each operation is the business of its key's node: one that cannot be reached fails
+/// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
+/// (visiting it, counting, building) fails if any does.
 ///
 /// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
 /// that fails to do something is as it was before,
@@ -48,13 +52,13 @@ impl Table {
         &self.record.name
     }
 
-    /// The table as the catalog knows it.
+    /// The table as the catalog knows it; of one over several nodes, one of its partitions.
     #[must_use]
     pub fn record(&self) -> &TableRecord {
         &self.record
     }
 
-    /// How the table is organised.
+    /// How the table is organised; of one over several nodes, how one of its partitions is.
     #[must_use]
     pub fn scheme(&self) -> &Scheme {
         &self.record.scheme
@@ -198,7 +202,14 @@ impl Table {
         self.session.survey()
     }
 
-    /// The number of the client that is the table's writer now, of a table that admits one.
+    /// What each node has of a table over several, and which cannot tell; of any other, nothing.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<PartitionReport> {
+        self.session.partitions()
+    }
+
+    /// The number of the client that is the table's writer now, of a table that admits one; over several nodes, that
+    /// of the first partition that has one.
     ///
     /// # Errors
     /// What the fabric says.

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod dump;
 pub mod get;
 pub mod load;
+pub mod nodes;
 pub mod put;
 pub mod repro;
 pub mod serve;

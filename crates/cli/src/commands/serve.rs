@@ -15,7 +15,7 @@ use std::sync::mpsc;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines (port 0: any
-    /// that is free)
+    /// that is free), verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an RDMA NIC
     #[arg(value_name = "ADDRESS")]
     at: Option<Address>,
     /// Serve the same memory there as well: one shm:// name, any number of tcp:// addresses
@@ -50,16 +50,17 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         ));
     };
     let all: Vec<&Address> = std::iter::once(address).chain(&args.also).collect();
-    let is_tcp = |address: &&Address| matches!(address, Address::Tcp { .. });
+    let by_network =
+        |address: &&Address| matches!(address, Address::Tcp { .. } | Address::Verbs { .. });
     for address in &all {
-        if !matches!(address, Address::Shm { .. } | Address::Tcp { .. }) {
+        if !matches!(address, Address::Shm { .. }) && !by_network(&address) {
             return Err(Failure::Usage(format!(
-                "{address} has no process that could serve it: use shm://NAME or tcp://HOST:PORT"
+                "{address} has no process that could serve it: use shm://NAME, tcp://HOST:PORT or verbs://HOST:PORT"
             )));
         }
     }
-    let over_tcp = all.iter().any(is_tcp);
-    let (secret, read_only_secret) = if over_tcp {
+    let over_network = all.iter().any(|address| by_network(&address));
+    let (secret, read_only_secret) = if over_network {
         secrets(&args, context)?
     } else {
         (None, None)
@@ -75,14 +76,13 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         || farslot::fabric::shm::available_memory() / 2,
         |size| size.as_u64(),
     );
-    log_to_stderr();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
     let stopped = stop_switch(args.while_stdin)?;
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
         .map_err(|error| Failure::from(error).at(address))?;
-    if over_tcp && options.secret.is_none() && !context.json {
+    if over_network && options.secret.is_none() && !context.json {
         output::note(if args.insecure {
             "no secret is needed: whoever reaches this address can use the memory"
         } else {
@@ -120,14 +120,6 @@ fn secrets(args: &Args, context: &Context) -> Result<(Option<Secret>, Option<Sec
         )),
         Some(_) => Ok((all, Some(read_only))),
     }
-}
-
-/// What the agents have to say goes to standard error: warnings, or what FARSLOT_LOG asks for, such as
-/// `info` or `farslot_fabric=debug`.
-fn log_to_stderr() {
-    let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
-    // It can only fail where there is a logger already.
-    let _ = env_logger::Builder::from_env(filter).try_init();
 }
 
 fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool) -> Result<()> {

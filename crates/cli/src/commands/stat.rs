@@ -6,7 +6,7 @@ use crate::shape::{Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::index::IndexError;
-use farslot::{MemoryUse, Occupancy, Scheme, Store, StoreError, Survey, Table};
+use farslot::{MemoryUse, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.
@@ -30,26 +30,34 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 
 fn show_store(store: &Store, as_json: bool) -> Result<()> {
     let memory = store.memory()?;
-    let tables = store.tables()?;
-    let tables: Vec<(Table, Option<Occupancy>)> = tables
-        .iter()
-        .map(|record| {
-            let table = store.table(&record.name)?;
-            let occupancy = match table.occupancy() {
-                Err(StoreError::Index(IndexError::NotBuilt)) => None,
-                occupancy => Some(occupancy?),
-            };
-            Ok((table, occupancy))
-        })
-        .collect::<Result<_>>()?;
+    let nodes = match store.address().nodes().len() {
+        1 => Vec::new(),
+        _ => store.nodes()?,
+    };
+    let records = store.tables()?;
+    let mut tables = Vec::with_capacity(records.len());
+    for record in &records {
+        match store.table(&record.name) {
+            Ok(table) => tables.push(Listed::of(table)?),
+            // The others can be listed all the same.
+            Err(
+                error @ (StoreError::MissingNodes { .. } | StoreError::ConflictingTables { .. }),
+            ) => output::note(format_args!("{}: {error}", record.name)),
+            Err(error) => return Err(error.into()),
+        }
+    }
     if as_json {
-        return output::json(&json!({
+        let mut object = json!({
             "address": store.address().to_string(),
             "memory_bytes": memory.total,
             "memory_taken": memory.taken,
             "memory_free": memory.free(),
-            "tables": tables.iter().map(|(table, counts)| with_counts(table, counts.as_ref())).collect::<Vec<_>>(),
-        }));
+            "tables": tables.iter().map(Listed::described).collect::<Vec<_>>(),
+        });
+        if !nodes.is_empty() {
+            object["nodes"] = nodes.iter().map(super::nodes::described).collect();
+        }
+        return output::json(&object);
     }
     output::line(format!(
         "{}: {}, {}",
@@ -57,10 +65,152 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         output::counted(tables.len() as u64, "table"),
         memory_line(&memory)
     ))?;
+    if !nodes.is_empty() {
+        output::line(super::nodes::listing(&nodes).to_string())?;
+    }
     if tables.is_empty() {
         return Ok(());
     }
     output::line(listing(&tables).to_string())
+}
+
+/// A table with what its clients have counted.
+struct Listed {
+    table: Table,
+    /// Nothing if it is to be built and is not; of a table over several nodes, what those have that answer.
+    counts: Option<Occupancy>,
+    /// Of a table over several nodes.
+    parts: Vec<PartitionReport>,
+}
+
+impl Listed {
+    fn of(table: Table) -> Result<Self> {
+        let parts = table.partitions();
+        let counts = match parts.is_empty() {
+            true => built(table.occupancy())?,
+            false => {
+                let mut sum = Occupancy::default();
+                let mut is_built = true;
+                for part in &parts {
+                    match built(part.occupancy.clone()) {
+                        Ok(Some(counts)) => add(&mut sum, &counts),
+                        Ok(None) => is_built = false,
+                        // The nodes' list says why.
+                        Err(StoreError::Node { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                is_built.then_some(sum)
+            }
+        };
+        Ok(Self {
+            table,
+            counts,
+            parts,
+        })
+    }
+
+    /// Its shape; of a table over several nodes, of what is reached of it together.
+    fn shape(&self) -> Shape {
+        let shape = Shape::of(self.table.scheme());
+        match (&self.counts, self.parts.is_empty()) {
+            (Some(counts), false) => Shape {
+                slots: counts.slots,
+                heap_bytes: counts.heap_bytes,
+                table_bytes: self.parts.iter().map(|part| part.table_bytes).sum(),
+                ..shape
+            },
+            _ => shape,
+        }
+    }
+
+    fn described(&self) -> Value {
+        let mut object = with_counts(&self.table, self.counts.as_ref());
+        if !self.parts.is_empty() {
+            let shape = self.shape();
+            object["slots"] = shape.slots.into();
+            object["heap_bytes"] = shape.heap_bytes.into();
+            object["table_bytes"] = shape.table_bytes.into();
+            object["partitions"] = parts_described(&self.parts);
+        }
+        object
+    }
+}
+
+/// What was counted; nothing of a table that is to be built and is not.
+fn built(counts: farslot::Result<Occupancy>) -> farslot::Result<Option<Occupancy>> {
+    match counts {
+        Err(StoreError::Index(IndexError::NotBuilt)) => Ok(None),
+        counts => counts.map(Some),
+    }
+}
+
+fn add(sum: &mut Occupancy, counts: &Occupancy) {
+    sum.entries += counts.entries;
+    sum.used_slots += counts.used_slots;
+    sum.slots += counts.slots;
+    sum.heap_used += counts.heap_used;
+    sum.heap_bytes += counts.heap_bytes;
+}
+
+/// The parts of a table over several nodes, for machines.
+fn parts_described(parts: &[PartitionReport]) -> Value {
+    let described = parts.iter().map(|part| {
+        let mut object = json!({
+            "partition": part.number,
+            "node": part.address,
+            "hash_slots": part.hash_slots,
+            "table_bytes": part.table_bytes,
+        });
+        match &part.occupancy {
+            Ok(counts) => {
+                object["records"] = counts.entries.into();
+                object["used_slots"] = counts.used_slots.into();
+                object["load_factor"] = counts.load_factor().into();
+                object["heap_used"] = counts.heap_used.into();
+            }
+            Err(error) => object["error"] = error.to_string().into(),
+        }
+        object
+    });
+    described.collect()
+}
+
+/// The parts of a table over several nodes, for people, one in a line.
+fn parts_listing(parts: &[PartitionReport]) -> comfy_table::Table {
+    let mut listing = comfy_table::Table::new();
+    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    listing.set_header([
+        "node",
+        "state",
+        "hash slots",
+        "records",
+        "load factor",
+        "heap used",
+    ]);
+    for part in parts {
+        let counted = |count: fn(&Occupancy) -> String| {
+            (part.occupancy.as_ref()).map_or_else(|_| String::new(), count)
+        };
+        listing.add_row([
+            part.address.clone(),
+            match &part.occupancy {
+                Ok(_) => "up".into(),
+                Err(StoreError::Node { error, .. }) => error.to_string(),
+                Err(error) => error.to_string(),
+            },
+            output::grouped(u64::from(part.hash_slots)),
+            counted(|counts| output::grouped(counts.entries)),
+            counted(|counts| format!("{:.3}", counts.load_factor())),
+            counted(|counts| output::sized(counts.heap_used)),
+        ]);
+    }
+    for column in 2..6 {
+        if let Some(column) = listing.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    listing
 }
 
 fn memory_line(memory: &MemoryUse) -> String {
@@ -72,7 +222,7 @@ fn memory_line(memory: &MemoryUse) -> String {
     )
 }
 
-fn listing(tables: &[(Table, Option<Occupancy>)]) -> comfy_table::Table {
+fn listing(tables: &[Listed]) -> comfy_table::Table {
     let mut listing = comfy_table::Table::new();
     listing.load_style(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
@@ -86,8 +236,9 @@ fn listing(tables: &[(Table, Option<Occupancy>)]) -> comfy_table::Table {
         "heap used",
         "memory",
     ]);
-    for (table, counts) in tables {
-        let shape = Shape::of(table.scheme());
+    for listed in tables {
+        let Listed { table, counts, .. } = listed;
+        let shape = listed.shape();
         let counted = |count: fn(&Occupancy) -> String| {
             counts.as_ref().map_or_else(|| "not built".into(), count)
         };
@@ -127,24 +278,61 @@ fn with_counts(table: &Table, counts: Option<&Occupancy>) -> Value {
 }
 
 fn show_table(table: &Table, as_json: bool) -> Result<()> {
+    let parts = table.partitions();
+    let down = parts.iter().find(|part| part.occupancy.is_err());
+    if let Some(PartitionReport {
+        occupancy: Err(StoreError::Node { .. }),
+        ..
+    }) = down
+    {
+        return show_parts(table, parts, as_json);
+    }
     let survey = table.survey()?;
     let counts = table.occupancy()?;
     let writer = table.writer()?;
+    let shape = Shape {
+        slots: counts.slots,
+        ..Shape::of(table.scheme())
+    };
+    let shape = match parts.is_empty() {
+        true => shape,
+        false => Shape {
+            table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
+            heap_bytes: counts.heap_bytes,
+            ..shape
+        },
+    };
     if as_json {
-        return output::json(&surveyed(table, &survey, &counts, writer));
+        let mut object = surveyed(table, &survey, &counts, writer);
+        if !parts.is_empty() {
+            object["slots"] = shape.slots.into();
+            object["heap_bytes"] = shape.heap_bytes.into();
+            object["table_bytes"] = shape.table_bytes.into();
+            object["partitions"] = parts_described(&parts);
+        }
+        return output::json(&object);
     }
-    let mut text = format!(
-        "{}: {}\n\n",
-        table.name(),
-        Shape::of(table.scheme()).summary()
-    );
+    let mut text = format!("{}: {}\n\n", table.name(), shape.summary());
     text += &numbers(table, &survey, &counts, writer);
+    if !parts.is_empty() {
+        text += &format!("\n{}\n", parts_listing(&parts));
+    }
     if !survey.parts().is_empty() {
         text += "\noccupancy, from the first slot to the last\n";
         text += &draw::occupancy(survey.parts());
     }
     text += &how_keys_lie(&survey);
     output::line(text.trim_end())
+}
+
+/// What can be told of a table over several nodes of which some do not answer.
+fn show_parts(table: &Table, parts: Vec<PartitionReport>, as_json: bool) -> Result<()> {
+    if as_json {
+        let mut object = described(table.record());
+        object["partitions"] = parts_described(&parts);
+        return output::json(&object);
+    }
+    output::line(format!("{}\n{}", table.name(), parts_listing(&parts)))
 }
 
 fn how_keys_lie(survey: &Survey) -> String {

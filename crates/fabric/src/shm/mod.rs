@@ -30,8 +30,8 @@ mod header;
 mod limit;
 mod link;
 pub(crate) mod mailbox;
-mod mapping;
-mod node;
+pub(crate) mod mapping;
+pub(crate) mod node;
 pub(crate) mod words;
 
 pub use attach::attach;

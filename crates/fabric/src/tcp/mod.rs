@@ -66,11 +66,11 @@
 //! ```
 
 pub mod admission;
-mod agent;
-mod endpoint;
+pub(crate) mod agent;
+pub(crate) mod endpoint;
 mod options;
-mod socket;
-mod stream;
+pub(crate) mod socket;
+pub(crate) mod stream;
 pub mod wire;
 
 pub use admission::{Area, Grant, Refusal, Secret};

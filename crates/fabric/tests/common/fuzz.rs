@@ -260,6 +260,7 @@ fn check_answers(answers: &[u64], admitted: bool) {
 /// Goes through the handshake; returns the keys.
 fn be_admitted(agent: &mut Conversation) -> Vec<u64> {
     let hello = Hello {
+        carrier: handshake::Carrier::Tcp,
         grant: "fuzz".into(),
         rights: Rights::ALL,
         receiver_wait: 0,
@@ -309,6 +310,7 @@ pub fn seeds() -> [Vec<Vec<u8>>; 3] {
         frame
     };
     let hello = Hello {
+        carrier: handshake::Carrier::Tcp,
         grant: "fuzz".into(),
         rights: Rights::ALL,
         receiver_wait: 1_000,

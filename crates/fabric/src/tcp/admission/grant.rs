@@ -73,22 +73,28 @@ impl Grant {
 type Areas = Box<[(Range<u64>, Rights)]>;
 
 /// A grant in force, with its keys.
-pub(in crate::tcp) struct Issued {
-    pub(in crate::tcp) name: String,
-    pub(in crate::tcp) secret: Option<Secret>,
+pub(crate) struct Issued {
+    pub(crate) name: String,
+    pub(crate) secret: Option<Secret>,
     /// Of each region of the node, with the rights that it has anywhere; those that are not granted have
     /// none.
-    pub(in crate::tcp) regions: Vec<RegionInfo>,
+    pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
     /// Random, one a region.
-    pub(in crate::tcp) keys: Vec<u64>,
+    pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
 }
 
 impl Issued {
     /// The grant as it is for a node; `keys` are its own.
-    fn new(grant: &Grant, node: &NodeInfo) -> Result<Self> {
+    pub(crate) fn new(grant: &Grant, node: &NodeInfo) -> Result<Self> {
+        if grant.name.len() > LONGEST_NAME {
+            return Err(FabricError::BadName {
+                name: grant.name.clone(),
+                reason: "a grant's name has at most 64 bytes",
+            });
+        }
         let mut regions = node.regions.clone();
         let mut areas = vec![None; regions.len()];
         if let Some(opened) = &grant.areas {
@@ -116,18 +122,22 @@ impl Issued {
     }
 
     #[inline]
-    pub(in crate::tcp) fn is_revoked(&self) -> bool {
+    pub(crate) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
+    }
+
+    /// What is opened of a region, in order.
+    pub(crate) fn areas(&self, region: usize) -> Vec<(Range<u64>, Rights)> {
+        match (self.areas.get(region), self.regions.get(region)) {
+            (Some(Some(areas)), _) => areas.to_vec(),
+            (_, Some(info)) if info.rights != Rights::NONE => vec![(0..info.len, info.rights)],
+            _ => Vec::new(),
+        }
     }
 
     /// Checks an access that lies in its region, which has the needed rights somewhere.
     #[inline]
-    pub(in crate::tcp) fn check_area(
-        &self,
-        at: RemoteAddr,
-        len: u64,
-        needed: Rights,
-    ) -> Result<()> {
+    pub(crate) fn check_area(&self, at: RemoteAddr, len: u64, needed: Rights) -> Result<()> {
         match self.areas.get(usize::from(at.region.0)) {
             Some(Some(areas)) => check_within(areas, at, len, needed),
             _ => Ok(()),
@@ -190,34 +200,32 @@ fn areas_of<'a>(
 
 /// All grants of a node, by name.
 #[derive(Default)]
-pub(in crate::tcp) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
+pub(crate) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
 
 impl Grants {
     /// Puts a grant in force, with keys of its own. One of the same name is revoked.
-    pub(in crate::tcp) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
-        if grant.name.len() > LONGEST_NAME {
-            return Err(FabricError::BadName {
-                name: grant.name.clone(),
-                reason: "a grant's name has at most 64 bytes",
-            });
-        }
-        let issued = Arc::new(Issued::new(grant, node)?);
-        let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = grants.insert(grant.name.clone(), issued) {
-            before.revoked.store(true, Ordering::Release);
-        }
+    pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
+        self.put_in_force(Arc::new(Issued::new(grant, node)?));
         Ok(())
     }
 
+    /// Puts a grant in force. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = grants.insert(issued.name.clone(), issued) {
+            before.revoked.store(true, Ordering::Release);
+        }
+    }
+
     /// Ends a grant; false if there is none in force by that name.
-    pub(in crate::tcp) fn revoke(&self, name: &str) -> bool {
+    pub(crate) fn revoke(&self, name: &str) -> bool {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let grant = grants.get(name);
         grant.is_some_and(|grant| !grant.revoked.swap(true, Ordering::AcqRel))
     }
 
     /// The grant in force by that name.
-    pub(in crate::tcp) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
+    pub(crate) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         match grants.get(name) {
             None => Err(Refusal::NoSuchGrant),

@@ -17,9 +17,10 @@ pub mod handshake;
 mod refusal;
 mod secret;
 
+pub(crate) use connect::Attempt;
 pub(super) use connect::connect_after;
 pub use connect::{Admitted, connect};
 pub use grant::{Area, Grant};
-pub(super) use grant::{Grants, Issued};
+pub(crate) use grant::{Grants, Issued};
 pub use refusal::Refusal;
 pub use secret::Secret;

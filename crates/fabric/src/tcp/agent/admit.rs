@@ -1,11 +1,11 @@
 //! The agent's side of the handshake: a few words in, a few words out, and nothing else until it is done.
 
 use super::Shared;
-use super::serving::Serving;
+use super::service::{Client, Serve};
 use super::session::Session;
 use crate::Rights;
 use crate::tcp::admission::handshake::{
-    CHALLENGE_WORDS, HELLO_WORDS, Hello, MAGIC, PROOF_FRAME_WORDS, Side, Welcome, challenge,
+    CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
     is_proved, proof, prove, refused, set_proof,
 };
 use crate::tcp::admission::{Issued, Refusal};
@@ -46,7 +46,7 @@ impl Handshake {
 pub(super) enum Step {
     /// More words are to come: so many in all.
     Wait(usize),
-    Admit(Session, Box<Serving>),
+    Admit(Session, Box<dyn Serve>),
     Refuse(Refusal),
 }
 
@@ -109,7 +109,7 @@ fn hello(
     let frame: &[u64; HELLO_WORDS] = frame
         .try_into()
         .map_err(|_| wrong("a HELLO is too short"))?;
-    if frame[1] != MAGIC {
+    if Carrier::from_magic(frame[1]).is_none() {
         return Err(wrong("a HELLO without its magic"));
     }
     let version = (frame[0] >> 56) as u8;
@@ -120,6 +120,11 @@ fn hello(
         }));
     }
     let hello = Hello::decode(frame)?;
+    if hello.carrier != shared.service.carrier() {
+        return Ok(Err(Refusal::OtherCarrier {
+            client: hello.carrier,
+        }));
+    }
     if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
@@ -142,7 +147,7 @@ impl Challenged {
         frame: &[u64],
         out: &mut Outbound,
         shared: &Shared,
-    ) -> Result<(Session, Box<Serving>), Refusal> {
+    ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let secret = self.grant.secret.as_ref();
         let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
@@ -167,12 +172,14 @@ impl Challenged {
         }
         shared.sessions.end(last_session);
         let session = shared.sessions.begin();
-        let serving = Serving::new(
-            &shared.node,
-            Arc::clone(&self.grant),
-            &node.regions,
-            self.receiver_wait,
-        );
+        let serving = shared.service.admit(Client {
+            node: &shared.node,
+            grant: Arc::clone(&self.grant),
+            regions: &node.regions,
+            receiver_wait: self.receiver_wait,
+            session: session.number(),
+            last_session,
+        });
         let mut welcome = Welcome {
             node,
             keys: self.grant.keys.clone(),
@@ -189,7 +196,7 @@ impl Challenged {
         let ours = prove(secret, Side::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
-        Ok((session, Box::new(serving)))
+        Ok((session, serving))
     }
 }
 

@@ -164,7 +164,7 @@ impl Connection {
                 return ends(Wants::Output, turn);
             }
             let wanted = match pause {
-                Pause::Full => continue,
+                Pause::Full | Pause::Refused(_) => continue,
                 Pause::Stalled => return ends(Wants::Receiver, turn),
                 Pause::Hungry(_) if received => return ends(Wants::Input, turn),
                 Pause::Hungry(wanted) => wanted,

@@ -3,6 +3,7 @@
 use super::Shared;
 use super::counters::Warnings;
 use super::dialogue::{Dialogue, End, Warn};
+use super::service::Executing;
 use super::serving::Pause;
 use crate::Result;
 use crate::shm::Node;
@@ -28,7 +29,8 @@ impl Conversation {
     /// # Errors
     /// [`FabricError::BadOption`](crate::FabricError::BadOption); as [`Agent::grant`](super::Agent::grant).
     pub fn new(node: Node, options: &AgentOptions) -> Result<Self> {
-        let shared = Shared::new(node, options, Vec::new())?;
+        let service = Executing::new(&node)?;
+        let shared = Shared::new(node, options, Vec::new(), Box::new(service))?;
         for grant in &options.grants {
             shared.grants.issue(grant, shared.node.info())?;
         }
@@ -63,7 +65,7 @@ impl Conversation {
                 .go_on(&mut self.input, &mut self.out, &self.shared, warn);
             self.out.take_bytes(FrameKind::Completions, &mut answers);
             match gone_on {
-                Ok((Pause::Full, _)) => {}
+                Ok((Pause::Full | Pause::Refused(_), _)) => {}
                 Ok((Pause::Hungry(_) | Pause::Stalled, _)) => return Ok(answers),
                 Err(end) => {
                     self.is_over = true;

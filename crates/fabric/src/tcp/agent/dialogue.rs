@@ -3,7 +3,8 @@
 use super::Shared;
 use super::admit::{Handshake, Step, refuse};
 use super::counters::Warnings;
-use super::serving::{Pause, Serving};
+use super::service::Serve;
+use super::serving::Pause;
 use super::session::Session;
 use crate::FabricError;
 use crate::tcp::admission::Refusal;
@@ -16,9 +17,16 @@ pub(super) struct Dialogue(Phase);
 
 enum Phase {
     Handshake(Handshake),
-    Serving(Session, Box<Serving>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed.
-    Leaving,
+    Serving(Session, Box<dyn Serve>),
+    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was served by
+    /// stays until then: a NIC goes on refusing its verbs.
+    Leaving {
+        _served_by: Option<Box<dyn Serve>>,
+    },
+}
+
+impl Phase {
+    const LEAVING: Self = Self::Leaving { _served_by: None };
 }
 
 /// What became of a client.
@@ -58,14 +66,14 @@ impl Dialogue {
     }
 
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(self.0, Phase::Leaving)
+        matches!(self.0, Phase::Leaving { .. })
     }
 
     /// The grant whose secret the client was asked for, if it is at that.
     pub(super) fn unproved(&self) -> Option<&str> {
         match &self.0 {
             Phase::Handshake(handshake) => handshake.unproved(),
-            Phase::Serving(..) | Phase::Leaving => None,
+            Phase::Serving(..) | Phase::Leaving { .. } => None,
         }
     }
 
@@ -81,7 +89,7 @@ impl Dialogue {
         loop {
             match &mut self.0 {
                 Phase::Serving(session, serving) => {
-                    let _going = session.go_on().ok_or(End::Replaced)?;
+                    let going = session.go_on().ok_or(End::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
                         let peer = warn.peer;
                         warn.warnings.warn(format_args!(
@@ -89,9 +97,21 @@ impl Dialogue {
                         ));
                     };
                     let pause = serving.run(input, out, shared, &mut tell);
-                    return Ok((pause.map_err(End::Malformed)?, news));
+                    drop(going);
+                    let pause = pause.map_err(End::Malformed)?;
+                    let Pause::Refused(refusal) = pause else {
+                        return Ok((pause, news));
+                    };
+                    refuse(out, refusal);
+                    news = Some(News::Refused(refusal));
+                    let before = std::mem::replace(&mut self.0, Phase::LEAVING);
+                    if let Phase::Serving(_, serving) = before {
+                        self.0 = Phase::Leaving {
+                            _served_by: Some(serving),
+                        };
+                    }
                 }
-                Phase::Leaving => {
+                Phase::Leaving { .. } => {
                     input.discard();
                     return Ok((Pause::Hungry(1), news));
                 }
@@ -105,7 +125,7 @@ impl Dialogue {
                         }
                         Step::Refuse(refusal) => {
                             refuse(out, refusal);
-                            self.0 = Phase::Leaving;
+                            self.0 = Phase::LEAVING;
                             news = Some(News::Refused(refusal));
                         }
                     }

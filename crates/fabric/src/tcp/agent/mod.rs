@@ -10,18 +10,22 @@ mod connection;
 mod conversation;
 mod counters;
 mod dialogue;
+mod service;
 mod serving;
 mod session;
 mod worker;
 
 pub use self::conversation::Conversation;
 pub use self::counters::AgentCounters;
+pub(crate) use self::service::{Client, Serve, Service, Tell};
+pub(crate) use self::serving::Pause;
 
 use self::accept::Acceptor;
 use self::counters::Tally;
+use self::service::Executing;
 use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
-use super::admission::Grants;
+use super::admission::{Grants, Issued};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
 use crate::shm::{Node, raise_file_limit};
@@ -44,9 +48,10 @@ pub struct Agent {
 }
 
 /// What the threads of an agent share.
-struct Shared {
+pub(crate) struct Shared {
     node: Node,
     grants: Grants,
+    service: Box<dyn Service>,
     sessions: Arc<Sessions>,
     limits: AgentLimits,
     /// The limit of frames, in words.
@@ -61,10 +66,16 @@ struct Shared {
 
 impl Shared {
     /// Without any grants yet.
-    fn new(node: Node, options: &AgentOptions, doors: Vec<Door>) -> Result<Self> {
+    fn new(
+        node: Node,
+        options: &AgentOptions,
+        doors: Vec<Door>,
+        service: Box<dyn Service>,
+    ) -> Result<Self> {
         Ok(Self {
             node,
             grants: Grants::default(),
+            service,
             sessions: Arc::default(),
             limits: options.limits,
             frame_words: check(options)?,
@@ -80,6 +91,7 @@ impl Shared {
 /// How a thread is told of something.
 struct Door {
     wake: OwnedFd,
+    serve_everybody: AtomicBool,
     newcomers: Mutex<Vec<Newcomer>>,
 }
 
@@ -88,6 +100,7 @@ impl Door {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             wake: rustix::event::eventfd(0, flags).map_err(|errno| os("eventfd", errno))?,
+            serve_everybody: AtomicBool::new(false),
             newcomers: Mutex::default(),
         })
     }
@@ -122,10 +135,25 @@ impl Agent {
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
+        let service = Box::new(Executing::new(&node)?);
+        Self::start_service(node, options, service, |agent| {
+            let mut grants = options.grants.iter();
+            grants.try_for_each(|grant| agent.grant(grant))
+        })
+    }
+
+    /// As [`Agent::start`], with something else that serves the clients that are admitted, and puts the
+    /// first grants in force before any client is.
+    pub(crate) fn start_service(
+        node: Node,
+        options: &AgentOptions,
+        service: Box<dyn Service>,
+        grant: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         check(options)?;
         let doors = (0..options.threads).map(|_| Door::new());
         let doors = doors.collect::<Result<_>>()?;
-        let shared = Arc::new(Shared::new(node, options, doors)?);
+        let shared = Arc::new(Shared::new(node, options, doors, service)?);
         raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
@@ -137,9 +165,7 @@ impl Agent {
             insecure: options.insecure,
             threads: Vec::new(),
         };
-        for grant in &options.grants {
-            agent.grant(grant)?;
-        }
+        grant(&agent)?;
         let mut acceptor = Some(Acceptor::new(listener));
         for number in 0..options.threads {
             let shared = Arc::clone(&agent.shared);
@@ -155,7 +181,7 @@ impl Agent {
     }
 
     /// Everybody who reaches an address may use a grant without a secret.
-    fn check_secret(&self, grant: &Grant) -> Result<()> {
+    pub(crate) fn check_secret(&self, grant: &Grant) -> Result<()> {
         let Grant { name, secret, .. } = grant;
         if secret.is_some() {
             return Ok(());
@@ -198,6 +224,19 @@ impl Agent {
     /// none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {
         self.shared.grants.revoke(name)
+    }
+
+    /// Puts a grant in force that a service has made ready. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.shared.grants.put_in_force(issued);
+    }
+
+    /// Has every client served that is admitted, whether or not anything has come from it.
+    pub(crate) fn serve_everybody(&self) {
+        for door in &self.shared.doors {
+            door.serve_everybody.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// What it has seen so far.

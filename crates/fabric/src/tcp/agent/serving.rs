@@ -2,8 +2,9 @@
 
 use super::Shared;
 use super::counters::count;
+use super::service::{Serve, Tell};
 use crate::shm::{Node, mailbox};
-use crate::tcp::admission::Issued;
+use crate::tcp::admission::{Issued, Refusal};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
     self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_read, decode_request,
@@ -41,13 +42,15 @@ struct Stalled {
 
 /// Why no more verbs are executed for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// There is no whole verb any more; the next needs so many words.
     Hungry(usize),
     /// Enough answers wait to be sent.
     Full,
     /// A message waits for its receiver.
     Stalled,
+    /// The client is not served any more.
+    Refused(Refusal),
 }
 
 /// The most READs whose memory is asked for before the first of them is copied.
@@ -77,13 +80,12 @@ impl Serving {
         }
     }
 
-    /// Executes the verbs that are here; tells of those that may not be.
-    pub(super) fn run(
+    fn execute_all(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
-        tell: &mut dyn FnMut(&str, &FabricError),
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         if self.stalled.is_some() && !self.deliver(out, shared) {
             return Ok(Pause::Stalled);
@@ -306,6 +308,19 @@ impl Serving {
         }
         self.stalled = None;
         true
+    }
+}
+
+impl Serve for Serving {
+    /// Executes the verbs that are here.
+    fn run(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        shared: &Shared,
+        tell: &mut Tell<'_>,
+    ) -> std::result::Result<Pause, Malformed> {
+        self.execute_all(input, out, shared, tell)
     }
 }
 

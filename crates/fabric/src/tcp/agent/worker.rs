@@ -226,7 +226,7 @@ impl Worker {
         }
         for event in &*events {
             match event.data.u64() {
-                WAKE => self.welcome_newcomers(),
+                WAKE => self.answer_wake(),
                 LISTENER => self.accept(),
                 token => self.react(token, event.flags, many),
             }
@@ -339,6 +339,12 @@ impl Worker {
             }
             Some(News::Refused(refusal)) => {
                 let peer = held.connection.peer;
+                if held.stranger_until.is_none() {
+                    // It was admitted before, and has some time to leave.
+                    held.stranger_until =
+                        Some(Instant::now() + self.shared.limits.handshake_timeout);
+                    self.strangers += 1;
+                }
                 self.refused(peer, refusal);
             }
             None => {}
@@ -384,10 +390,13 @@ impl Worker {
         }
     }
 
-    fn welcome_newcomers(&mut self) {
+    fn answer_wake(&mut self) {
         let shared = Arc::clone(&self.shared);
         let door = &shared.doors[self.number];
         door.clear_wake();
+        if door.serve_everybody.swap(false, Ordering::AcqRel) {
+            self.serve_everybody();
+        }
         let mut newcomers = door
             .newcomers
             .lock()
@@ -395,6 +404,19 @@ impl Worker {
         let newcomers = std::mem::take(&mut *newcomers);
         for newcomer in newcomers {
             self.hold(newcomer);
+        }
+    }
+
+    /// Serves the admitted clients that are waited for. The others have their turn anyway.
+    fn serve_everybody(&mut self) {
+        let waited_for = |held: &Held| held.wants == Wants::Input && held.connection.is_serving();
+        let tokens: Vec<_> = (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.held.as_ref().is_some_and(waited_for))
+            .map(|(number, place)| token(number, place.generation))
+            .collect();
+        for token in tokens {
+            self.serve(token);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::line::{Connected, Line, Next};
 use super::slots::{Answer, Arrivals, Slots};
 use crate::shm::mailbox;
+use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
@@ -18,10 +19,10 @@ use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
 pub(super) struct Link {
-    line: Arc<Line>,
+    line: Arc<Line<Admitted>>,
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
-    connection: Option<Connected>,
+    connection: Option<Connected<Admitted>>,
     pub(super) info: NodeInfo,
     keys: Vec<u64>,
     /// The most words of a frame.
@@ -54,7 +55,11 @@ enum State {
 
 impl Link {
     /// A link that has its first connection, or none yet because that failed with this.
-    pub(super) fn new(line: Arc<Line>, node: NodeId, first: Result<Connected>) -> Self {
+    pub(super) fn new(
+        line: Arc<Line<Admitted>>,
+        node: NodeId,
+        first: Result<Connected<Admitted>>,
+    ) -> Self {
         let (connection, down) = match first {
             Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
             Err(error) => (None, error),
@@ -92,8 +97,8 @@ impl Link {
     }
 
     /// Begins with a connection that nothing was sent over yet.
-    fn open(&mut self, connected: Connected) {
-        let welcome = &connected.admitted.welcome;
+    fn open(&mut self, connected: Connected<Admitted>) {
+        let welcome = &connected.made.welcome;
         self.info.clone_from(&welcome.node);
         self.keys.clone_from(&welcome.keys);
         self.frame_words = welcome.frame_words as usize;
@@ -157,7 +162,7 @@ impl Link {
     /// What to poll for news.
     pub(super) fn stream(&self) -> Option<&TcpStream> {
         let connection = self.connection.as_ref();
-        connection.map(|connection| &connection.admitted.stream)
+        connection.map(|connection| &connection.made.stream)
     }
 
     /// When the verbs on their way are given up.
@@ -301,7 +306,7 @@ impl Link {
         if std::mem::take(&mut self.unsent) {
             self.waiting_since = now();
         }
-        let sent = self.out.send(&connection.admitted.stream, FrameKind::Verbs);
+        let sent = self.out.send(&connection.made.stream, FrameKind::Verbs);
         if sent == Io::Closed {
             // Answers to earlier verbs may have arrived: the end is noticed behind them.
             self.state = State::Closing;
@@ -322,7 +327,7 @@ impl Link {
         };
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
         let received = match &self.connection {
-            Some(connection) => self.input.receive(&connection.admitted.stream, wanted),
+            Some(connection) => self.input.receive(&connection.made.stream, wanted),
             None => Io::Closed,
         };
         match received {

@@ -1,14 +1,15 @@
 //! A thread's door to nodes that agents serve.
 
 mod keeper;
-mod line;
+pub(crate) mod line;
 mod link;
-mod slots;
+pub(crate) mod slots;
 
 use self::line::{Connected, Line, Next};
 use self::link::Link;
 use self::slots::Slots;
 use super::TcpOptions;
+use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -246,7 +247,7 @@ impl TcpEndpoint {
 }
 
 /// A line, and its first connection or why there is none.
-type Dialed = (Arc<Line>, Result<Connected>);
+type Dialed = (Arc<Line<Admitted>>, Result<Connected<Admitted>>);
 
 /// Connects to all addresses at the same time.
 fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Vec<Dialed>> {
@@ -259,7 +260,10 @@ fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Resu
     }
     std::thread::scope(|scope| {
         let dial = |address: &str| {
-            let line = Line::new(address, options);
+            let (name, of_line) = (address.to_owned(), options.clone());
+            let line = Line::new(address, options.reconnect, move |last_session| {
+                connect_after(last_session, &name, &of_line)
+            });
             let first = line.connect();
             (line, first)
         };

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What the answer to a verb is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// So many words, for the slot's buffer.
     Bytes(u32),
     /// The word that an atomic found.
@@ -18,7 +18,7 @@ pub(super) enum Answer {
 impl Answer {
     /// Words of the answer on the wire.
     #[inline]
-    pub(super) const fn words(self) -> usize {
+    pub(crate) const fn words(self) -> usize {
         match self {
             Self::Bytes(words) => words as usize,
             Self::Word => 1,
@@ -53,7 +53,7 @@ struct Slot {
 
 /// All slots of an endpoint, by number.
 #[derive(Default)]
-pub(super) struct Slots(RefCell<Table>);
+pub(crate) struct Slots(RefCell<Table>);
 
 #[derive(Default)]
 struct Table {
@@ -64,7 +64,7 @@ struct Table {
 impl Slots {
     /// A slot for a verb whose buffer, if it has one, is to be filled.
     #[inline(always)]
-    pub(super) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
+    pub(crate) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
         let mut table = self.0.borrow_mut();
         let Some(number) = table.free.pop() else {
             return table.add(answer, buffer);
@@ -78,7 +78,7 @@ impl Slots {
 
     /// To leave the answers that a call has brought.
     #[inline]
-    pub(super) fn arrivals(&self) -> Arrivals<'_> {
+    pub(crate) fn arrivals(&self) -> Arrivals<'_> {
         Arrivals {
             table: self.0.borrow_mut(),
             woken: None,
@@ -87,19 +87,19 @@ impl Slots {
 
     /// Words of the answer that a slot waits for.
     #[inline]
-    pub(super) fn answer_words(&self, number: u32) -> usize {
+    pub(crate) fn answer_words(&self, number: u32) -> usize {
         self.0.borrow().slots[number as usize].answer.words()
     }
 
     /// Whether a verb has failed whose task has not fetched the error yet.
-    pub(super) fn is_failed(&self, number: u32) -> bool {
+    pub(crate) fn is_failed(&self, number: u32) -> bool {
         let table = self.0.borrow();
         matches!(table.slots[number as usize].state, State::Failed(_))
     }
 
     /// Fetches the answer, once; if it is not here, the task is woken when it is.
     #[inline(always)]
-    pub(super) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
+    pub(crate) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
         let mut table = self.0.borrow_mut();
         let slot = &mut table.slots[number as usize];
         let outcome = match &mut slot.state {
@@ -120,7 +120,7 @@ impl Slots {
     }
 
     /// Nobody will fetch the answer.
-    pub(super) fn abandon(&self, number: u32) {
+    pub(crate) fn abandon(&self, number: u32) {
         let mut table = self.0.borrow_mut();
         let slot = &mut table.slots[number as usize];
         if matches!(slot.state, State::Waiting) {
@@ -157,7 +157,7 @@ impl Table {
 }
 
 /// Answers that arrive together, and are left in their slots one after the other.
-pub(super) struct Arrivals<'s> {
+pub(crate) struct Arrivals<'s> {
     table: RefMut<'s, Table>,
     /// Whose task was woken last: the verbs of one task in one turn need one wake.
     woken: Option<u32>,
@@ -166,13 +166,13 @@ pub(super) struct Arrivals<'s> {
 impl Arrivals<'_> {
     /// Words of the answer that a slot waits for.
     #[inline]
-    pub(super) fn answer_words(&self, number: u32) -> usize {
+    pub(crate) fn answer_words(&self, number: u32) -> usize {
         self.table.slots[number as usize].answer.words()
     }
 
     /// Leaves an answer, of as many words as it has to have.
     #[inline]
-    pub(super) fn complete(&mut self, number: u32, words: &[u64]) {
+    pub(crate) fn complete(&mut self, number: u32, words: &[u64]) {
         let slot = &mut self.table.slots[number as usize];
         match slot.answer {
             Answer::Bytes(_) => {
@@ -187,7 +187,7 @@ impl Arrivals<'_> {
     }
 
     /// Leaves an error.
-    pub(super) fn fail(&mut self, number: u32, error: FabricError) {
+    pub(crate) fn fail(&mut self, number: u32, error: FabricError) {
         self.settle(number, State::Failed(Box::new(error)));
     }
 

@@ -39,6 +39,12 @@ pub enum FrameKind {
     Welcome = 19,
     /// The agent will not serve this client.
     Refused = 20,
+    /// A client's end of a queue pair: see `verbs/path.rs`, for this one and the next two.
+    Pair = 32,
+    /// The agent's end of it.
+    Paired = 33,
+    /// A client asks why a verb was refused.
+    Ask = 34,
 }
 
 impl FrameKind {
@@ -52,6 +58,9 @@ impl FrameKind {
             18 => Self::Proof,
             19 => Self::Welcome,
             20 => Self::Refused,
+            32 => Self::Pair,
+            33 => Self::Paired,
+            34 => Self::Ask,
             _ => return None,
         })
     }

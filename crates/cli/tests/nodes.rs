@@ -1,0 +1,158 @@
+//! Stores over several nodes from the shell: one of them killed, and back again.
+
+mod common;
+
+use common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object};
+use std::process::Output;
+
+/// Three nodes, and the address of all.
+fn three() -> ([Node; 3], String) {
+    let nodes = [(); 3].map(|()| Node::start_at(ANY_PORT, "64MiB"));
+    let ports: Vec<_> = nodes
+        .iter()
+        .map(|node| node.address.strip_prefix("tcp://").unwrap())
+        .collect();
+    let all = format!("tcp://{}", ports.join(","));
+    (nodes, all)
+}
+
+fn run(address: &str, args: &[&str]) -> Output {
+    farslot(args).args(["-a", address]).output().unwrap()
+}
+
+fn ok(address: &str, args: &[&str]) -> String {
+    let output = run(address, args);
+    assert!(output.status.success(), "{args:?}: {}", error_of(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(address: &str, args: &[&str]) -> serde_json::Value {
+    let output = farslot(args)
+        .args(["-a", address, "--json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args:?}: {}", error_of(&output));
+    one_object(&output)
+}
+
+/// Loads numbered records into a new table.
+fn load(address: &str, count: u32) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("records.csv");
+    std::fs::write(&file, lines(0..count)).unwrap();
+    ok(address, &["load", "t", file.to_str().unwrap(), "--create"]);
+}
+
+#[test]
+fn every_command_works_over_several_nodes_and_figures_are_of_each() {
+    let (_nodes, all) = three();
+    load(&all, 3_000);
+    assert_eq!(ok(&all, &["get", "t", "key-7"]).trim(), "value of 7");
+    assert_eq!(ok(&all, &["count", "t"]).trim(), "3000");
+    assert_eq!(ok(&all, &["dump", "t"]).lines().count(), 3_000);
+
+    let nodes = json(&all, &["nodes"]);
+    let nodes = nodes["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 3);
+    for node in nodes {
+        assert_eq!((&node["state"], &node["tables"]), (&"up".into(), &1.into()));
+        assert!(node["round_trip_ns"].as_u64().unwrap() > 0 && node["incarnation"] != 0);
+        assert!(node["memory_taken"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(ok(&all, &["nodes"]).matches(" up ").count(), 3);
+
+    let stat = json(&all, &["stat"]);
+    let table = &stat["tables"][0];
+    assert_eq!(table["records"], 3_000);
+    let parts = table["partitions"].as_array().unwrap();
+    let sum = |field: &str| {
+        parts
+            .iter()
+            .map(|part| part[field].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert_eq!(sum("records"), 3_000);
+    assert_eq!(sum("hash_slots"), 4_096);
+    assert_eq!(table["table_bytes"].as_u64(), Some(sum("table_bytes")));
+    assert_eq!(stat["nodes"].as_array().unwrap().len(), 3);
+    let stat = json(&all, &["stat", "t"]);
+    assert_eq!(stat["records"], 3_000);
+    assert_eq!(stat["partitions"].as_array().unwrap().len(), 3);
+    let drawn = ok(&all, &["stat", "t"]);
+    assert!(
+        drawn.contains("hash slots") && drawn.contains("load factor"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
+    let (mut nodes, all) = three();
+    load(&all, 300);
+    let down = nodes[1].address.clone();
+    nodes[1].kill();
+
+    let shown = json(&all, &["nodes"]);
+    let states: Vec<_> = (0..3).map(|node| &shown["nodes"][node]["state"]).collect();
+    assert_eq!(states, ["up", "down", "up"]);
+    assert!(ok(&all, &["nodes"]).contains("down: "));
+    let stat = json(&all, &["stat"]);
+    let left = stat["tables"][0]["records"].as_u64().unwrap();
+    assert!((100..280).contains(&left), "{left}");
+    assert!(ok(&all, &["stat", "t"]).contains(&down));
+    assert_eq!(
+        json(&all, &["stat", "t"])["partitions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+
+    let (mut found, mut failed) = (0, Vec::new());
+    for number in 0..40 {
+        let key = format!("key-{number}");
+        let output = run(&all, &["get", "t", &key]);
+        if output.status.success() {
+            found += 1;
+            assert_eq!(output.stdout, format!("value of {number}\n").as_bytes());
+        } else {
+            assert_fails(&output, 1, &[&down, "farslot serve"]);
+            failed.push(key);
+        }
+    }
+    assert!(found > 10 && failed.len() > 3, "{found}, {failed:?}");
+    assert_fails(&run(&all, &["count", "t"]), 1, &[&down]);
+    assert_fails(
+        &run(&all, &["create", "u", "--capacity", "100"]),
+        1,
+        &[&down],
+    );
+
+    // It comes back empty, and has its part again.
+    nodes[1] = Node::start_at(&down, "64MiB");
+    assert_fails(&run(&all, &["get", "t", &failed[0]]), 1, &[]);
+    ok(&all, &["put", "t", &failed[0], "again"]);
+    assert_eq!(ok(&all, &["get", "t", &failed[0]]).trim(), "again");
+    assert_eq!(ok(&all, &["count", "t"]).trim(), (left + 1).to_string());
+
+    nodes.iter_mut().for_each(Node::kill);
+    assert_fails(&run(&all, &["nodes"]), 1, &["refused"]);
+}
+
+#[test]
+fn addresses_that_cannot_be_meant_are_usage_errors_or_name_what_is_missing() {
+    for (address, part) in [
+        ("tcp://a:1,b:2,a:1", "twice"),
+        ("tcp://a:1,shm://b", "one scheme"),
+        ("tcp://a:1,", "HOST:PORT"),
+    ] {
+        assert_fails(&run(address, &["nodes"]), 2, &[part]);
+    }
+    let (nodes, all) = three();
+    load(&all, 30);
+    let two = all.rsplit_once(',').unwrap().0;
+    let output = run(two, &["get", "t", "key-1"]);
+    assert_fails(&output, 1, &[&nodes[2].address, "name all of them"]);
+    let listed = run(two, &["stat"]);
+    assert!(listed.status.success() && error_of(&listed).contains("names no node for"));
+}

@@ -1,0 +1,135 @@
+//! What the catalog keeps of a table.
+
+use crate::slot_map::SlotMap;
+use farslot_index::KeyRule;
+use farslot_index::cuckoo::CuckooLayout;
+use farslot_index::linear::LinearLayout;
+use farslot_index::sealed::SealedLayout;
+use serde::{Deserialize, Serialize};
+
+/// How a table is organised: its scheme, with all that a client must know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Scheme {
+    /// Open addressing with linear probing: any number of writers.
+    Linear(LinearLayout),
+    /// Buckets of which each key has a few: one writer at a time.
+    Cuckoo(CuckooLayout),
+    /// Linear probing, built whole and never written again.
+    Sealed(SealedLayout),
+}
+
+impl Scheme {
+    /// Bytes of remote memory that the table takes.
+    #[must_use]
+    pub fn table_bytes(&self) -> u128 {
+        match self {
+            Self::Linear(layout) => layout.table_bytes(),
+            Self::Cuckoo(layout) => layout.table_bytes(),
+            Self::Sealed(layout) => layout.table_bytes(),
+        }
+    }
+
+    /// The scheme's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "linear",
+            Self::Cuckoo(_) => "cuckoo",
+            Self::Sealed(_) => "sealed",
+        }
+    }
+
+    /// How many records a key may have.
+    #[must_use]
+    pub const fn keys(&self) -> KeyRule {
+        match self {
+            Self::Linear(layout) => layout.keys,
+            Self::Cuckoo(layout) => layout.keys,
+            Self::Sealed(layout) => layout.keys,
+        }
+    }
+
+    /// Whether a table can be [built](crate::Table::build) whole.
+    #[must_use]
+    pub const fn buildable(&self) -> bool {
+        matches!(self, Self::Cuckoo(_) | Self::Sealed(_))
+    }
+
+    /// Whether the table admits one writer at a time.
+    #[must_use]
+    pub const fn one_writer(&self) -> bool {
+        matches!(self, Self::Cuckoo(_))
+    }
+}
+
+/// A table as the catalog of one node knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableRecord {
+    /// Its name.
+    pub name: String,
+    /// Its first byte in the region.
+    pub offset: u64,
+    /// How it is organised; of a partition of a table, how that one is.
+    pub scheme: Scheme,
+    /// Which partition this is, of a table that is spread over several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Partition>,
+}
+
+/// What makes a table in one node's memory a partition of one that is spread over several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Drawn when the table was made: partitions of one table have the same.
+    pub creation: u64,
+    /// The partition's number.
+    pub number: u16,
+    /// The node's incarnation when the partition was made.
+    pub incarnation: u64,
+    /// Whether the table was made of records that were there before it: then an empty partition is none of it.
+    pub whole: bool,
+    /// Where the map of the whole table lies, on every node the same.
+    pub(crate) map: MapPlace,
+}
+
+/// Where the [`SpreadMap`] lies, as JSON, in the region of the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MapPlace {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sum: u64,
+}
+
+/// How a table is spread: the same for all its partitions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadMap {
+    /// Which partition a key belongs to.
+    pub slots: SlotMap,
+    /// The nodes, by the numbers of the partitions.
+    pub nodes: Vec<SpreadNode>,
+}
+
+/// A node as the creator of a table knew it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadNode {
+    /// Its address, as the creator named it.
+    pub address: String,
+    /// Its incarnation then.
+    pub incarnation: u64,
+}
+
+/// How much of a store's memory its tables have taken. It is never given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes for tables in all.
+    pub total: u64,
+    /// Bytes that tables have taken.
+    pub taken: u64,
+}
+
+impl MemoryUse {
+    /// Bytes that are left for tables.
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.total.saturating_sub(self.taken)
+    }
+}

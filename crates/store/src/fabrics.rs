@@ -1,0 +1,193 @@
+//! The memory of a store, as each fabric holds it.
+
+use crate::catalog::CATALOG_BYTES;
+use crate::profile::nic_profile;
+use crate::{Address, OpenOptions, Result, StoreError};
+use farslot_fabric::shm::{self, RegionSpec};
+use farslot_fabric::sim::World;
+use farslot_fabric::tcp::{TcpEndpoint, TcpOptions};
+use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
+use farslot_fabric::{Endpoint, FabricError, NodeId, NodeInfo, Rights};
+use std::rc::Rc;
+
+/// The memory, as each fabric holds it.
+pub(crate) enum Fabric {
+    Shm(Vec<shm::Node>),
+    Tcp(Box<Remote<TcpEndpoint>>),
+    Verbs(Box<Remote<VerbsEndpoint>>),
+    Sim(World),
+}
+
+/// Runs `$work` with a new `$endpoint` of the store's fabric: compiled for each.
+macro_rules! with_endpoint {
+    ($store:expr, $endpoint:ident => $work:expr) => {{
+        let limits = $store.0.options.limits;
+        match &$store.0.fabric {
+            $crate::fabrics::Fabric::Shm(nodes) => {
+                let endpoint = farslot_fabric::shm::ShmEndpoint::new(nodes.clone(), limits);
+                let $endpoint = std::rc::Rc::new(endpoint);
+                $work
+            }
+            $crate::fabrics::Fabric::Tcp(nodes) => {
+                let $endpoint = nodes.endpoint()?;
+                $work
+            }
+            $crate::fabrics::Fabric::Verbs(nodes) => {
+                let $endpoint = nodes.endpoint()?;
+                $work
+            }
+            $crate::fabrics::Fabric::Sim(world) => {
+                let $endpoint = world.endpoint(limits);
+                $work
+            }
+        }
+    }};
+}
+pub(crate) use with_endpoint;
+
+/// An endpoint that connects to where nodes are served.
+pub(crate) trait Connect: Endpoint + Sized {
+    type Options;
+
+    /// Connects to all nodes, of which some may be down.
+    fn connect(authorities: &[String], options: &Self::Options) -> farslot_fabric::Result<Self>;
+}
+
+impl Connect for TcpEndpoint {
+    type Options = TcpOptions;
+
+    fn connect(authorities: &[String], options: &TcpOptions) -> farslot_fabric::Result<Self> {
+        Self::connect_available(authorities, options)
+    }
+}
+
+impl Connect for VerbsEndpoint {
+    type Options = VerbsOptions;
+
+    fn connect(authorities: &[String], options: &VerbsOptions) -> farslot_fabric::Result<Self> {
+        Self::connect_available(authorities, options)
+    }
+}
+
+/// Nodes behind a network: each endpoint has connections of its own.
+pub(crate) struct Remote<E: Connect> {
+    authorities: Vec<String>,
+    options: E::Options,
+    /// What the only one was when the store was opened.
+    only: Option<NodeInfo>,
+}
+
+impl<E: Connect> Remote<E> {
+    fn new(authorities: &[String], options: E::Options) -> Result<Self> {
+        let first = E::connect(authorities, &options)?;
+        let only = match authorities {
+            [_] => Some(first.node(NodeId(0))?),
+            _ => None,
+        };
+        Ok(Self {
+            authorities: authorities.into(),
+            options,
+            only,
+        })
+    }
+
+    /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and not of one that
+    /// came after it.
+    pub(crate) fn endpoint(&self) -> Result<Rc<E>> {
+        let endpoint = E::connect(&self.authorities, &self.options)?;
+        if let Some(only) = &self.only
+            && endpoint.node(NodeId(0))?.incarnation != only.incarnation
+        {
+            return Err(StoreError::Fabric(FabricError::NodeRestarted {
+                node: NodeId(0),
+                expected: only.incarnation,
+            }));
+        }
+        Ok(Rc::new(endpoint))
+    }
+}
+
+/// Bytes of an embedded store: address space, of which only what is used becomes memory.
+fn embedded_bytes() -> u64 {
+    shm::available_memory() / 2
+}
+
+pub(crate) fn region_of(bytes: u64) -> RegionSpec {
+    RegionSpec {
+        len: bytes,
+        rights: Rights::ALL,
+    }
+}
+
+pub(crate) fn check_size(bytes: u64) -> Result<()> {
+    if bytes > CATALOG_BYTES {
+        return Ok(());
+    }
+    Err(StoreError::TooSmall {
+        bytes,
+        least: CATALOG_BYTES + 1,
+    })
+}
+
+/// Refuses simulated memory that the machine does not have.
+fn check_machine(bytes: u64) -> Result<()> {
+    let limit = shm::available_memory();
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(StoreError::Fabric(FabricError::Memory {
+        requested: bytes,
+        limit,
+    }))
+}
+
+impl Fabric {
+    /// So many bytes of this process.
+    pub(crate) fn embedded(bytes: u64) -> Result<Self> {
+        check_size(bytes)?;
+        let node = shm::Node::embedded(&[region_of(bytes)])?;
+        Ok(Self::Shm(vec![node]))
+    }
+
+    /// What there is at an address, which `text` is.
+    pub(crate) fn open(address: &Address, text: &str, options: &OpenOptions) -> Result<Self> {
+        match address {
+            Address::Embedded => Self::embedded(embedded_bytes()),
+            Address::Shm { names } => {
+                let nodes = names.iter().map(|name| shm::attach(name, options.rights));
+                let nodes = nodes.collect::<farslot_fabric::Result<Vec<_>>>()?;
+                Ok(Self::Shm(nodes))
+            }
+            Address::Tcp { authorities } => {
+                let nodes = Remote::new(authorities, options.tcp())?;
+                Ok(Self::Tcp(Box::new(nodes)))
+            }
+            Address::Verbs {
+                authorities,
+                device,
+            } => {
+                let nodes = Remote::new(authorities, options.verbs(device))?;
+                Ok(Self::Verbs(Box::new(nodes)))
+            }
+            Address::Sim {
+                profile,
+                seed,
+                memory,
+                nodes,
+            } => {
+                let profile = nic_profile(profile).map_err(|error| StoreError::BadAddress {
+                    address: text.into(),
+                    reason: error.to_string(),
+                })?;
+                let bytes = memory.unwrap_or(256 << 20);
+                check_size(bytes)?;
+                check_machine(bytes.saturating_mul(u64::from(*nodes)))?;
+                let world = World::new(*seed, profile);
+                for _ in 0..*nodes {
+                    world.add_node(&[(bytes, options.rights)]);
+                }
+                Ok(Self::Sim(world))
+            }
+        }
+    }
+}

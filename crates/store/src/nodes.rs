@@ -1,0 +1,152 @@
+//! The nodes of a store: what they are called, and what has become of them.
+
+use crate::{MemoryUse, Result, StoreError};
+use farslot_fabric::{FabricError, NodeId};
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What becomes of the keys of a node that came back empty, in a table over several nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnRestart {
+    /// The node gets an empty partition in place of the one that is gone: its keys are absent, and can be put again.
+    /// Never of a table that was made whole of its records, where absence would be a wrong answer.
+    #[default]
+    Recreate,
+    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until somebody else lets the partition be
+    /// made anew and the table is opened again.
+    Refuse,
+}
+
+/// A node of a store, as [`Store::nodes`](crate::Store::nodes) has found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Its address.
+    pub address: String,
+    /// Why it could not be asked; nothing if it answered.
+    pub error: Option<FabricError>,
+    /// Drawn anew at every start of the node; 0 if it was never reached.
+    pub incarnation: u64,
+    /// Whether it came back empty since the store was opened.
+    pub restarted: bool,
+    /// The median time that a READ of 8 bytes took, if it answered.
+    pub round_trip: Option<Duration>,
+    /// Its memory, if it answered.
+    pub memory: Option<MemoryUse>,
+    /// Tables, or parts of some, that are in its memory, if it answered.
+    pub tables: Option<u64>,
+    /// How often this store has taken it for what it was after it came back empty.
+    pub adopted: u64,
+}
+
+/// The part of a table that a node has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionReport {
+    /// Its number.
+    pub number: u16,
+    /// The node's address.
+    pub address: String,
+    /// How many of the table's [hash slots](crate::HASH_SLOTS) fall to it.
+    pub hash_slots: u16,
+    /// Bytes of the node's memory that it takes; 0 if the node was never reached.
+    pub table_bytes: u64,
+    /// What it holds, or why that cannot be told.
+    pub occupancy: Result<crate::Occupancy>,
+}
+
+/// What the threads of a store know of its nodes together.
+pub(crate) struct Nodes {
+    addresses: Vec<String>,
+    pub(crate) on_restart: OnRestart,
+    known: Vec<Mutex<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What it was when it was first reached; 0 before.
+    first: u64,
+    /// What it was when it came back empty and was taken for that.
+    adopted: HashSet<u64>,
+    is_down: bool,
+}
+
+impl Nodes {
+    pub(crate) fn new(addresses: Vec<String>, on_restart: OnRestart) -> Self {
+        Self {
+            known: addresses.iter().map(|_| Mutex::default()).collect(),
+            addresses,
+            on_restart,
+        }
+    }
+
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    pub(crate) fn address(&self, node: NodeId) -> &str {
+        let address = self.addresses.get(usize::from(node.0));
+        address.map_or("an unknown node", String::as_str)
+    }
+
+    /// Says which node a failure is of, where there are several.
+    pub(crate) fn named(&self, node: NodeId, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Fabric(error) if self.addresses.len() > 1 => StoreError::Node {
+                address: self.address(node).into(),
+                error,
+            },
+            other => other,
+        }
+    }
+
+    fn known(&self, node: NodeId) -> Option<MutexGuard<'_, Known>> {
+        let known = self.known.get(usize::from(node.0))?;
+        Some(known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that a node answers, and what it is.
+    pub(crate) fn is_up(&self, node: NodeId, incarnation: u64) {
+        let Some(mut known) = self.known(node) else {
+            return;
+        };
+        known.is_down = false;
+        if known.first == 0 {
+            known.first = incarnation;
+        }
+    }
+
+    /// Whether a node is another than it was when it was first reached.
+    pub(crate) fn is_another(&self, node: NodeId, incarnation: u64) -> bool {
+        let first = self.known(node).map_or(0, |known| known.first);
+        first != 0 && incarnation != 0 && first != incarnation
+    }
+
+    /// Notes that a node does not answer; warns if that is new.
+    pub(crate) fn is_down(&self, node: NodeId, error: &FabricError) {
+        let Some(mut known) = self.known(node) else {
+            return;
+        };
+        if !std::mem::replace(&mut known.is_down, true) {
+            log::warn!("{} does not serve its keys: {error}", self.address(node));
+        }
+    }
+
+    /// Notes that a node which came back empty was taken for what it is; warns once for each time that it did.
+    pub(crate) fn adopted(&self, node: NodeId, incarnation: u64) {
+        let Some(mut known) = self.known(node) else {
+            return;
+        };
+        if known.adopted.insert(incarnation) {
+            log::warn!(
+                "{} came back empty: what it had of tables over several nodes is gone",
+                self.address(node)
+            );
+        }
+    }
+
+    /// How often a node was taken for what it was after it came back empty.
+    pub(crate) fn times_adopted(&self, node: NodeId) -> u64 {
+        self.known(node)
+            .map_or(0, |known| known.adopted.len() as u64)
+    }
+}

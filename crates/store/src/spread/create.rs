@@ -1,0 +1,137 @@
+//! Making a table over several nodes.
+//!
+//! All creators of a name claim it on the same node first, the one of the lowest incarnation, and whoever wins there
+//! makes the other partitions. From then on the table exists: should its creator die half way, or a node be lost to it,
+//! whoever opens the table makes what is missing (see [`super::revive`]).
+
+use super::find::{ask_all, nodes_of};
+use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode, check_name};
+use crate::nodes::Nodes;
+use crate::slot_map::SlotMap;
+use crate::{Result, Scheme, StoreError, TableRecord};
+use farslot_fabric::{Endpoint, NodeId, window};
+
+/// A table over several nodes that is to be made.
+pub(crate) struct NewTable<'n> {
+    pub(crate) name: &'n str,
+    /// Drawn at random: what tells this table from another of its name.
+    pub(crate) creation: u64,
+    /// The schemes of its partitions, one for each node.
+    pub(crate) schemes: Vec<Scheme>,
+    /// Whether it is to be built whole.
+    pub(crate) whole: bool,
+    pub(crate) slots: SlotMap,
+}
+
+/// Makes the table on all nodes; returns the record of its first partition.
+///
+/// # Errors
+/// [`StoreError::TableExists`] if any node has one of the name; [`StoreError::Node`] if one cannot be reached;
+/// [`StoreError::OutOfMemory`] if one has no room. If that happens to another than the first node to be asked,
+/// because others took the room meanwhile, the table exists and lacks the partition.
+pub(crate) async fn create<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    new: NewTable<'_>,
+) -> Result<TableRecord> {
+    check_name(new.name)?;
+    check_all(endpoint, nodes, &new).await?;
+    let map = SpreadMap {
+        slots: new.slots.clone(),
+        nodes: nodes_as_they_are(endpoint, nodes)?,
+    };
+    let creation = new.creation;
+    let partition = |number: u16| NewPartition {
+        creation,
+        number,
+        whole: new.whole,
+        map: &map,
+    };
+    let make = async |node: NodeId| {
+        let scheme = new.schemes[usize::from(node.0)].clone();
+        let catalog = Catalog::new(endpoint, node)?;
+        let made = catalog
+            .create(new.name, scheme, Some(partition(node.0)))
+            .await;
+        made.map_err(|error| nodes.named(node, error))
+    };
+    let mut order: Vec<_> = nodes_of(endpoint).collect();
+    order.sort_by_key(|node| map.nodes[usize::from(node.0)].incarnation);
+    let mut records = vec![None; order.len()];
+    records[usize::from(order[0].0)] = Some(make(order[0]).await?);
+
+    let (mut failed, rest) = (None, &order[1..]);
+    let others = rest.iter().map(|node| async {
+        let made = make(*node).await;
+        // Somebody who opened the table may have been faster.
+        or_theirs(endpoint, *node, new.name, (creation, node.0), made).await
+    });
+    window(order.len(), others, |at, made| match made {
+        Ok(record) => records[usize::from(rest[at].0)] = Some(record),
+        Err(error) => {
+            failed.get_or_insert(nodes.named(rest[at], error));
+        }
+    })
+    .await;
+    match (failed, records.swap_remove(0)) {
+        (None, Some(record)) => Ok(record),
+        (failed, _) => Err(failed.unwrap_or(StoreError::CreationCancelled {
+            name: new.name.into(),
+        })),
+    }
+}
+
+/// The partition of that creation and number that another client has made, where this one could not: its name, or
+/// the room for it, is taken by that very partition then.
+pub(super) async fn or_theirs<E: Endpoint>(
+    endpoint: &E,
+    node: NodeId,
+    name: &str,
+    partition: (u64, u16),
+    made: Result<TableRecord>,
+) -> Result<TableRecord> {
+    let Err(refused @ (StoreError::TableExists { .. } | StoreError::OutOfMemory { .. })) = made
+    else {
+        return made;
+    };
+    let there = Catalog::new(endpoint, node)?.find(name).await?;
+    let ours = |record: &TableRecord| {
+        let part = record.partition.as_ref();
+        part.is_some_and(|part| (part.creation, part.number) == partition)
+    };
+    there.filter(ours).ok_or(refused)
+}
+
+/// The nodes' addresses and incarnations. All must be there.
+fn nodes_as_they_are<E: Endpoint>(endpoint: &E, nodes: &Nodes) -> Result<Vec<SpreadNode>> {
+    let known = nodes_of(endpoint).map(|node| {
+        Ok(SpreadNode {
+            address: nodes.address(node).into(),
+            incarnation: endpoint.node(node)?.incarnation,
+        })
+    });
+    known.collect()
+}
+
+/// Refuses a name that is taken on any node, and a table that any node has no room for or cannot be asked about.
+async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>) -> Result<()> {
+    let most = new.schemes.iter().map(Scheme::table_bytes).max();
+    let checks = ask_all(endpoint, nodes, async |catalog| {
+        if catalog.find(new.name).await?.is_some() {
+            let name = new.name.into();
+            return Err(StoreError::TableExists { name });
+        }
+        let room = catalog.check_room(most.unwrap_or(0)).await;
+        // It may be taken by another table of the name, made since.
+        match room.is_err() && catalog.find(new.name).await?.is_some() {
+            true => Err(StoreError::TableExists {
+                name: new.name.into(),
+            }),
+            false => room,
+        }
+    });
+    for (node, check) in nodes_of(endpoint).zip(checks.await?) {
+        check.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,440 @@
+//! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many seeds.
+
+use super::{Cuckoo, Found, KnownSizes, Linear, NewTable, Opener, Spread, create, find};
+use crate::client::Client;
+use crate::nodes::Nodes;
+use crate::slot_map::SlotMap;
+use crate::{
+    CuckooShape, FieldSize, LookupOrder, OnRestart, ReadPolicy, Result, Scheme, SlotKind,
+    StoreError, TableOptions,
+};
+use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
+use farslot_fabric::sim::{
+    ClientStop, FaultPlan, HostId, NicProfile, NodeStop, RunEnd, SimEndpoint, Simulation, When,
+    World,
+};
+use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, NodeId, Rights};
+use farslot_index::IndexError;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const NODES: u16 = 3;
+const LONGEST_RUN: Nanos = 60_000_000_000;
+const KEYS: u64 = 6;
+/// Room for one table on each node, and for several.
+const TIGHT: u64 = 2 << 20;
+const AMPLE: u64 = 8 << 20;
+
+fn world(seed: u64, bytes: u64) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    for _ in 0..NODES {
+        world.add_node(&[(bytes, Rights::ALL)]);
+    }
+    world
+}
+
+fn limits() -> Limits {
+    Limits {
+        verb_timeout: 100_000,
+        ..Limits::default()
+    }
+}
+
+fn nodes() -> Arc<Nodes> {
+    let addresses = (0..NODES).map(|node| format!("node-{node}")).collect();
+    Arc::new(Nodes::new(addresses, OnRestart::Recreate))
+}
+
+/// What a seed decides: the table, and what is drawn when it is made.
+fn new_table(scheme: &Scheme, seed: u64) -> NewTable<'static> {
+    NewTable {
+        name: "t",
+        creation: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63,
+        schemes: vec![scheme.clone(); usize::from(NODES)],
+        whole: false,
+        slots: SlotMap::even(NODES, seed),
+    }
+}
+
+fn options() -> TableOptions {
+    TableOptions::new(64)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(16))
+}
+
+fn linear() -> (Scheme, Linear) {
+    let sizes = KnownSizes::new(ReadPolicy::Fixed(4), false);
+    let opener = Linear {
+        sizes: Arc::new(sizes),
+        hints: 0,
+    };
+    (options().scheme().unwrap(), opener)
+}
+
+fn cuckoo() -> (Scheme, Cuckoo) {
+    let options = options()
+        .slots(SlotKind::Heap)
+        .cuckoo(CuckooShape::default());
+    (options.scheme().unwrap(), Cuckoo(LookupOrder::default()))
+}
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// A value that cannot be taken for another if it is torn.
+fn value(number: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value[8..].copy_from_slice(&(!number).to_le_bytes());
+    value
+}
+
+fn number(value: &[u8]) -> u64 {
+    let word = u64::from_le_bytes(*value.first_chunk().unwrap());
+    assert_eq!(value, self::value(word), "a torn value");
+    word
+}
+
+async fn open<O: Opener<SimEndpoint>>(
+    endpoint: &Rc<SimEndpoint>,
+    nodes: &Arc<Nodes>,
+    opener: O,
+) -> Result<Spread<SimEndpoint, O>> {
+    match find(&**endpoint, nodes, "t").await? {
+        Found::Spread(table) => {
+            Spread::open(Rc::clone(endpoint), Arc::clone(nodes), opener, table).await
+        }
+        Found::Whole(..) => panic!("it is on one node"),
+    }
+}
+
+/// Opens the table, however often that takes.
+async fn open_surely<O: Opener<SimEndpoint>>(
+    endpoint: &Rc<SimEndpoint>,
+    nodes: &Arc<Nodes>,
+    opener: impl Fn() -> O,
+) -> Spread<SimEndpoint, O> {
+    loop {
+        match open(endpoint, nodes, opener()).await {
+            Ok(table) => return table,
+            Err(error) => assert!(error.may_have_taken_effect(), "{error}"),
+        }
+        endpoint.sleep(10_000).await;
+    }
+}
+
+fn run(simulation: &mut Simulation, seed: u64) {
+    let end = simulation.run_until(LONGEST_RUN);
+    assert_eq!(end, RunEnd::Done, "seed {seed}: a client waits");
+}
+
+/// A new table is made by a client to which nothing happens.
+fn make(world: &World, scheme: &Scheme, seed: u64) {
+    let mut simulation = Simulation::new(world.clone());
+    let new = new_table(scheme, seed);
+    let made =
+        simulation.spawn_client(async move |endpoint| create(&*endpoint, &nodes(), new).await);
+    run(&mut simulation, seed);
+    made.try_take().unwrap().unwrap();
+}
+
+/// Puts a record with each key and reads it back, as a client that has just come.
+async fn check_usable(endpoint: Rc<SimEndpoint>) {
+    let table = open(&endpoint, &nodes(), linear().1).await.unwrap();
+    for number in 0..24 {
+        table.put(&key(number), &value(number)).await.unwrap();
+        let found = table.get(&key(number)).await.unwrap();
+        assert_eq!(found.as_deref(), Some(&value(number)[..]));
+    }
+    assert_eq!(
+        table
+            .parts
+            .iter()
+            .filter(|part| part.hold().is_some())
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn of_creators_that_race_one_wins_and_its_table_is_whole() {
+    for seed in 0..150 {
+        let world = world(seed, if seed % 2 == 0 { TIGHT } else { AMPLE });
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        world.set_faults(FaultPlan::chaos(seed, rng.random_range(0.0..=1.0)));
+        let mut simulation = Simulation::new(world.clone());
+        let creators: Vec<_> = (0..3)
+            .map(|creator| {
+                let client = simulation.add_client(HostId(0), Limits::default());
+                let delay = rng.random_range(0..20_000);
+                let new = new_table(&linear().0, seed * 8 + creator);
+                simulation.spawn(client, async move |endpoint| {
+                    endpoint.sleep(delay).await;
+                    create(&*endpoint, &nodes(), new).await
+                })
+            })
+            .collect();
+        // One that opens it while it is made completes it, or does not find it.
+        let opener = simulation.spawn_client(async move |endpoint| {
+            endpoint.sleep(25_000).await;
+            open(&endpoint, &nodes(), linear().1).await.map(drop)
+        });
+        run(&mut simulation, seed);
+        let made: Vec<_> = creators
+            .iter()
+            .map(|made| made.try_take().unwrap())
+            .collect();
+        let winners = made.iter().filter(|made| made.is_ok()).count();
+        assert_eq!(winners, 1, "seed {seed}: {made:?}");
+        for lost in made.iter().filter_map(|made| made.as_ref().err()) {
+            // The room may be taken before the name is seen to be.
+            let is_room = matches!(lost, StoreError::OutOfMemory { .. }) && seed % 2 == 0;
+            let is_name = matches!(lost, StoreError::TableExists { .. });
+            assert!(is_room || is_name, "seed {seed}: {lost}");
+        }
+        let opened = opener.try_take().unwrap();
+        assert!(
+            matches!(opened, Ok(()) | Err(StoreError::NoSuchTable { .. })),
+            "{opened:?}"
+        );
+        simulation.spawn_client(check_usable);
+        run(&mut simulation, seed);
+    }
+}
+
+#[test]
+fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
+    let (mut completed, mut begun_anew) = (0, 0);
+    for verbs in 1..70 {
+        let world = world(verbs, AMPLE);
+        let mut simulation = Simulation::new(world.clone());
+        let creator = simulation.add_client(HostId(0), Limits::default());
+        world.set_faults(FaultPlan {
+            client_stops: vec![ClientStop {
+                client: creator,
+                when: When::AfterVerbs(verbs),
+            }],
+            ..FaultPlan::default()
+        });
+        let new = new_table(&linear().0, verbs);
+        simulation.spawn(creator, async move |endpoint| {
+            let _ = create(&*endpoint, &nodes(), new).await;
+        });
+        let _ = simulation.run_until(LONGEST_RUN);
+        // Two openers race for what is missing.
+        let openers: Vec<_> = (0..2)
+            .map(|_| {
+                simulation.spawn_client(async move |endpoint| {
+                    open(&endpoint, &nodes(), linear().1).await.map(drop)
+                })
+            })
+            .collect();
+        run(&mut simulation, verbs);
+        for opened in openers {
+            match opened.try_take().unwrap() {
+                Ok(()) => completed += 1,
+                Err(StoreError::NoSuchTable { .. }) => {
+                    begun_anew += 1;
+                    let again = new_table(&linear().0, verbs + 1_000);
+                    let made = simulation.spawn_client(async move |endpoint| {
+                        create(&*endpoint, &nodes(), again).await
+                    });
+                    run(&mut simulation, verbs);
+                    let made = made.try_take().unwrap();
+                    assert!(matches!(made, Ok(_) | Err(StoreError::TableExists { .. })));
+                }
+                Err(error) => panic!("after {verbs} verbs: {error}"),
+            }
+        }
+        simulation.spawn_client(check_usable);
+        run(&mut simulation, verbs);
+    }
+    assert!(
+        completed > 10 && begun_anew > 10,
+        "{completed}, {begun_anew}"
+    );
+}
+
+/// A table whose keys can be lost with their node.
+struct LosingMap(RegisterMap<u64, u64>);
+
+#[derive(Clone, PartialEq, Debug)]
+enum Op {
+    Table(TableOp<u64>),
+    /// The key's node came back empty.
+    Lose,
+}
+
+impl Model for LosingMap {
+    type Key = u64;
+    type State = Option<u64>;
+    type Op = Op;
+    type Ret = Option<TableRet<u64>>;
+
+    fn init(&self, key: &u64) -> Option<u64> {
+        self.0.init(key)
+    }
+
+    fn step(
+        &self,
+        state: &Option<u64>,
+        op: &Op,
+        ret: Option<&Option<TableRet<u64>>>,
+    ) -> Option<Option<u64>> {
+        match op {
+            Op::Lose => Some(None),
+            Op::Table(op) => self.0.step(state, op, ret.and_then(Option::as_ref)),
+        }
+    }
+
+    fn only_reads(&self, op: &Op, ret: &Option<TableRet<u64>>) -> bool {
+        match (op, ret) {
+            (Op::Table(op), Some(ret)) => self.0.only_reads(op, ret),
+            _ => false,
+        }
+    }
+}
+
+type Record = Recorder<u64, Op, Option<TableRet<u64>>>;
+
+/// Runs random operations of one client and records what became of them; returns how many failed.
+async fn work<O: Opener<SimEndpoint>>(
+    table: &Spread<SimEndpoint, O>,
+    client: u32,
+    writes: bool,
+    record: &Record,
+    mut rng: ChaCha8Rng,
+) -> u64 {
+    let mut failed = 0;
+    for turn in 0..40_u64 {
+        let pause = rng.random_range(0..=20_000);
+        table.endpoint.sleep(pause).await;
+        let number_of_key = rng.random_range(0..KEYS);
+        let new = (u64::from(client) << 32) | (turn + 1);
+        let op = match rng.random_range(0..if writes { 10 } else { 4 }) {
+            0..4 => TableOp::Get,
+            4..7 => TableOp::Put(new),
+            7 => TableOp::FindOrPut(new),
+            8 => TableOp::Update(new),
+            _ => TableOp::Remove,
+        };
+        let now = || table.endpoint.now();
+        let id = record.invoke(client, number_of_key, Op::Table(op.clone()), now());
+        let key = key(number_of_key);
+        let outcome = async {
+            Ok(match op {
+                TableOp::Get => TableRet::Got(table.get(&key).await?.map(|found| number(&found))),
+                TableOp::Put(new) => TableRet::Put {
+                    inserted: Some(table.put(&key, &value(new)).await?),
+                },
+                TableOp::FindOrPut(new) => match table.find_or_put(&key, &value(new)).await? {
+                    crate::Found::Already(found) => TableRet::Found(number(&found)),
+                    crate::Found::Inserted => TableRet::Inserted,
+                },
+                TableOp::Update(new) => TableRet::Updated(table.update(&key, &value(new)).await?),
+                TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+            })
+        };
+        match outcome.await {
+            Ok(ret) => record.complete(id, Some(ret), now()),
+            Err(error) => {
+                failed += 1;
+                let named = matches!(error, StoreError::Node { .. });
+                let busy = matches!(error, StoreError::Index(IndexError::WriterBusy { .. }));
+                assert!(named || busy, "{error}");
+                if error.may_have_taken_effect() {
+                    record.in_doubt(id, now());
+                } else {
+                    record.no_effect(id, now());
+                }
+            }
+        }
+    }
+    failed
+}
+
+/// One node stops and comes back empty under three clients; returns how many operations failed, and how many clients
+/// have met the node as it came back.
+fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
+    seed: u64,
+    scheme: &Scheme,
+    opener: fn() -> O,
+    writers: u32,
+) -> (u64, u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let world = world(seed, AMPLE);
+    make(&world, scheme, seed);
+    let slots = new_table(scheme, seed).slots;
+    let lost = NodeId(rng.random_range(0..NODES));
+    let stop = world.now() + rng.random_range(50_000..400_000);
+    let back_after = rng.random_range(1_000..300_000);
+    world.set_faults(FaultPlan {
+        node_stops: vec![NodeStop {
+            node: lost,
+            when: When::At(stop),
+            back_after: Some(back_after),
+        }],
+        refuse_at_once: rng.random_bool(0.5),
+        ..FaultPlan::chaos(seed, rng.random_range(0.0..=0.5))
+    });
+    let record = Record::new();
+    let mut simulation = Simulation::new(world.clone());
+    let clients: Vec<_> = (0..3)
+        .map(|number| {
+            let client = simulation.add_client(HostId(0), limits());
+            let record = record.clone();
+            let rng = ChaCha8Rng::seed_from_u64(rng.random());
+            simulation.spawn(client, async move |endpoint| {
+                let table = open_surely(&endpoint, &nodes(), opener).await;
+                let failed = work(&table, number, number < writers, &record, rng).await;
+                let _ = table.flush().await;
+                (failed, table.nodes.times_adopted(lost))
+            })
+        })
+        .collect();
+    run(&mut simulation, seed);
+    let ended = clients.iter().map(|client| client.try_take().unwrap());
+    let (failed, adopted) = ended.fold((0, 0), |(failed, adopted), (of_client, times)| {
+        (failed + of_client, adopted + times)
+    });
+    world.advance_to(stop + back_after + 1);
+    // In the end, all can be read, and what cannot be there any more is not.
+    let last = record.clone();
+    simulation.spawn_client(async move |endpoint| {
+        let table = open(&endpoint, &nodes(), opener()).await.unwrap();
+        for number_of_key in 0..KEYS {
+            let get = Op::Table(TableOp::Get);
+            let id = last.invoke(9, number_of_key, get, endpoint.now());
+            let found = table.get(&key(number_of_key)).await.unwrap();
+            let found = found.map(|found| number(&found));
+            last.complete(id, Some(TableRet::Got(found)), endpoint.now());
+        }
+    });
+    run(&mut simulation, seed);
+    for number_of_key in 0..KEYS {
+        if slots.partition_of(&key(number_of_key)) == lost.0 {
+            let id = record.invoke(10, number_of_key, Op::Lose, stop);
+            record.complete(id, None, stop + back_after);
+        }
+    }
+    if let Err(error) = check(&record.take(), &LosingMap(RegisterMap::new())) {
+        panic!("seed {seed}, {} lost: {error}", lost.0);
+    }
+    (failed, adopted)
+}
+
+#[test]
+fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
+    let add = |sum: (u64, u64), of: (u64, u64)| (sum.0 + of.0, sum.1 + of.1);
+    let (scheme, _) = linear();
+    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, || linear().1, 3));
+    let (failed, adopted) = runs.fold((0, 0), add);
+    assert!(failed > 100 && adopted > 200, "{failed}, {adopted}");
+    let (scheme, _) = cuckoo();
+    let runs = (0..60).map(|seed| lose_a_node(seed, &scheme, || cuckoo().1, 1));
+    let (failed, adopted) = runs.fold((0, 0), add);
+    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+}

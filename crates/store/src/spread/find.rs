@@ -1,0 +1,256 @@
+//! Finding a table in the catalogs of all nodes.
+//!
+//! What the catalogs say decides which node has which partition, so that the order of the nodes in an address does not
+//! matter. A partition that no catalog has belongs to the node that its creator made it on: known by its incarnation if
+//! it is the same still (the creator did not get that far), else by the address that its creator gave. A node that
+//! cannot be asked may turn out to be any of those that are left.
+
+use crate::catalog::{Catalog, Partition, SpreadMap};
+use crate::nodes::Nodes;
+use crate::{Result, StoreError, TableRecord};
+use farslot_fabric::{Endpoint, FabricError, NodeId, NodeState, window};
+
+/// What was seen of a table on a node.
+#[derive(Clone, Debug, PartialEq)]
+enum Seen {
+    /// The node cannot be asked.
+    Unreachable(FabricError),
+    Nothing,
+    Record(TableRecord),
+}
+
+/// A table that was found.
+pub(crate) enum Found {
+    /// On one node, all of it.
+    Whole(NodeId, TableRecord),
+    Spread(SpreadTable),
+}
+
+/// A table over several nodes that was found.
+pub(crate) struct SpreadTable {
+    pub(crate) map: SpreadMap,
+    /// The first partition's record that was found, which says what all have in common.
+    pub(crate) sample: TableRecord,
+    pub(crate) common: Partition,
+    /// Where the partitions are or are to be, by number.
+    pub(crate) places: Vec<Place>,
+}
+
+/// Where a partition is, or is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) node: NodeId,
+    /// Whether that is known: by the node's catalog, its incarnation or its address. Else it is a guess.
+    pub(crate) is_sure: bool,
+    /// Nothing if the node cannot be asked or does not have it.
+    pub(crate) record: Option<TableRecord>,
+    /// Why the node cannot be asked.
+    pub(crate) unreachable: Option<FabricError>,
+}
+
+pub(crate) fn nodes_of<E: Endpoint>(endpoint: &E) -> impl Iterator<Item = NodeId> + use<E> {
+    (0..endpoint.node_count() as u16).map(NodeId)
+}
+
+/// Asks every node, all at once; an outcome for each, by its number. What a node fails with is told to `nodes`.
+pub(crate) async fn ask_all<E: Endpoint, T>(
+    endpoint: &E,
+    nodes: &Nodes,
+    ask: impl AsyncFn(Catalog<'_, E>) -> Result<T>,
+) -> Result<Vec<std::result::Result<T, FabricError>>> {
+    let ask = &ask;
+    let questions = nodes_of(endpoint).map(async |node| {
+        if let NodeState::Down(error) = endpoint.node_state(node)? {
+            return Err(StoreError::Fabric(error));
+        }
+        ask(Catalog::new(endpoint, node)?).await
+    });
+    let mut outcomes: Vec<_> = nodes_of(endpoint).map(|_| None).collect();
+    window(outcomes.len(), questions, |node, outcome| {
+        outcomes[node] = Some(outcome);
+    })
+    .await;
+    let outcomes = nodes_of(endpoint).zip(outcomes.into_iter().flatten());
+    let asked = outcomes.map(|(node, outcome)| match outcome {
+        Err(StoreError::Fabric(error)) if is_absence(&error) => {
+            nodes.is_down(node, &error);
+            Ok(Err(error))
+        }
+        Ok(answer) => {
+            nodes.is_up(node, endpoint.node(node)?.incarnation);
+            Ok(Ok(answer))
+        }
+        Err(error) => Err(nodes.named(node, error)),
+    });
+    asked.collect()
+}
+
+/// Whether an error says that the node is not there, or not what it was.
+pub(crate) const fn is_absence(error: &FabricError) -> bool {
+    error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
+}
+
+/// Finds a table by its name.
+///
+/// # Errors
+/// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
+/// [`StoreError::DamagedMap`], or what the fabric says of every node.
+pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Found> {
+    let tables = ask_all(endpoint, nodes, async |catalog| catalog.tables().await).await?;
+    let mut names = Vec::new();
+    let mut seen = Vec::with_capacity(tables.len());
+    for tables in tables {
+        seen.push(match tables {
+            Err(error) => Seen::Unreachable(error),
+            Ok(tables) => {
+                names.extend(tables.iter().map(|table| table.name.clone()));
+                let found = tables.into_iter().find(|table| table.name == name);
+                found.map_or(Seen::Nothing, Seen::Record)
+            }
+        });
+    }
+    let records = || {
+        (0..).map(NodeId).zip(&seen).filter_map(|(node, seen)| {
+            let Seen::Record(record) = seen else {
+                return None;
+            };
+            Some((node, record))
+        })
+    };
+    let Some((first, sample)) = records().next() else {
+        return Err(not_found(name, names, &seen, nodes));
+    };
+    let creation = |record: &TableRecord| record.partition.as_ref().map(|part| part.creation);
+    let conflict = records()
+        .skip(1)
+        .find(|(_, other)| creation(other).is_none() || creation(other) != creation(sample));
+    if let Some((other, _)) = conflict {
+        return Err(conflicting(name, first, other, nodes));
+    }
+    let Some(common) = sample.partition.clone() else {
+        return Ok(Found::Whole(first, sample.clone()));
+    };
+    let catalog = Catalog::new(endpoint, first)?;
+    let map = catalog.map(sample, common.map).await;
+    let map = map.map_err(|error| nodes.named(first, error))?;
+    let incarnations = nodes_of(endpoint).map(|node| Ok(endpoint.node(node)?.incarnation));
+    let incarnations = incarnations.collect::<Result<Vec<_>>>()?;
+    let sample = sample.clone();
+    let places = settle(name, &map, &seen, &incarnations, nodes)?;
+    Ok(Found::Spread(SpreadTable {
+        map,
+        sample,
+        common,
+        places,
+    }))
+}
+
+fn conflicting(name: &str, one: NodeId, other: NodeId, nodes: &Nodes) -> StoreError {
+    StoreError::ConflictingTables {
+        name: name.into(),
+        one: nodes.address(one).into(),
+        other: nodes.address(other).into(),
+    }
+}
+
+fn not_found(name: &str, mut names: Vec<String>, seen: &[Seen], nodes: &Nodes) -> StoreError {
+    let unreachable = (0..).map(NodeId).zip(seen).filter_map(|(node, seen)| {
+        let Seen::Unreachable(error) = seen else {
+            return None;
+        };
+        Some((node, error))
+    });
+    let unreachable: Vec<_> = unreachable.collect();
+    if unreachable.len() == seen.len()
+        && let Some((node, error)) = unreachable.first()
+    {
+        return nodes.named(*node, StoreError::Fabric((*error).clone()));
+    }
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let mut tables = match names.is_empty() {
+        true => "none".into(),
+        false => names.join(", "),
+    };
+    for (node, _) in unreachable {
+        tables = format!("{tables}; {} does not answer", nodes.address(node));
+    }
+    StoreError::NoSuchTable {
+        name: name.into(),
+        tables,
+    }
+}
+
+/// Finds the node of each partition.
+fn settle(
+    name: &str,
+    map: &SpreadMap,
+    seen: &[Seen],
+    incarnations: &[u64],
+    nodes: &Nodes,
+) -> Result<Vec<Place>> {
+    let mut places: Vec<Option<Place>> = vec![None; map.nodes.len()];
+    let mut free = Vec::new();
+    for (node, seen) in (0..).map(NodeId).zip(seen) {
+        let Seen::Record(record) = seen else {
+            free.push((node, seen));
+            continue;
+        };
+        let number = record.partition.as_ref().map_or(0, |part| part.number);
+        let Some(place) = places.get_mut(usize::from(number)) else {
+            return Err(StoreError::DamagedMap {
+                name: name.into(),
+                reason: format!("partition {number} of {}", map.nodes.len()),
+            });
+        };
+        if let Some(other) = place {
+            return Err(conflicting(name, other.node, node, nodes));
+        }
+        *place = Some(Place {
+            node,
+            is_sure: true,
+            record: Some(record.clone()),
+            unreachable: None,
+        });
+    }
+    let known = |index: usize, node: NodeId| {
+        let made = &map.nodes[index];
+        let same = made.incarnation != 0 && incarnations[usize::from(node.0)] == made.incarnation;
+        same || made.address == nodes.address(node)
+    };
+    let anything = |seen: &Seen| matches!(seen, Seen::Unreachable(_));
+    let mut take = |is_sure: bool, of: &dyn Fn(usize, NodeId, &Seen) -> bool| {
+        for (index, place) in places.iter_mut().enumerate() {
+            if place.is_some() {
+                continue;
+            }
+            let Some(at) = free.iter().position(|(node, seen)| of(index, *node, seen)) else {
+                continue;
+            };
+            let (node, seen) = free.remove(at);
+            let unreachable = match seen {
+                Seen::Unreachable(error) => Some(error.clone()),
+                _ => None,
+            };
+            *place = Some(Place {
+                node,
+                is_sure,
+                record: None,
+                unreachable,
+            });
+        }
+    };
+    take(true, &|index, node, _| known(index, node));
+    take(false, &|_, _, seen| anything(seen));
+    let missing = (0..).zip(&places).filter(|(_, place)| place.is_none());
+    let missing: Vec<_> = missing
+        .map(|(index, _): (usize, _)| format!("partition {index} ({})", map.nodes[index].address))
+        .collect();
+    if !missing.is_empty() {
+        return Err(StoreError::MissingNodes {
+            name: name.into(),
+            missing: missing.join(", "),
+        });
+    }
+    Ok(places.into_iter().flatten().collect())
+}

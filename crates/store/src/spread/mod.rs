@@ -1,0 +1,241 @@
+//! Tables over several nodes: one table of its scheme in each node's memory, a *partition*, and a map that says which of
+//! them a key belongs to.
+//!
+//! **Promises.** Operations on one key are what they are in the key's partition: linearizable, for the writers that the
+//! scheme admits. A node that cannot be reached fails its own keys, at once and by name, and no others; when it can be
+//! again they work again. A node that came back *empty* never answers with what it had: its partition is made anew,
+//! and its keys are absent, or they fail ([`OnRestart`](crate::OnRestart)).
+//!
+//! **How.** One endpoint is connected to all nodes, and one executor runs all partitions' operations: what a batch
+//! posts in a turn leaves for all nodes by one doorbell. Each partition has a client of its scheme, as a table on one
+//! node has; nothing of this stands between such a table and its client.
+//!
+//! **Invariant: no operation on memory that was goes on in memory that is.** Where a partition lies is known for one
+//! incarnation of its node. An operation that meets another takes the client away, so that no more begin with it; the
+//! new incarnation is adopted only when those that had begun have ended, and nothing of them can take effect there.
+//! An operation that met it is done again with the new client: what it may have done before is gone with the memory.
+//!
+//! Which nodes there are is what the address says; a directory of members would give the same list. Replicas would be
+//! more than one node for a partition in [`SpreadMap`]; moving partitions, a map of the next version.
+
+mod batch;
+mod create;
+mod everywhere;
+mod find;
+mod opening;
+mod revive;
+mod single;
+
+#[cfg(test)]
+mod fault_tests;
+
+pub(crate) use create::{NewTable, create};
+use find::Place;
+pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
+pub(crate) use opening::{Cuckoo, KnownSizes, Linear, Opener, Sealed};
+
+use crate::catalog::{Partition, SpreadMap};
+use crate::nodes::Nodes;
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, FabricError, NodeId, window};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How often an operation is begun, if its node comes back empty under it each time.
+const MOST_ATTEMPTS: u32 = 3;
+
+/// A table over several nodes as one thread's coroutines see it.
+pub(crate) struct Spread<E: Endpoint, O: Opener<E>> {
+    endpoint: Rc<E>,
+    nodes: Arc<Nodes>,
+    opener: O,
+    name: String,
+    /// What all partitions have in common.
+    common: Partition,
+    map: SpreadMap,
+    parts: Box<[Part<O::Client>]>,
+}
+
+/// A partition, as far as it is known.
+struct Part<C> {
+    node: Cell<NodeId>,
+    /// Whether it is known that it is there, or guessed.
+    is_sure: Cell<bool>,
+    /// Nothing before its node was reached, and after it came back empty.
+    client: RefCell<Option<Rc<C>>>,
+    /// Operations that have begun with the client, or with one before it, and have not ended.
+    users: Cell<usize>,
+    reviving: Cell<bool>,
+    /// Bytes of its table; 0 before its node was reached.
+    table_bytes: Cell<u64>,
+}
+
+/// An operation's hold on a partition's client.
+struct Held<'s, C> {
+    part: &'s Part<C>,
+    client: Rc<C>,
+}
+
+impl<C> Drop for Held<'_, C> {
+    fn drop(&mut self) {
+        self.part.users.set(self.part.users.get() - 1);
+    }
+}
+
+impl<C> Held<'_, C> {
+    /// Ends the hold on a client whose node came back empty: no operation begins with it any more.
+    fn give_up(self) {
+        self.part.give_up();
+    }
+}
+
+impl<C> Part<C> {
+    fn at(place: &Place) -> Self {
+        Self {
+            node: Cell::new(place.node),
+            is_sure: Cell::new(place.is_sure),
+            client: RefCell::default(),
+            users: Cell::new(0),
+            reviving: Cell::new(false),
+            table_bytes: Cell::new(0),
+        }
+    }
+
+    fn give_up(&self) {
+        self.client.take();
+    }
+
+    fn hold(&self) -> Option<Held<'_, C>> {
+        let client = self.client.borrow().clone()?;
+        self.users.set(self.users.get() + 1);
+        Some(Held { part: self, client })
+    }
+}
+
+/// A partition as an operation finds it.
+enum Entry<'s, C> {
+    Open(Held<'s, C>),
+    /// It came back empty, and this client may not make it anew: with what that failed. Its keys are absent.
+    Empty(StoreError),
+}
+
+/// Whether an operation failed because its node came back empty.
+fn met_another(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Fabric(FabricError::NodeRestarted { .. })
+            | StoreError::Node {
+                error: FabricError::NodeRestarted { .. },
+                ..
+            }
+    )
+}
+
+impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+    /// Opens a table that was found. A partition that cannot be opened now is left for later, unless none can.
+    pub(crate) async fn open(
+        endpoint: Rc<E>,
+        nodes: Arc<Nodes>,
+        opener: O,
+        table: SpreadTable,
+    ) -> Result<Self> {
+        let SpreadTable {
+            map,
+            sample,
+            common,
+            places,
+        } = table;
+        let parts = places.iter().map(Part::at);
+        let spread = Self {
+            endpoint,
+            nodes,
+            opener,
+            name: sample.name.clone(),
+            common,
+            map,
+            parts: parts.collect(),
+        };
+        let (mut any, mut first) = (false, None);
+        let opening = spread
+            .numbers()
+            .map(|number| spread.open_part(number, &sample, &places));
+        window(places.len(), opening, |_, opened| match opened {
+            Ok(_) => any = true,
+            Err(error) => {
+                // Of nodes that are down the log tells elsewhere, once for all tables.
+                if !matches!(error, StoreError::Node { .. }) {
+                    log::warn!("a part of table {:?} cannot be used: {error}", sample.name);
+                }
+                first.get_or_insert(error);
+            }
+        })
+        .await;
+        match first {
+            Some(error) if !any => Err(error),
+            _ => Ok(spread),
+        }
+    }
+
+    fn partition_of(&self, key: &[u8]) -> u16 {
+        self.map.slots.partition_of(key)
+    }
+
+    fn part(&self, number: u16) -> &Part<O::Client> {
+        &self.parts[usize::from(number)]
+    }
+
+    fn numbers(&self) -> std::ops::Range<u16> {
+        0..self.map.slots.partitions()
+    }
+
+    /// Says which node a partition's failure is of.
+    fn named(&self, number: u16, error: StoreError) -> StoreError {
+        self.nodes.named(self.part(number).node.get(), error)
+    }
+
+    /// Begins an operation on a partition.
+    async fn enter(&self, number: u16) -> Result<Entry<'_, O::Client>> {
+        match self.part(number).hold() {
+            Some(held) => Ok(Entry::Open(held)),
+            None => self.revive(number).await,
+        }
+    }
+
+    /// Runs an operation on a partition; again, if its node came back empty under it, unless `again` says no.
+    /// Without a partition, `empty` answers.
+    async fn on_while<T>(
+        &self,
+        number: u16,
+        again: impl Fn() -> bool,
+        empty: impl FnOnce(StoreError) -> Result<T>,
+        operation: impl AsyncFn(&O::Client) -> Result<T>,
+    ) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let held = match self.enter(number).await? {
+                Entry::Open(held) => held,
+                Entry::Empty(error) => return empty(error),
+            };
+            match operation(&held.client).await {
+                Err(error) if met_another(&error) => {
+                    held.give_up();
+                    if attempts == MOST_ATTEMPTS || !again() {
+                        return Err(self.named(number, error));
+                    }
+                }
+                outcome => return outcome.map_err(|error| self.named(number, error)),
+            }
+        }
+    }
+
+    async fn on<T>(
+        &self,
+        number: u16,
+        empty: impl FnOnce(StoreError) -> Result<T>,
+        operation: impl AsyncFn(&O::Client) -> Result<T>,
+    ) -> Result<T> {
+        self.on_while(number, || true, empty, operation).await
+    }
+}

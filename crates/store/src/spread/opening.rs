@@ -1,0 +1,129 @@
+//! From a table's record in a catalog to its client, for each scheme.
+
+use crate::client::{Client, SchemeClient};
+use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
+use farslot_fabric::{Endpoint, RemoteAddr};
+use farslot_index::cuckoo::CuckooTable;
+use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
+use farslot_index::sealed::SealedTable;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Opens tables of one scheme.
+pub(crate) trait Opener<E: Endpoint> {
+    /// The client of such a table.
+    type Client: SchemeClient + Client + 'static;
+
+    /// Opens the table of that record, which lies at `at`.
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<Self::Client>;
+}
+
+/// How linear tables find their read sizes: costly to compute, the same for all threads and for all partitions of a
+/// table.
+pub(crate) struct KnownSizes {
+    policy: ReadPolicy,
+    look_ahead: bool,
+    known: Mutex<Vec<(LinearLayout, ReadSizes)>>,
+}
+
+impl KnownSizes {
+    pub(crate) fn new(policy: ReadPolicy, look_ahead: bool) -> Self {
+        Self {
+            policy,
+            look_ahead,
+            known: Mutex::default(),
+        }
+    }
+
+    fn of(&self, layout: &LinearLayout) -> Result<ReadSizes> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sizes)) = known.iter().find(|(of, _)| of == layout) {
+            return Ok(sizes.clone());
+        }
+        let mut sizes = ReadSizes::new(layout, self.policy)?;
+        if self.look_ahead {
+            sizes = sizes.looking_ahead();
+        }
+        known.push((layout.clone(), sizes.clone()));
+        Ok(sizes)
+    }
+}
+
+/// Opens linear tables.
+pub(crate) struct Linear {
+    pub(crate) sizes: Arc<KnownSizes>,
+    /// Clusters that a client remembers.
+    pub(crate) hints: usize,
+}
+
+impl<E: Endpoint> Opener<E> for Linear {
+    type Client = LinearTable<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<LinearTable<E>> {
+        let Scheme::Linear(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "linear"));
+        };
+        let sizes = self.sizes.of(layout)?;
+        let table = LinearTable::open(endpoint, at, layout.clone(), sizes).await?;
+        Ok(table.with_hints(self.hints))
+    }
+}
+
+/// Opens cuckoo tables.
+pub(crate) struct Cuckoo(pub(crate) LookupOrder);
+
+impl<E: Endpoint> Opener<E> for Cuckoo {
+    type Client = CuckooTable<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<CuckooTable<E>> {
+        let Scheme::Cuckoo(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "cuckoo"));
+        };
+        Ok(CuckooTable::open(endpoint, at, layout.clone(), self.0).await?)
+    }
+}
+
+/// Opens sealed tables.
+pub(crate) struct Sealed(pub(crate) ReadPolicy);
+
+impl<E: Endpoint> Opener<E> for Sealed {
+    type Client = SealedTable<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<SealedTable<E>> {
+        let Scheme::Sealed(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "sealed"));
+        };
+        Ok(SealedTable::open(endpoint, at, layout.clone(), self.0).await?)
+    }
+}
+
+/// Partitions of one table are of one scheme.
+fn of_another_scheme(record: &TableRecord, expected: &str) -> StoreError {
+    StoreError::DamagedMap {
+        name: record.name.clone(),
+        reason: format!(
+            "a partition is {}, another {expected}",
+            record.scheme.name()
+        ),
+    }
+}

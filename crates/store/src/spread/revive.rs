@@ -1,0 +1,200 @@
+//! From a partition without a client to one that has one: its node was down when the table was opened, or came back
+//! empty since, or its creator did not get that far.
+//!
+//! An empty partition is made by its node's catalog like any table: of several clients that find it missing, one
+//! makes it, and its record is everybody's. What it is to be is read from another node's catalog at that very
+//! moment, so that no client brings back a table that is gone from all nodes.
+
+use super::create::or_theirs;
+use super::find::{Found, Place, find, is_absence};
+use super::opening::Opener;
+use super::{Entry, MOST_ATTEMPTS, Part, Spread};
+use crate::catalog::{Catalog, NewPartition, table_at};
+use crate::client::Client;
+use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
+use farslot_fabric::{Endpoint, FabricError, NodeState};
+use farslot_index::IndexError;
+use std::rc::Rc;
+
+/// Whoever revives a partition is alone in that.
+struct Reviving<'s, C>(&'s Part<C>);
+
+impl<C> Drop for Reviving<'_, C> {
+    fn drop(&mut self) {
+        self.0.reviving.set(false);
+    }
+}
+
+impl<C> Part<C> {
+    /// Begins to revive it, if nobody else does and no operation with the client before is under way. Neither is
+    /// waited for: it may be one that has called back, and goes on only when this one has ended.
+    fn start_reviving(&self) -> Option<Reviving<'_, C>> {
+        if self.users.get() > 0 || self.reviving.replace(true) {
+            return None;
+        }
+        Some(Reviving(self))
+    }
+}
+
+impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+    /// Finds a partition, or makes it anew, and opens it.
+    pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_, O::Client>> {
+        let part = self.part(number);
+        let reviving = part.start_reviving();
+        let Some(_alone) = reviving else {
+            return Err(self.restarted(number));
+        };
+        for _ in 0..MOST_ATTEMPTS {
+            self.come_up(number)?;
+            let (sample, places) = match find(&*self.endpoint, &self.nodes, &self.name).await? {
+                Found::Spread(table) if table.common.creation == self.common.creation => {
+                    (table.sample, table.places)
+                }
+                // Another table has the name by now.
+                _ => return Err(self.restarted(number)),
+            };
+            let place = &places[usize::from(number)];
+            if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
+                continue;
+            }
+            part.node.set(place.node);
+            part.is_sure.set(place.is_sure);
+            return self.open_part(number, &sample, &places).await;
+        }
+        Err(self.restarted(number))
+    }
+
+    /// The failure of a partition whose node came back empty.
+    fn restarted(&self, number: u16) -> StoreError {
+        let node = self.part(number).node.get();
+        let expected = self.map.nodes[usize::from(number)].incarnation;
+        let error = FabricError::NodeRestarted { node, expected };
+        self.named(number, StoreError::Fabric(error))
+    }
+
+    /// Refuses a node that is down; takes one that came back empty for what it is, if that is wanted.
+    fn come_up(&self, number: u16) -> Result<()> {
+        let node = self.part(number).node.get();
+        match self.endpoint.node_state(node)? {
+            // Where it is only guessed to be there, the others are to be asked.
+            NodeState::Down(_) if !self.part(number).is_sure.get() => Ok(()),
+            NodeState::Down(error) => Err(self.named(number, StoreError::Fabric(error))),
+            NodeState::Restarted { .. } if self.nodes.on_restart == OnRestart::Refuse => {
+                Err(self.restarted(number))
+            }
+            NodeState::Restarted { .. } => {
+                let adopted = self.endpoint.adopt(node);
+                let info =
+                    adopted.map_err(|error| self.named(number, StoreError::Fabric(error)))?;
+                self.nodes.adopted(node, info.incarnation);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a partition at its place; makes it first if its node does not have it.
+    pub(super) async fn open_part(
+        &self,
+        number: u16,
+        sample: &TableRecord,
+        places: &[Place],
+    ) -> Result<Entry<'_, O::Client>> {
+        let place = &places[usize::from(number)];
+        let opening = async {
+            if let Some(error) = &place.unreachable {
+                return Err(StoreError::Fabric(error.clone()));
+            }
+            let record = match &place.record {
+                Some(record) => record.clone(),
+                None => match self.remake(number, sample, places).await {
+                    Err(error @ StoreError::Fabric(FabricError::AccessDenied { .. })) => {
+                        return Ok(Err(error));
+                    }
+                    made => made?,
+                },
+            };
+            let at = table_at(place.node, &record);
+            let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
+            self.part(number).table_bytes.set(bytes);
+            let endpoint = Rc::clone(&self.endpoint);
+            Ok(Ok(self.opener.open(endpoint, at, &record).await?))
+        };
+        let opened = opening.await.map_err(|error| self.named(number, error))?;
+        Ok(match opened {
+            Err(refused) => Entry::Empty(self.named(number, refused)),
+            Ok(client) => {
+                let part = self.part(number);
+                part.client.replace(Some(Rc::new(client)));
+                part.hold()
+                    .map_or_else(|| Entry::Empty(self.restarted(number)), Entry::Open)
+            }
+        })
+    }
+
+    /// Makes a partition that its node does not have, empty.
+    async fn remake(
+        &self,
+        number: u16,
+        sample: &TableRecord,
+        places: &[Place],
+    ) -> Result<TableRecord> {
+        let node = places[usize::from(number)].node;
+        let incarnation = self.endpoint.node(node)?.incarnation;
+        // As it was made, it is one whose creator has not come to it, or never will.
+        let came_back = incarnation != self.map.nodes[usize::from(number)].incarnation;
+        let may_be_empty = !self.common.whole && !self.is_built(sample, places).await?;
+        match (may_be_empty, came_back) {
+            (false, false) => return Err(IndexError::NotBuilt.into()),
+            (false, true) => return Err(self.restarted(number)),
+            (true, true) if self.nodes.on_restart == OnRestart::Refuse => {
+                return Err(self.restarted(number));
+            }
+            (true, _) => {}
+        }
+        let partition = NewPartition {
+            creation: self.common.creation,
+            number,
+            whole: self.common.whole,
+            map: &self.map,
+        };
+        let catalog = Catalog::new(&*self.endpoint, node)?;
+        let made = catalog
+            .create(&self.name, sample.scheme.clone(), Some(partition))
+            .await;
+        let part = (self.common.creation, number);
+        let made = match or_theirs(&*self.endpoint, node, &self.name, part, made).await {
+            // Another table has the name on this node by now.
+            Err(StoreError::TableExists { .. }) => return Err(self.restarted(number)),
+            made => made?,
+        };
+        if came_back {
+            self.nodes.adopted(node, incarnation);
+        }
+        Ok(made)
+    }
+
+    /// Whether any partition was built whole, so that an empty one would be none of the table.
+    async fn is_built(&self, sample: &TableRecord, places: &[Place]) -> Result<bool> {
+        match sample.scheme {
+            Scheme::Linear(_) => return Ok(false),
+            Scheme::Sealed(_) => return Ok(true),
+            Scheme::Cuckoo(_) => {}
+        }
+        for place in places {
+            let Some(record) = &place.record else {
+                continue;
+            };
+            let at = table_at(place.node, record);
+            let endpoint = Rc::clone(&self.endpoint);
+            match self.opener.open(endpoint, at, record).await {
+                Ok(sibling) if Client::is_sealed(&sibling) => return Ok(true),
+                Ok(_) => {}
+                // It has stopped since its catalog answered; the others tell as well.
+                Err(StoreError::Fabric(error)) if is_absence(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
