@@ -543,6 +543,21 @@ pub fn read_cost(profile: &NicProfile) -> NicModel {
 mod tests {
     use super::*;
 
+    /// Both come from one measurement, and the model's is rounded.
+    #[test]
+    fn the_model_and_the_simulator_agree_on_tcp_over_loopback() {
+        let (model, simulated) = (
+            NicModel::tcp_loopback(),
+            read_cost(&NicProfile::tcp_loopback()),
+        );
+        for cost in [NicModel::latency_ns, NicModel::occupancy_ns] {
+            for bytes in [8, 64, 1024] {
+                let ratio = cost(&model, bytes) / cost(&simulated, bytes);
+                assert!((0.98..1.02).contains(&ratio), "{bytes} B: {ratio}");
+            }
+        }
+    }
+
     #[test]
     fn memory_is_taken_by_tables() {
         for address in ["embedded", "sim://cx5-edr?seed=1&memory=8MiB"] {
