@@ -179,6 +179,15 @@ fn areas_of<'a>(
         areas.push((area.bytes.start..area.bytes.end.min(region.len), rights));
     }
     areas.sort_unstable_by_key(|(bytes, _)| bytes.start);
+    // Memory is read in words: one that two areas share would be read by the clients of both.
+    let bounds = areas.iter().flat_map(|(bytes, _)| [bytes.start, bytes.end]);
+    if let Some(value) = bounds.into_iter().find(|bound| !bound.is_multiple_of(8)) {
+        return Err(FabricError::BadOption {
+            option: "a bound of a grant's area",
+            value,
+            limit: "a multiple of 8",
+        });
+    }
     let mut end = 0;
     for (bytes, _) in &areas {
         if bytes.start < end || bytes.is_empty() && region.len > 0 {
@@ -299,8 +308,8 @@ mod tests {
     fn an_access_lies_in_one_area_as_a_whole() {
         let issued = of_areas(&[
             (600..2000, Rights::ALL),
-            (0..100, Rights::READ),
-            (100..200, Rights::ALL),
+            (0..104, Rights::READ),
+            (104..200, Rights::ALL),
         ])
         .unwrap();
         assert_eq!(issued.regions[0].rights, Rights::READ.and(Rights::WRITE));
@@ -316,15 +325,15 @@ mod tests {
                 Err(other) => panic!("{other}"),
             }
         };
-        for (offset, len) in [(0, 100), (99, 1), (100, 100), (600, 400), (999, 1)] {
+        for (offset, len) in [(0, 104), (103, 1), (104, 96), (600, 400), (999, 1)] {
             assert_eq!(check(offset, len, Rights::READ), None, "{offset} {len}");
         }
-        for (offset, len) in [(0, 101), (199, 2), (200, 1), (599, 2), (300, 8)] {
+        for (offset, len) in [(0, 105), (199, 2), (200, 1), (599, 2), (300, 8)] {
             let none = Some(Rights::NONE);
             assert_eq!(check(offset, len, Rights::READ), none, "{offset} {len}");
         }
         assert_eq!(check(0, 8, Rights::WRITE), Some(Rights::READ));
-        assert_eq!(check(100, 8, Rights::WRITE), None);
+        assert_eq!(check(104, 8, Rights::WRITE), None);
         // The node itself gives no more.
         let granted = Rights::READ.and(Rights::WRITE);
         assert_eq!(check(104, 8, Rights::ATOMIC), Some(granted));
@@ -333,7 +342,8 @@ mod tests {
     #[test]
     fn areas_that_overlap_or_are_empty_are_refused() {
         for areas in [
-            &[(0..100, Rights::READ), (99..200, Rights::ALL)][..],
+            &[(0..104, Rights::READ), (96..200, Rights::ALL)][..],
+            &[(0..100, Rights::READ)],
             &[(0..0, Rights::READ)],
             &[(1000..2000, Rights::READ)],
         ] {
