@@ -313,7 +313,7 @@ async fn work<O: Opener<SimEndpoint>>(
         let pause = rng.random_range(0..=20_000);
         table.endpoint.sleep(pause).await;
         let number_of_key = rng.random_range(0..KEYS);
-        let new = u64::from(client) << 32 | turn + 1;
+        let new = (u64::from(client) << 32) | (turn + 1);
         let op = match rng.random_range(0..if writes { 10 } else { 4 }) {
             0..4 => TableOp::Get,
             4..7 => TableOp::Put(new),
