@@ -64,7 +64,7 @@ fn usage_is_2() {
     let also = ["serve", "shm://x", "--also", "embedded"];
     fails(&also, &["embedded has no process"]);
     fails(&["-a", "tcp://host", "stat"], &["HOST:PORT"]);
-    fails(&["-a", "tcp://a:1,b:2", "stat"], &["one node"]);
+    fails(&["-a", "tcp://a:1,a:1", "stat"], &["twice"]);
     fails(&["serve", "shm://x", "--memory", "much"], &["much"]);
 }
 

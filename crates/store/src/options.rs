@@ -1,7 +1,7 @@
 //! What a table shall be.
 
 use crate::distinct::{Pair, staying};
-use crate::slot_map::partition_capacity;
+use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
@@ -207,17 +207,16 @@ impl TableOptions {
         })
     }
 
-    /// The same for each partition of a table over so many nodes: with capacity and heap for its share of the keys,
-    /// and so much more that none fills before the others (see `partition_capacity`).
+    /// The same for each partition of a table over so many nodes: with capacity and heap for its share of the records,
+    /// and so much more that none fills before the others (see `partition_share`). Of a multi-key table the capacity
+    /// is of records: where some keys have a good part of them, more must be asked for.
     pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
-        let capacity = partition_capacity(self.capacity, partitions);
-        let share = |bytes: u64| {
-            let bytes = u128::from(bytes) * u128::from(capacity);
-            u64::try_from(bytes.div_ceil(u128::from(self.capacity.max(1)))).unwrap_or(u64::MAX)
-        };
+        // Blocks of a heap are rounded up, to less than twice the record.
+        let largest = self.largest_record().saturating_mul(2);
+        let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
         Self {
-            capacity,
-            heap_bytes: self.heap_bytes.map(share),
+            capacity: partition_share(self.capacity, 1, partitions),
+            heap_bytes: self.heap_bytes.map(heap),
             ..self.clone()
         }
     }
@@ -280,8 +279,12 @@ impl TableOptions {
 
     /// Heap of a sealed table for records of the largest size.
     fn ample_heap(&self) -> u64 {
-        let largest = (self.key.most() + self.value.most() + 8).next_multiple_of(8);
-        self.capacity.saturating_mul(largest as u64)
+        self.capacity.saturating_mul(self.largest_record())
+    }
+
+    /// Bytes of the largest record out of band.
+    const fn largest_record(&self) -> u64 {
+        (self.key.most() + self.value.most() + 8).next_multiple_of(8) as u64
     }
 
     fn linear(&self) -> Result<LinearLayout> {

@@ -115,16 +115,18 @@ impl SlotMap {
     }
 }
 
-/// Keys that the largest of so many partitions is laid out for, when the table is for `capacity` keys in all:
+/// What the largest of so many partitions is laid out for, when the table is for `total` in all (keys, or bytes of
+/// records) and no single thing takes more than `largest` of it (1 key, or the bytes of the largest record):
 ///
-/// `capacity * p + 5 * sqrt(capacity * p * (1 - p))`, at most `capacity`, where `p` is the partition's share of the hash
-/// slots. How many of `capacity` keys fall into a partition is binomially distributed; this is its mean and five
-/// standard deviations: of partitions of many keys, about three in ten million get more.
-pub(crate) fn partition_capacity(capacity: u64, partitions: u16) -> u64 {
+/// `total * p + 5 * sqrt(total * largest * p * (1 - p))`, at most `total`, where `p` is the partition's share of the
+/// hash slots. What falls into a partition is a sum over things that each fall there with probability `p`; for keys it
+/// is binomially distributed. This is its mean and five standard deviations, or more if not all things are the largest:
+/// of partitions of many keys, about three in ten million get more.
+pub(crate) fn partition_share(total: u64, largest: u64, partitions: u16) -> u64 {
     let share = f64::from(HASH_SLOTS.div_ceil(partitions)) / f64::from(HASH_SLOTS);
-    let mean = capacity as f64 * share;
-    let deviation = (mean * (1.0 - share)).sqrt();
-    ((mean + 5.0 * deviation).ceil() as u64).min(capacity)
+    let mean = total as f64 * share;
+    let deviation = (mean * largest as f64 * (1.0 - share)).sqrt();
+    ((mean + 5.0 * deviation).ceil() as u64).min(total)
 }
 
 #[cfg(test)]
@@ -179,7 +181,7 @@ mod tests {
     fn no_partition_gets_more_keys_than_it_is_laid_out_for() {
         for (capacity, partitions) in [(10, 3), (1_000, 3), (1_000, 7), (100_000, 3), (20_000, 64)]
         {
-            let most = partition_capacity(capacity, partitions);
+            let most = partition_share(capacity, 1, partitions);
             assert!(most <= capacity && most >= capacity / u64::from(partitions));
             for seed in 0..40_000_000 / capacity.max(100_000) / 4 {
                 let map = SlotMap::even(partitions, seed);
@@ -194,8 +196,32 @@ mod tests {
                 );
             }
         }
-        assert_eq!(partition_capacity(0, 3), 0);
-        assert_eq!(partition_capacity(500, 1), 500);
-        assert!(partition_capacity(u64::MAX, 3) > u64::MAX / 3);
+        assert_eq!(partition_share(0, 1, 3), 0);
+        assert_eq!(partition_share(500, 1, 1), 500);
+        assert!(partition_share(u64::MAX, 1, 3) > u64::MAX / 3);
+    }
+
+    #[test]
+    fn no_partition_gets_more_bytes_than_it_is_laid_out_for() {
+        // A few large records among many small ones.
+        let size = |number: u64| {
+            if number.is_multiple_of(100) {
+                10_000
+            } else {
+                10
+            }
+        };
+        let total = (0..10_000).map(size).sum();
+        let most = partition_share(total, 10_000, 3);
+        assert!(most < total * 3 / 4, "{most} of {total}");
+        for seed in 0..100 {
+            let map = SlotMap::even(3, seed);
+            let mut of = [0; 3];
+            for number in 0..10_000_u64 {
+                of[usize::from(map.partition_of(&number.to_le_bytes()))] += size(number);
+            }
+            assert!(of.iter().all(|bytes| *bytes <= most), "{of:?} > {most}");
+        }
+        assert_eq!(partition_share(1_000, 1_000, 3), 1_000);
     }
 }

@@ -1,4 +1,4 @@
-//! Batches: each partition's share at once, in one task, so that one doorbell a turn is for all nodes.
+//! Batches: each partition's share at once, in one task, so that the verbs of a turn leave for all nodes together.
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};

@@ -7,7 +7,7 @@
 //! and its keys are absent, or they fail ([`OnRestart`](crate::OnRestart)).
 //!
 //! **How.** One endpoint is connected to all nodes, and one executor runs all partitions' operations: what a batch
-//! posts in a turn leaves for all nodes by one doorbell. Each partition has a client of its scheme, as a table on one
+//! posts in a turn leaves for all nodes at once. Each partition has a client of its scheme, as a table on one
 //! node has; nothing of this stands between such a table and its client.
 //!
 //! **Invariant: no operation on memory that was goes on in memory that is.** Where a partition lies is known for one
@@ -23,8 +23,8 @@ mod create;
 mod everywhere;
 mod find;
 mod opening;
+mod operations;
 mod revive;
-mod single;
 
 #[cfg(test)]
 mod fault_tests;
