@@ -14,6 +14,7 @@
 
 mod client;
 pub mod cuckoo;
+pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;

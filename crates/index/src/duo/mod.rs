@@ -1,0 +1,2 @@
+//! CuckooDuo.
+pub mod placement;
