@@ -55,7 +55,7 @@ fn play(
 ) -> Checked {
     let (executor, table) = shm_table(&options(slot, slots, of, seed), order);
     let model = Model::new(slot, KEYS, table.layout().clone());
-    executor.block_on(model.play(&table, steps))
+    executor.block_on(model.play(&table, steps)).map(drop)
 }
 
 #[test]

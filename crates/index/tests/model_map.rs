@@ -54,7 +54,9 @@ fn play(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &[Step]) -> Chec
         slots: slots as usize,
         keys: BTreeSet::new(),
     };
-    executor.block_on(Model::new(slot, KEYS, owners).play(&table, steps))
+    executor
+        .block_on(Model::new(slot, KEYS, owners).play(&table, steps))
+        .map(drop)
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Vault {
             Some(path) => path,
             None => {
                 entry = Entry::Stash;
-                let slots = vec![self.index.stash_room()?];
+                let slots = vec![self.index.stash_room(|_| true)?];
                 Path { slots }
             }
         };

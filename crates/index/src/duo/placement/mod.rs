@@ -64,6 +64,18 @@ impl Shape {
     pub const fn slots(&self) -> u64 {
         2 * self.buckets * self.bucket_slots as u64
     }
+
+    /// Slots that a path search looks at, at most.
+    #[must_use]
+    pub const fn most_searched(&self) -> u64 {
+        let (mut buckets, mut level, mut moves) = (2_u64, 2_u64, 0);
+        while moves < self.longest_path {
+            level = level.saturating_mul(self.bucket_slots as u64);
+            buckets = buckets.saturating_add(level);
+            moves += 1;
+        }
+        buckets.saturating_mul(self.bucket_slots as u64)
+    }
 }
 
 /// A slot of the vault: those of the first array, of the second, and of the stash, one after the other.
@@ -211,11 +223,11 @@ impl Placement {
         }
     }
 
-    /// A free slot of the stash.
-    #[must_use]
-    pub fn stash_room(&self) -> Option<SlotNumber> {
-        let free = self.stash.iter().position(Option::is_none)?;
-        Some(SlotNumber(self.shape.slots() + free as u64))
+    /// A free slot of the stash that is `usable`.
+    pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
+        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let mut free = slots.filter(|(_, stashed)| stashed.is_none());
+        free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
 
     /// How a key that is in none of its matches enters. `known` are the keys of the slots that match

@@ -16,7 +16,13 @@ impl Path {
     /// How many records it moves.
     #[must_use]
     pub fn moves(&self) -> usize {
-        self.slots.len() - 1
+        self.sources().len()
+    }
+
+    /// The slots whose records it moves.
+    #[must_use]
+    pub fn sources(&self) -> &[SlotNumber] {
+        &self.slots[..self.slots.len() - 1]
     }
 }
 
