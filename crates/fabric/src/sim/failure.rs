@@ -191,7 +191,9 @@ impl State {
         let op = &self.ops[number];
         let (client, node, posted_at) = (op.client, op.node, op.posted_at);
         let broken_until = self.pair(client, node).broken_until;
-        if posted_at >= broken_until {
+        // At that instant too: the verbs that are lost together fail one by one, and the first makes room in
+        // the send queue for a verb that belongs behind the others.
+        if broken_until == 0 || posted_at > broken_until {
             return false;
         }
         let after = self.clients[client as usize].verb_timeout;
