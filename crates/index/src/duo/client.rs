@@ -33,6 +33,21 @@ pub struct DuoTable<E> {
     pub(super) unsettled: Cell<bool>,
     pub(super) unverified_updates: bool,
     pub(super) counts: Counts,
+    pub(super) work: Cell<Work>,
+}
+
+/// What a client has done besides what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Records that its insertions have moved to another slot.
+    pub moved: u64,
+    /// Keys that entered by a backup fingerprint, or made another key stand by one.
+    pub adjusted: u64,
+    /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
+    /// before it.
+    pub copies_removed: u64,
+    /// Updates that it has finished which were cut short.
+    pub updates_finished: u64,
 }
 
 /// A key, checked and hashed.
@@ -72,6 +87,7 @@ impl<E: Endpoint> DuoTable<E> {
             owns: Cell::new(false),
             unsettled: Cell::new(false),
             unverified_updates: false,
+            work: Cell::default(),
         })
     }
 
@@ -112,6 +128,19 @@ impl<E: Endpoint> DuoTable<E> {
     #[must_use]
     pub fn stashed(&self) -> usize {
         self.index.borrow().stashed()
+    }
+
+    /// What this client has done besides what it was asked for.
+    #[must_use]
+    pub const fn work(&self) -> Work {
+        self.work.get()
+    }
+
+    /// Notes such work.
+    pub(super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+        let mut work = self.work.get();
+        note(&mut work);
+        self.work.set(work);
     }
 
     #[inline]

@@ -94,6 +94,7 @@ impl<E: Endpoint> DuoTable<E> {
                 batch.kill(*copy, head);
             }
             self.run(batch).await?;
+            self.worked(|work| work.copies_removed += copies.len() as u64 - 1);
             let (slot, bytes) = &copies[0];
             let record = self.layout.record_in(bytes);
             let record = record.ok_or_else(|| self.unreadable(*slot))?;
@@ -143,6 +144,8 @@ impl<E: Endpoint> DuoTable<E> {
         let mut batch = Batch::default();
         batch.overwrite(place, self.body_in(newest)?);
         batch.kill(journal, head_in(newest));
-        self.run(batch).await
+        self.run(batch).await?;
+        self.worked(|work| work.updates_finished += 1);
+        Ok(())
     }
 }

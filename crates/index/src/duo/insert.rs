@@ -182,6 +182,10 @@ impl<E: Endpoint> DuoTable<E> {
         let body = self.layout.body_of(pool, key.bytes, value)?;
         batch.fill(path.slots[0], key.head(), body);
         self.run(batch).await?;
+        self.worked(|work| {
+            work.moved += path.moves() as u64;
+            work.adjusted += u64::from(matches!(entry, Entry::Backup | Entry::InsteadOf(..)));
+        });
         self.change_index(|index| match entry {
             Entry::Stash => index.assign(path.slots[0], key.hash),
             entry => index.enter(&path, of, entry),

@@ -15,5 +15,5 @@ mod remove;
 mod scan;
 mod update;
 
-pub use client::DuoTable;
+pub use client::{DuoTable, Work};
 pub use layout::{DuoLayout, DuoOptions};

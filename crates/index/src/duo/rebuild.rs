@@ -70,6 +70,7 @@ impl<E: Endpoint> DuoTable<E> {
                 let mut batch = Batch::default();
                 batch.kill(slot, head);
                 self.run(batch).await?;
+                self.worked(|work| work.copies_removed += 1);
             } else {
                 self.change_index(|index| index.assign(slot, hash));
             }
