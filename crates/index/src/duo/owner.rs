@@ -43,7 +43,14 @@ impl<E: Endpoint> DuoTable<E> {
     async fn claim(&self, from: u64) -> Result<()> {
         let mark = self.mark().await?;
         let word = self.table.plus(OWNER_AT);
-        let seen = self.endpoint.compare_swap(word, from, mark).await?;
+        let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
+        if seen == 0 && from != 0 {
+            // The resignation of the one before was still under way.
+            seen = self.endpoint.compare_swap(word, 0, mark).await?;
+            if seen == 0 {
+                return Ok(());
+            }
+        }
         // The mark is there already if an earlier answer was lost.
         if seen != from && seen != mark {
             self.unsettled.set(false);
