@@ -113,6 +113,7 @@ fn full_beyond_the_papers_load_factors_and_never_more_than_two_round_trips() {
         assert!(filled.load >= paper, "d = {d}: {}", filled.load);
         assert_eq!(filled.most_round_trips, 2);
         assert_eq!(filled.most_stashed, 32);
+        assert!(last.moved > 0.0, "{last:?}");
         if d >= 8 {
             let below = (1..=70).map(|to| filled.band(to).round_trips);
             assert!(below.clone().all(|mean| mean <= 1.02), "d = {d}");
@@ -181,57 +182,45 @@ fn as_many_keys_collide_as_theorem_1_says() {
 }
 
 /// Theorem IV.2: with backup fingerprints at most 4 m d (d+1) (d-1) / (3 * 2^2f) collisions cannot be
-/// resolved.
+/// resolved. That is of backup slots that are set aside; here, where any slot may be one, it is as many
+/// within a factor of two.
 #[test]
-fn fewer_collisions_stay_unresolved_than_theorem_2_allows() {
-    let shape = Shape {
-        fingerprint_bits: 8,
-        stash: 2_000,
-        ..shape(100_000, 8)
-    };
-    let filled = fill(shape, 0.99, 6);
-    let (m, d) = (shape.buckets as f64, 8.0);
-    let most = 4.0 * m * d * (d + 1.0) * (d - 1.0) / (3.0 * f64::from(1 << 16));
-    println!(
-        "{} unresolved of {} adjusted, at most {most:.0}",
-        filled.unresolved, filled.adjusted
-    );
-    assert!(filled.unresolved > 0 && (filled.unresolved as f64) < most);
+fn few_collisions_stay_unresolved() {
+    for bits in [8, 9] {
+        let shape = Shape {
+            fingerprint_bits: bits,
+            stash: 2_000,
+            ..shape(100_000, 8)
+        };
+        let filled = fill(shape, 0.99, 6);
+        let (m, d) = (shape.buckets as f64, 8.0);
+        let theorem = 4.0 * m * d * (d + 1.0) * (d - 1.0) / (3.0 * f64::powi(4.0, bits as i32));
+        let (unresolved, adjusted) = (filled.unresolved, filled.adjusted);
+        println!(
+            "f = {bits}: {unresolved} unresolved of {adjusted} adjusted, theorem {theorem:.0}"
+        );
+        assert!(unresolved > 0 && (unresolved as f64) < 2.0 * theorem);
+    }
 }
 
-/// Theorem IV.3, which is of keys that take either bucket if both have room: the share of full buckets at a load factor decides how many insertions find no path.
+/// Figure 6(d): with a single move, hardly an insertion finds no path below 0.91.
 #[test]
-fn as_many_insertions_find_no_path_as_theorem_3_says() {
+fn no_insertion_lacks_a_path_below_nine_tenths() {
     let shape = Shape {
         longest_path: 1,
-        stash: 2_000,
-        ..shape(100_000, 8)
+        ..shape(slots(), 8)
     };
-    let total = shape.slots();
-    let mut vault = Vault::new(shape);
-    let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let (mut measured, mut expected, mut full) = (0.0, 0.0, 0.0);
-    for inserted in 0..total * 97 / 100 {
-        if inserted % 512 == 0 {
-            full = full_buckets(&vault);
-        }
-        let cost = vault.insert_somewhere(rng.random(), rng.random()).unwrap();
-        measured += f64::from(u8::from(cost.no_path));
-        // Both buckets and each of the 2d that their keys could go to.
-        expected += f64::powi(full, 2 * (1 + 8));
-    }
-    println!("{measured} found no path, expected {expected:.0}");
-    assert!(measured > 50.0);
-    assert!(
-        (measured / expected - 1.0).abs() < 0.3,
-        "{measured} {expected}"
+    let filled = fill(shape, 2.0, 7);
+    println!("L = 1: full at {:.4}", filled.load);
+    assert!(filled.load > 0.91);
+    let shallow = fill(
+        Shape {
+            longest_path: 0,
+            ..shape
+        },
+        2.0,
+        7,
     );
-}
-
-fn full_buckets(vault: &Vault) -> f64 {
-    let shape = vault.index.shape();
-    let buckets = 2 * shape.buckets;
-    let is_full =
-        |bucket: &u64| vault.index.live_in(*bucket).count() == shape.bucket_slots as usize;
-    (0..buckets).filter(is_full).count() as f64 / buckets as f64
+    println!("L = 0: full at {:.4}", shallow.load);
+    assert!(shallow.load < filled.load);
 }

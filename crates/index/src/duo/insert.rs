@@ -137,15 +137,28 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(self.index.borrow().entry(of, &known))
     }
 
-    /// The place at the path's end, or in the stash.
+    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints collide enters
+    /// by an ambiguous one, and is found with a READ more.
     fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
-        if let (Some(path), false) = (path, entry == Entry::Stash) {
-            return Some(Place { path, entry });
+        match (path, entry) {
+            (Some(path), Entry::Stash) => {
+                let ambiguous = || Place {
+                    path,
+                    entry: Entry::Primary,
+                };
+                Some(self.stash_place(held).unwrap_or_else(ambiguous))
+            }
+            (Some(path), entry) => Some(Place { path, entry }),
+            (None, _) => self.stash_place(held),
         }
-        let stash = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
+    }
+
+    /// A free slot of the stash, held.
+    fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
+        let lock = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(stash(slot)))?;
-        held.try_add(stash(slot));
+        let slot = index.stash_room(|slot| !self.locks.is_held(lock(slot)))?;
+        held.try_add(lock(slot));
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,

@@ -52,28 +52,6 @@ impl Vault {
 
     /// Inserts a key that is not there; nothing if the stash is full too.
     pub fn insert(&mut self, hash: u64) -> Option<Cost> {
-        self.insert_from(hash, |_, roots| roots)
-    }
-
-    /// Inserts a key into whichever of its buckets has room, and if both have, not into the roomier
-    /// one but the one that is said.
-    pub fn insert_somewhere(&mut self, hash: u64, second: bool) -> Option<Cost> {
-        self.insert_from(hash, |index, roots| {
-            let slots = index.shape().bucket_slots as usize;
-            let room = |root: &u64| index.live_in(*root).count() < slots;
-            match (&roots[..], roots.iter().all(room)) {
-                (&[_, other], true) if second => vec![other],
-                (&[one, _], true) => vec![one],
-                _ => roots,
-            }
-        })
-    }
-
-    fn insert_from(
-        &mut self,
-        hash: u64,
-        choose: impl Fn(&Placement, Vec<u64>) -> Vec<u64>,
-    ) -> Option<Cost> {
         let of = self.index.candidates(hash);
         let matched: Vec<SlotNumber> = self.index.matches(hash).collect();
         let known = self.known(&of, &matched);
@@ -82,7 +60,7 @@ impl Vault {
         cost.unresolved = entry == Entry::Stash;
         let mut path = None;
         if entry != Entry::Stash {
-            let roots = choose(&self.index, self.index.roots(&of, entry));
+            let roots = self.index.roots(&of, entry);
             path = self.index.path(&roots, &matched, |_| true);
             cost.no_path = path.is_none();
         }

@@ -92,7 +92,7 @@ pub enum Entry {
     /// By its primary fingerprint, in its bucket of the first array; the key that stands there by the
     /// same one stands by its backup fingerprint from then on, in the same slot.
     InsteadOf(SlotNumber, Candidates),
-    /// Only in the stash.
+    /// By no fingerprint that is not ambiguous: in the stash.
     Stash,
 }
 
@@ -276,9 +276,9 @@ impl Placement {
     pub fn roots(&self, of: &Candidates, entry: Entry) -> Vec<u64> {
         let buckets = self.buckets_of(of);
         match entry {
-            Entry::Primary => buckets.to_vec(),
+            // Of the stash: for a primary fingerprint that is ambiguous, should the stash be full.
+            Entry::Primary | Entry::Stash => buckets.to_vec(),
             Entry::Backup | Entry::InsteadOf(..) => vec![buckets[0]],
-            Entry::Stash => Vec::new(),
         }
     }
 
