@@ -233,6 +233,8 @@ impl State {
         let number = self.ops.take(Op::vacant);
         let into = self.ops[number].load(client, verb);
         self.ops[number].posted_at = self.now;
+        let node = self.ops[number].node;
+        self.ops[number].behind_a_loss = self.is_being_told_of_a_loss(client, node);
         let poster = &mut self.clients[client as usize];
         if poster.stopped {
             // The thread is dead: what it still seems to do reaches nobody.
