@@ -189,8 +189,9 @@ impl State {
     pub(super) fn is_behind_a_loss(&mut self, number: u32) -> bool {
         let op = &self.ops[number];
         let (client, node, posted_at) = (op.client, op.node, op.posted_at);
+        let behind_a_loss = op.behind_a_loss;
         let broken_until = self.pair(client, node).broken_until;
-        if posted_at >= broken_until {
+        if posted_at >= broken_until && !behind_a_loss {
             return false;
         }
         let after = self.clients[client as usize].verb_timeout;
@@ -198,6 +199,17 @@ impl State {
         let error = FabricError::TimedOut { node, after };
         self.fail_with(number, error, broken_until.max(self.now));
         true
+    }
+
+    /// Whether the client has been told of some of the verbs that this instant's loss took, but not of all:
+    /// the first makes room in the send queue, for a verb that still belongs behind the others.
+    pub(super) fn is_being_told_of_a_loss(&mut self, client: u32, node: u16) -> bool {
+        let now = self.now;
+        now > 0
+            && self.pair(client, node).broken_until == now
+            && self.ops.iter_mut().any(|(_, op)| {
+                op.client == client && op.node == node && op.wanted && op.stage == Stage::Failing
+            })
     }
 
     /// Fails a verb whose answer does not reach the client.

@@ -109,6 +109,8 @@ pub(super) struct Op {
     pub(super) bytes: u64,
     pub(super) batch: u32,
     pub(super) posted_at: Picos,
+    /// Posted while verbs before it were lost and the client had not been told of all.
+    pub(super) behind_a_loss: bool,
     pub(super) rung_at: Picos,
     /// When the responder starts on it, or the last of its words is copied.
     pub(super) started: Picos,
@@ -137,6 +139,7 @@ impl Op {
             bytes: 0,
             batch: NONE,
             posted_at: 0,
+            behind_a_loss: false,
             rung_at: 0,
             started: 0,
             parts_left: 0,

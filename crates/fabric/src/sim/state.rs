@@ -267,6 +267,7 @@ impl State {
         self.ops[number].posted_at = self.now;
         let node = self.ops[number].node;
         self.ops[number].incarnation = self.pair(client, node).incarnation;
+        self.ops[number].behind_a_loss = self.is_being_told_of_a_loss(client, node);
         let poster = &mut self.clients[client as usize];
         if poster.stopped {
             // The thread is dead: what it still seems to do reaches nobody.

@@ -79,6 +79,17 @@ impl Counts {
         Ok(())
     }
 
+    /// Sets the counts right, which nobody else changes: the table has so many entries, and no dead
+    /// slots. What others see lags behind, as ever.
+    pub(crate) async fn correct<E: Endpoint>(&self, endpoint: &E, entries: u64) -> Result<()> {
+        let counts = endpoint.read(self.table.plus(USED_AT), 16).await?;
+        let missing = |word: usize| entries.wrapping_sub(counts.words()[word]).cast_signed();
+        self.known_used.set(counts.words()[0]);
+        self.unreported_used.set(missing(0));
+        self.unreported_entries.set(missing(1));
+        Ok(())
+    }
+
     /// Asks for all that the clients count, and for the mark of the heap.
     pub(crate) async fn occupancy<E: Endpoint>(
         &self,

@@ -4,13 +4,10 @@
 use super::client::{CuckooTable, Place};
 use super::heap_bucket::Entrant;
 use super::layout::{MOVES_AT, stripe_of};
+use crate::client::in_order;
 use crate::heap::BlockRef;
 use crate::{IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// A verb of a chain that takes effect in order.
 pub(super) enum Step {
@@ -74,30 +71,10 @@ impl<E: Endpoint> CuckooTable<E> {
         made
     }
 
-    /// Posts the steps in order: in one batch, if the send queue has room. None is posted behind one
-    /// that has failed, or a key could be overwritten whose copy never came.
+    /// Posts the steps in order. Behind one that has failed none is posted, or a key could be
+    /// overwritten whose copy never came.
     async fn run(&self, chain: Vec<Step>) -> Result<()> {
-        let (failed, mut outcome) = (Cell::new(false), Ok(()));
-        let (width, failed) = (chain.len(), &failed);
-        let steps = chain.into_iter().map(async |step| {
-            let mut step = pin!(self.step(step));
-            poll_fn(|cx| {
-                if failed.get() {
-                    return Poll::Ready(Ok(()));
-                }
-                let done = step.as_mut().poll(cx);
-                failed.set(matches!(done, Poll::Ready(Err(_))));
-                done
-            })
-            .await
-        });
-        window(width, steps, |_, done| {
-            if done.is_err() {
-                outcome = done;
-            }
-        })
-        .await;
-        outcome
+        in_order(chain.into_iter().map(|step| self.step(step)).collect()).await
     }
 
     async fn step(&self, step: Step) -> Result<()> {

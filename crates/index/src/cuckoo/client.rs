@@ -1,11 +1,11 @@
 //! What a client keeps of a cuckoo table.
 
 use super::layout::{Candidates, CuckooLayout};
-use super::locks::BucketLocks;
 use super::lookup::LookupOrder;
 use super::moves::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
+use crate::client::locks::BucketLocks;
 use crate::heap::Heap;
 use crate::slot::{SlotKind, WordFormat};
 use crate::{Result, UPKEEP};

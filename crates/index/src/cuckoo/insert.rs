@@ -7,10 +7,10 @@
 
 use super::batch::{Batch, Content, Step};
 use super::client::{CuckooTable, Key, Place};
-use super::locks::Held;
 use super::lookup::{Bucket, Found};
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
+use crate::client::locks::Held;
 use crate::heap::{BlockRef, encode};
 use crate::slot::{Head, SlotKind};
 use crate::{IndexError, Result};

@@ -78,7 +78,6 @@ mod facade;
 mod heap_bucket;
 mod insert;
 mod layout;
-mod locks;
 mod lookup;
 mod moves;
 mod path;

@@ -2,9 +2,9 @@
 
 use super::batch::Content;
 use super::client::{CuckooTable, Place};
-use super::locks::Held;
 use super::lookup::Bucket;
 use crate::Result;
+use crate::client::locks::Held;
 use crate::slot::SlotKind;
 use farslot_fabric::{Endpoint, window};
 use std::collections::HashSet;

@@ -49,6 +49,8 @@ pub struct Tally {
     pub laborious: u64,
     /// Records that a cuckoo table has moved to another of their places.
     pub moves: u64,
+    /// What owners of a CuckooDuo table have found begun and not finished.
+    pub repairs: u64,
 }
 
 impl AddAssign for Tally {
@@ -63,6 +65,7 @@ impl AddAssign for Tally {
         self.stopped += other.stopped;
         self.laborious += other.laborious;
         self.moves += other.moves;
+        self.repairs += other.repairs;
     }
 }
 

@@ -8,6 +8,8 @@
 
 pub mod chaos;
 pub mod cuckoo;
+pub mod duo;
+pub mod duo_vault;
 pub mod model;
 pub mod sealed;
 pub mod seeds;

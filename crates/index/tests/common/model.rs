@@ -78,8 +78,9 @@ impl<R: Room> Model<R> {
         }
     }
 
-    /// Takes the steps; then all that the table has must be what it should have.
-    pub async fn play(mut self, table: &R::Table, steps: &[Step]) -> Checked {
+    /// Takes the steps; then all that the table has must be what it should have. Gives itself back, to
+    /// go on.
+    pub async fn play(mut self, table: &R::Table, steps: &[Step]) -> Result<Self, TestCaseError> {
         for step in steps {
             self.step(table, step).await?;
         }
@@ -87,7 +88,8 @@ impl<R: Room> Model<R> {
             self.step(table, &Step::Get(key)).await?;
         }
         self.is_what_a_scan_finds(table).await?;
-        self.is_what_is_counted(table).await
+        self.is_what_is_counted(table).await?;
+        Ok(self)
     }
 
     async fn step(&mut self, table: &R::Table, step: &Step) -> Checked {

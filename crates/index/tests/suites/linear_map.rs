@@ -56,7 +56,9 @@ fn play<F: TestFabric>(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &
         keys: BTreeSet::new(),
         over: PhantomData,
     };
-    executor.block_on(Model::new(slot, KEYS, owners).play(&table, steps))
+    executor
+        .block_on(Model::new(slot, KEYS, owners).play(&table, steps))
+        .map(drop)
 }
 
 pub fn every_slot_kind_is_a_map<F: TestFabric>() {

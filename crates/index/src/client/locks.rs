@@ -1,5 +1,5 @@
-//! Which buckets the writer's own coroutines are changing. Nothing of this is remote: there is one
-//! writer, and it keeps its coroutines apart by itself.
+//! Which buckets the one writer's own coroutines are changing. Nothing of this is remote: where there is
+//! one writer, it keeps its coroutines apart by itself.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 /// The buckets that are held.
 #[derive(Default)]
-pub(super) struct BucketLocks {
+pub(crate) struct BucketLocks {
     held: RefCell<HashSet<u64>>,
     /// Whether one operation is alone, or waits until it is.
     alone: Cell<bool>,
@@ -16,7 +16,7 @@ pub(super) struct BucketLocks {
 }
 
 /// Buckets that one operation holds, until it is dropped.
-pub(super) struct Held<'l> {
+pub(crate) struct Held<'l> {
     locks: &'l BucketLocks,
     buckets: RefCell<Vec<u64>>,
     alone: bool,
@@ -25,7 +25,7 @@ pub(super) struct Held<'l> {
 impl BucketLocks {
     /// Takes all of these buckets at once, waiting until none is held: so nobody waits while it
     /// holds, and nobody waits for ever.
-    pub(super) async fn take(&self, buckets: &[u64]) -> Held<'_> {
+    pub(crate) async fn take(&self, buckets: &[u64]) -> Held<'_> {
         let free = |held: &HashSet<u64>| buckets.iter().all(|bucket| !held.contains(bucket));
         self.until(|| !self.alone.get() && free(&self.held.borrow()))
             .await;
@@ -33,7 +33,7 @@ impl BucketLocks {
     }
 
     /// Waits until nobody holds anything, and takes these buckets: no other is in the way then.
-    pub(super) async fn take_alone(&self, buckets: &[u64]) -> Held<'_> {
+    pub(crate) async fn take_alone(&self, buckets: &[u64]) -> Held<'_> {
         self.until(|| !self.alone.replace(true)).await;
         // Given back if this is dropped while it waits.
         let turn = self.hold(&[], true);
@@ -69,9 +69,16 @@ impl BucketLocks {
     }
 }
 
+impl BucketLocks {
+    /// Whether somebody holds this bucket.
+    pub(crate) fn is_held(&self, bucket: u64) -> bool {
+        self.held.borrow().contains(&bucket)
+    }
+}
+
 impl Held<'_> {
     /// Takes one bucket more, if it is free; never waits.
-    pub(super) fn try_add(&self, bucket: u64) -> bool {
+    pub(crate) fn try_add(&self, bucket: u64) -> bool {
         let free = self.locks.held.borrow_mut().insert(bucket);
         if free {
             self.buckets.borrow_mut().push(bucket);

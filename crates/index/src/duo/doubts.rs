@@ -1,0 +1,151 @@
+//! What became of a batch that failed.
+//!
+//! A verb that failed may have taken effect or not, and so may those behind it have. Nothing is done until
+//! that is known: the first operation after it reads the slots of such batches, finishes what
+//! was begun, and sets the index right. By then no verb of theirs can be under way: no verb of an endpoint
+//! takes effect behind a later one.
+
+use super::batch::Batch;
+use super::client::DuoTable;
+use super::journal::Journal;
+use super::layout::head_in;
+use super::placement::SlotNumber;
+use crate::Result;
+use crate::client::side_by_side;
+use farslot_fabric::{Buffer, Endpoint};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The slots that are in doubt.
+#[derive(Default)]
+pub(super) struct Doubts(RefCell<BTreeSet<SlotNumber>>);
+
+/// Slots that will be in doubt when this is dropped, unless it is resolved.
+pub(super) struct Doubt<'d> {
+    doubts: &'d Doubts,
+    slots: Cell<Vec<SlotNumber>>,
+    journal: &'d Journal,
+}
+
+impl Doubts {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub(super) fn about<'d>(&'d self, slots: Vec<SlotNumber>, journal: &'d Journal) -> Doubt<'d> {
+        Doubt {
+            doubts: self,
+            slots: Cell::new(slots),
+            journal,
+        }
+    }
+
+    /// Forgets all, as they were seen to.
+    pub(super) fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+impl Doubt<'_> {
+    /// The batch has taken effect.
+    pub(super) fn resolve(self) {
+        self.slots.take();
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        self.doubts.0.borrow_mut().extend(self.slots.take());
+        // Who waits for a slot of the journal holds what the doubts must have.
+        self.journal.wake();
+    }
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Finishes or undoes what is in doubt. Called by who is alone.
+    pub(super) async fn settle_doubts(&self) -> Result<()> {
+        if self.doubts.is_empty() {
+            return Ok(());
+        }
+        let slots: Vec<SlotNumber> = self.doubts.0.borrow().iter().copied().collect();
+        let mut live = self.read_live(&slots).await?;
+        let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
+        while let Some((slot, bytes)) = live.pop_last() {
+            if slot.0 >= self.layout.key_slots() {
+                journal.push((slot, bytes));
+                continue;
+            }
+            // The copies of a record that was being moved are alike.
+            let copies: &mut Vec<_> = keys.entry(head_in(&bytes)).or_default();
+            copies.push((slot, bytes));
+        }
+        for (slot, newest) in journal {
+            let head = head_in(&newest);
+            let place = keys.get_mut(&head).and_then(|copies| copies.first_mut());
+            let (place, bytes) = place.ok_or_else(|| self.unreadable(slot))?;
+            self.finish_update(slot, *place, &newest).await?;
+            *bytes = newest;
+        }
+        let mut certain = Vec::new();
+        for (head, copies) in keys {
+            let mut batch = Batch::default();
+            for (copy, _) in &copies[1..] {
+                batch.kill(*copy, head);
+            }
+            self.run(batch).await?;
+            self.worked(|work| work.copies_removed += copies.len() as u64 - 1);
+            let (slot, bytes) = &copies[0];
+            let record = self.layout.record_in(bytes);
+            let record = record.ok_or_else(|| self.unreadable(*slot))?;
+            certain.push((*slot, self.layout.hasher.hash(record.key)));
+        }
+        self.change_index(|index| {
+            let of_keys = slots.iter().filter(|slot| slot.0 < self.layout.key_slots());
+            of_keys.for_each(|slot| index.vacate(*slot));
+            certain
+                .iter()
+                .for_each(|(slot, hash)| index.assign(*slot, *hash));
+        });
+        self.doubts.clear();
+        let journal = slots
+            .into_iter()
+            .filter(|slot| slot.0 >= self.layout.key_slots());
+        journal.for_each(|slot| self.journal.give_back(slot));
+        Ok(())
+    }
+
+    /// Reads slots; gives those that are live.
+    pub(super) async fn read_live(
+        &self,
+        slots: &[SlotNumber],
+    ) -> Result<BTreeMap<SlotNumber, Buffer>> {
+        let mut live = BTreeMap::new();
+        let reads = slots.iter().map(|slot| self.read_slot(*slot));
+        side_by_side(slots.len(), reads, |number, bytes| {
+            if head_in(&bytes) != 0 {
+                live.insert(slots[number], bytes);
+            }
+        })
+        .await?;
+        Ok(live)
+    }
+
+    /// Writes a record of the journal over what is left of its old one.
+    pub(super) async fn finish_update(
+        &self,
+        journal: SlotNumber,
+        place: SlotNumber,
+        newest: &Buffer,
+    ) -> Result<()> {
+        if self.layout.record_in(newest).is_none() {
+            return Err(self.unreadable(journal));
+        }
+        let mut batch = Batch::default();
+        batch.overwrite(place, self.body_in(newest)?);
+        batch.kill(journal, head_in(newest));
+        self.run(batch).await?;
+        self.worked(|work| work.updates_finished += 1);
+        Ok(())
+    }
+}

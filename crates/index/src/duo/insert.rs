@@ -1,0 +1,208 @@
+//! Putting, and finding or putting (paper 001, sections III-B and III-C).
+//!
+//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is: so the
+//! path to a free slot is known, and held, before anything is read. What must be read, the slots
+//! that match the key and those that are to be moved, is read in one batch, and all is written in another.
+
+use super::batch::Batch;
+use super::client::{DuoTable, Key};
+use super::layout::head_in;
+use super::placement::{Candidates, Entry, Path, SlotNumber};
+use crate::client::locks::Held;
+use crate::client::side_by_side;
+use crate::{IndexError, Result, Value};
+use farslot_fabric::{Buffer, Endpoint};
+use std::collections::HashMap;
+
+/// What a write does with a key that is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Put,
+    FindOrPut,
+}
+
+/// What a write has done.
+pub(super) enum Written {
+    Inserted,
+    Replaced,
+    Found(Value),
+}
+
+/// A place for a new key, held.
+struct Place {
+    path: Path,
+    entry: Entry,
+}
+
+/// Slots that were read.
+type Read = HashMap<SlotNumber, Buffer>;
+
+impl<E: Endpoint> DuoTable<E> {
+    pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+        let key = self.key(key)?;
+        self.layout.shape().check_value(value)?;
+        let held = self.hold(&key.buckets).await?;
+        let alone = false;
+        if let Some(written) = self.write_held(&key, value, mode, held, alone).await? {
+            return Ok(written);
+        }
+        // Two that are in each other's way could be so again and again.
+        loop {
+            let held = self.hold_alone(&key.buckets).await?;
+            if let Some(written) = self.write_held(&key, value, mode, held, true).await? {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// Writes; nothing if others hold what may be needed, or something is in doubt.
+    async fn write_held(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        mode: Mode,
+        held: Held<'_>,
+        alone: bool,
+    ) -> Result<Option<Written>> {
+        let matches = self.matches(key);
+        let of = self.index.borrow().candidates(key.hash);
+        let first_entry = self.index.borrow().entry(&of, &[]);
+        let path = self.path_for(&of, first_entry, &matches, &held);
+        let moved = path.as_ref().map_or(&[][..], |path| path.sources());
+        let mut read = self.read_slots(&matches, moved).await?;
+        if let Some(there) = matches.iter().find(|slot| self.is_key(&read[slot], key)) {
+            return match mode {
+                Mode::FindOrPut => {
+                    let bytes = read.remove(there).expect("it was found in there");
+                    Ok(Some(Written::Found(self.value_in(bytes))))
+                }
+                Mode::Put => {
+                    let replaced = self.replace(*there, key, value).await?;
+                    Ok(replaced.then_some(Written::Replaced))
+                }
+            };
+        }
+        let entry = self.entry_beside(&of, &read, &matches)?;
+        let Some(place) = self.place(path, entry, &held) else {
+            return if alone { Err(self.full()) } else { Ok(None) };
+        };
+        self.insert(key, value, &of, place, &read).await?;
+        drop(held);
+        self.entries_changed(1).await;
+        Ok(Some(Written::Inserted))
+    }
+
+    /// The path by which the key would enter, held.
+    fn path_for(
+        &self,
+        of: &Candidates,
+        entry: Entry,
+        matches: &[SlotNumber],
+        held: &Held<'_>,
+    ) -> Option<Path> {
+        let mut index = self.index.borrow_mut();
+        let own = index.buckets_of(of);
+        let roots = index.roots(of, entry);
+        let usable = |bucket: u64| own.contains(&bucket) || !self.locks.is_held(bucket);
+        let path = index.path(&roots, matches, usable)?;
+        for slot in &path.slots {
+            let bucket = index.bucket_of(*slot)?;
+            // Its own are held already.
+            held.try_add(bucket);
+        }
+        Some(path)
+    }
+
+    /// Reads slots that match and slots that are to be moved, in one batch.
+    async fn read_slots(&self, matches: &[SlotNumber], moved: &[SlotNumber]) -> Result<Read> {
+        let slots = [matches, moved].concat();
+        let mut read = Read::new();
+        let reads = slots.iter().map(|slot| self.read_whole(*slot));
+        let keep = |number: usize, bytes: Buffer| {
+            read.insert(slots[number], bytes);
+        };
+        side_by_side(slots.len().max(1), reads, keep).await?;
+        Ok(read)
+    }
+
+    /// How the key enters beside the keys that match it.
+    fn entry_beside(&self, of: &Candidates, read: &Read, matches: &[SlotNumber]) -> Result<Entry> {
+        let mut known = Vec::with_capacity(matches.len());
+        for slot in matches {
+            let record = self.layout.record_in(&read[slot]);
+            let record = record.ok_or_else(|| self.lost(*slot))?;
+            let hash = self.layout.hasher.hash(record.key);
+            known.push((*slot, self.index.borrow().candidates(hash)));
+        }
+        Ok(self.index.borrow().entry(of, &known))
+    }
+
+    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints collide enters
+    /// by an ambiguous one, and is found with a READ more.
+    fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
+        match (path, entry) {
+            (Some(path), Entry::Stash) => {
+                let ambiguous = || Place {
+                    path,
+                    entry: Entry::Primary,
+                };
+                Some(self.stash_place(held).unwrap_or_else(ambiguous))
+            }
+            (Some(path), entry) => Some(Place { path, entry }),
+            (None, _) => self.stash_place(held),
+        }
+    }
+
+    /// A free slot of the stash, held.
+    fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
+        let lock = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
+        let index = self.index.borrow();
+        let slot = index.stash_room(|slot| !self.locks.is_held(lock(slot)))?;
+        held.try_add(lock(slot));
+        Some(Place {
+            path: Path { slots: vec![slot] },
+            entry: Entry::Stash,
+        })
+    }
+
+    /// There is no path to a free slot, and the stash is full.
+    fn full(&self) -> IndexError {
+        let slots = self.layout.slots();
+        IndexError::Full {
+            probed: self.layout.index_shape().most_searched().min(slots),
+            slots,
+        }
+    }
+
+    /// Moves the records of the path on by one, the last first, and fills its first slot.
+    async fn insert(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        of: &Candidates,
+        place: Place,
+        read: &Read,
+    ) -> Result<()> {
+        let Place { path, entry } = place;
+        let mut batch = Batch::default();
+        for pair in path.slots.windows(2).rev() {
+            let moved = read.get(&pair[0]).filter(|bytes| head_in(bytes) != 0);
+            let moved = moved.ok_or_else(|| self.lost(pair[0]))?;
+            batch.fill(pair[1], head_in(moved), self.body_in(moved)?);
+            batch.kill(pair[0], head_in(moved));
+        }
+        let pool = &self.endpoint.core().buffers;
+        let body = self.layout.body_of(pool, key.bytes, value)?;
+        batch.fill(path.slots[0], key.head(), body);
+        self.run(batch).await?;
+        self.worked(|work| {
+            work.moved += path.moves() as u64;
+            work.adjusted += u64::from(matches!(entry, Entry::Backup | Entry::InsteadOf(..)));
+        });
+        self.change_index(|index| match entry {
+            Entry::Stash => index.assign(path.slots[0], key.hash),
+            entry => index.enter(&path, of, entry),
+        });
+        Ok(())
+    }
+}

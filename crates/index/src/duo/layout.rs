@@ -1,0 +1,280 @@
+//! The bytes of a CuckooDuo table, and the options that decide them.
+
+use super::placement::{MOST_BUCKET_SLOTS, Shape, SlotNumber};
+use crate::hash::checksum;
+use crate::heap::HeapPlace;
+use crate::slot::{RecordShape, bad_option, slots_for};
+use crate::table_map::TableMap;
+use crate::{BATCH_WIDTH, FieldSize, Hasher, Result};
+use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
+use serde::{Deserialize, Serialize};
+
+/// Byte of the count of owners that there were, from the table's start.
+pub(super) const TICKETS_AT: u64 = 3064;
+/// Byte of the word that names the owner.
+pub(super) const OWNER_AT: u64 = 3072;
+/// Byte of the word that is not 0 once there was an owner: a vault without one is empty.
+pub(super) const OWNED_AT: u64 = 3080;
+
+/// Bytes of a slot before its key.
+const SLOT_HEADER: usize = 16;
+/// The head of a live slot has this bit, and the others of the key's hash.
+const LIVE: u64 = 1 << 63;
+/// The most bytes of a key, and of a value.
+const LONGEST_FIELD: usize = u16::MAX as usize;
+const MOST_STASH: u32 = 1024;
+const LONGEST_PATH: u32 = 6;
+/// Slots for records that are being replaced: no more updates than that are under way at once.
+const JOURNAL: u64 = BATCH_WIDTH as u64;
+
+/// What a CuckooDuo table shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DuoOptions {
+    /// Keys that the table must be able to hold.
+    pub capacity: u64,
+    /// The size of its keys: at most 65,535 bytes.
+    pub key: FieldSize,
+    /// The size of its values: at most 65,535 bytes. Every slot has room for the longest.
+    pub value: FieldSize,
+    /// Slots in use per slot when `capacity` keys are in the table.
+    pub load_factor: f64,
+    /// Slots of a bucket, 1 to 16: the paper's d.
+    pub bucket_slots: u32,
+    /// Bits of a fingerprint in the owner's memory, 8 to 32: the paper's f.
+    pub fingerprint_bits: u32,
+    /// The most records that an insertion moves, 0 to 6: the paper's L.
+    pub longest_path: u32,
+    /// Slots for keys that find no other, 0 to 1024: the paper's s.
+    pub stash: u32,
+    /// The hash function.
+    pub hasher: Hasher,
+    /// What the checksums derive from.
+    pub checksum_seed: u64,
+}
+
+impl DuoOptions {
+    /// Options for `capacity` keys as in the paper: 8 slots a bucket, fingerprints of 16 bits, at most 3
+    /// moves, 32 slots of stash; 0.95 full then. The seed should be random.
+    #[must_use]
+    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+        Self {
+            capacity,
+            key,
+            value,
+            load_factor: 0.95,
+            bucket_slots: 8,
+            fingerprint_bits: 16,
+            longest_path: 3,
+            stash: 32,
+            hasher: Hasher::Xxh3 { seed },
+            checksum_seed: seed,
+        }
+    }
+
+    /// The layout that these options ask for.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    pub fn layout(&self) -> Result<DuoLayout> {
+        let slots = slots_for(self.capacity, self.load_factor)?;
+        let layout = DuoLayout {
+            buckets: slots.div_ceil(2 * u64::from(self.bucket_slots.max(1))),
+            bucket_slots: self.bucket_slots,
+            fingerprint_bits: self.fingerprint_bits,
+            longest_path: self.longest_path,
+            stash: self.stash,
+            key: self.key,
+            value: self.value,
+            hasher: self.hasher,
+            checksum_seed: self.checksum_seed,
+        };
+        layout.check()?;
+        Ok(layout)
+    }
+}
+
+/// All that a client must know of a CuckooDuo table: kept in the catalog.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DuoLayout {
+    /// Buckets of each of both arrays: the paper's m.
+    pub buckets: u64,
+    /// Slots of a bucket.
+    pub bucket_slots: u32,
+    /// Bits of a fingerprint.
+    pub fingerprint_bits: u32,
+    /// The most records that an insertion moves.
+    pub longest_path: u32,
+    /// Slots of the stash.
+    pub stash: u32,
+    /// The size of the keys.
+    pub key: FieldSize,
+    /// The size of the values.
+    pub value: FieldSize,
+    /// From a key to the hash that its buckets and fingerprints derive from.
+    pub hasher: Hasher,
+    /// What the checksums derive from.
+    pub checksum_seed: u64,
+}
+
+impl DuoLayout {
+    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        self.hasher.check(self.key)?;
+        if self.key.most() == 0 {
+            return Err(bad_option("key size", 0, "at least 1 byte"));
+        }
+        for (option, size) in [("key size", self.key), ("value size", self.value)] {
+            if size.most() > LONGEST_FIELD {
+                let limit = format!("at most {LONGEST_FIELD} bytes");
+                return Err(bad_option(option, size.most(), limit));
+            }
+        }
+        let whole = [
+            ("bucket slots", self.bucket_slots, 1, MOST_BUCKET_SLOTS),
+            ("fingerprint bits", self.fingerprint_bits, 8, 32),
+            ("longest path", self.longest_path, 0, LONGEST_PATH),
+            ("stash", self.stash, 0, MOST_STASH),
+        ];
+        for (option, value, least, most) in whole {
+            if !(least..=most).contains(&value) {
+                return Err(bad_option(option, value, format!("{least} to {most}")));
+            }
+        }
+        // Once more for a layout whose number of buckets is not what a capacity asked for.
+        let slots = self.buckets.checked_mul(2 * u64::from(self.bucket_slots));
+        slots_for(slots.unwrap_or(u64::MAX), 1.0)?;
+        Ok(())
+    }
+
+    /// Slots of both arrays: those that count for the load factor.
+    #[must_use]
+    pub const fn slots(&self) -> u64 {
+        2 * self.buckets * self.bucket_slots as u64
+    }
+
+    /// Bytes of one slot, a multiple of 8.
+    #[must_use]
+    pub const fn slot_bytes(&self) -> usize {
+        SLOT_HEADER + (self.key.most() + self.value.most()).next_multiple_of(8)
+    }
+
+    /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
+    #[must_use]
+    pub fn table_bytes(&self) -> u128 {
+        self.map().bytes()
+    }
+
+    /// Bytes of the owner's local memory that the index takes.
+    #[must_use]
+    pub fn index_bytes(&self) -> u64 {
+        let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
+        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64
+    }
+
+    /// The dimensions of the owner's index.
+    pub(super) const fn index_shape(&self) -> Shape {
+        Shape {
+            buckets: self.buckets,
+            bucket_slots: self.bucket_slots,
+            fingerprint_bits: self.fingerprint_bits,
+            longest_path: self.longest_path,
+            stash: self.stash,
+            backups: true,
+        }
+    }
+
+    /// The slots that hold keys: those of both arrays, and the stash.
+    pub(super) const fn key_slots(&self) -> u64 {
+        self.slots() + self.stash as u64
+    }
+
+    /// The slots of the journal, behind all others.
+    pub(super) fn journal(&self) -> impl Iterator<Item = SlotNumber> + use<> {
+        let first = self.key_slots();
+        (first..first + JOURNAL).map(SlotNumber)
+    }
+
+    fn map(&self) -> TableMap {
+        TableMap {
+            slots: self.key_slots() + JOURNAL,
+            slot_bytes: self.slot_bytes(),
+            heap_bytes: 0,
+        }
+    }
+
+    /// The heap that it has not: of no bytes.
+    pub(super) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
+        self.map().heap_place(table)
+    }
+
+    #[inline]
+    pub(super) fn slot_at(&self, table: RemoteAddr, SlotNumber(slot): SlotNumber) -> RemoteAddr {
+        self.map().slot_at(table, slot)
+    }
+
+    /// Where a slot's bytes behind its head are.
+    #[inline]
+    pub(super) fn body_at(&self, table: RemoteAddr, slot: SlotNumber) -> RemoteAddr {
+        self.slot_at(table, slot).plus(8)
+    }
+
+    /// The sizes of the records.
+    pub(super) const fn shape(&self) -> RecordShape {
+        RecordShape::new(self.key, self.value)
+    }
+
+    /// A record as the bytes of a slot behind its head. Key and value are of the table's sizes.
+    ///
+    /// # Errors
+    /// Where the endpoint has no buffer of that size.
+    pub(super) fn body_of(&self, pool: &BufferPool, key: &[u8], value: &[u8]) -> Result<Buffer> {
+        let len = SLOT_HEADER - 8 + (key.len() + value.len());
+        let mut body = pool.take(len.next_multiple_of(8))?;
+        body.words_mut().fill(0);
+        body[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        body[6..8].copy_from_slice(&(value.len() as u16).to_le_bytes());
+        body[8..8 + key.len()].copy_from_slice(key);
+        body[8 + key.len()..len].copy_from_slice(value);
+        let sum = checksum(&body[4..len], self.checksum_seed);
+        body[..4].copy_from_slice(&sum.to_le_bytes());
+        Ok(body)
+    }
+
+    /// The record of a slot that was read; nothing if it is dead or not whole.
+    #[inline]
+    pub(super) fn record_in<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
+        if head_in(slot) == 0 {
+            return None;
+        }
+        let length = |at: usize| usize::from(u16::from_le_bytes([slot[at], slot[at + 1]]));
+        let (key, value) = (length(12), length(14));
+        let end = SLOT_HEADER + key + value;
+        let whole = end <= slot.len()
+            && checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12];
+        whole.then(|| SlotRecord {
+            key: &slot[SLOT_HEADER..SLOT_HEADER + key],
+            value: &slot[SLOT_HEADER + key..end],
+            value_at: SLOT_HEADER + key,
+        })
+    }
+}
+
+/// A record in a slot that was read.
+pub(super) struct SlotRecord<'s> {
+    pub(super) key: &'s [u8],
+    pub(super) value: &'s [u8],
+    /// Bytes from the slot's start to the value.
+    pub(super) value_at: usize,
+}
+
+/// The head of a live slot of the key with this hash.
+#[inline]
+pub(super) const fn live_head(hash: u64) -> u64 {
+    hash | LIVE
+}
+
+/// The head of a slot that was read: 0 if it is dead.
+#[inline]
+pub(super) fn head_in(slot: &[u8]) -> u64 {
+    crate::hash::word_of(&slot[..8])
+}

@@ -1,0 +1,107 @@
+//! Looking a key up (paper 001, section III-B).
+//!
+//! Invariant: the index names every key's slot, from before the first operation that could know of the
+//! key returns until after the last that could. A lookup reads the slots whose fingerprints match, one
+//! by one until it meets its key; nearly always there is one. It holds nothing: so if it has not met its key, it
+//! sees whether the index has changed meanwhile, or may be about to, and if so looks again with the
+//! key's buckets held.
+
+use super::client::{DuoTable, Key};
+use super::layout::head_in;
+use super::placement::SlotNumber;
+use crate::client::{MOST_READS, pause};
+use crate::{IndexError, Result, Value};
+use farslot_fabric::{Buffer, Endpoint};
+
+impl<E: Endpoint> DuoTable<E> {
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        let key = self.key(key)?;
+        if self.is_settled()
+            && let Some(answer) = self.search(&key).await?
+        {
+            return Ok(answer);
+        }
+        let _held = self.hold(&key.buckets).await?;
+        let found = self.find_held(&key).await?;
+        Ok(found.map(|(_, slot)| self.value_in(slot)))
+    }
+
+    /// Looks at the slots that match; no answer if what is written meanwhile may be in the way.
+    async fn search(&self, key: &Key<'_>) -> Result<Option<Option<Value>>> {
+        let (before, mut passed) = (self.changes.get(), 0);
+        loop {
+            let next = self.index.borrow().matches(key.hash).nth(passed);
+            let Some(slot) = next else {
+                return Ok(Some(None));
+            };
+            let bytes = self.read_slot(slot).await?;
+            if self.is_key(&bytes, key) {
+                return Ok(Some(Some(self.value_in(bytes))));
+            }
+            let held = |bucket: &u64| self.locks.is_held(*bucket);
+            let quiet = self.is_settled() && self.changes.get() == before;
+            if !quiet || key.buckets.iter().any(held) {
+                return Ok(None);
+            }
+            passed += 1;
+        }
+    }
+
+    /// The slot of a key whose buckets are held, and its bytes.
+    pub(super) async fn find_held(&self, key: &Key<'_>) -> Result<Option<(SlotNumber, Buffer)>> {
+        let matches = self.matches(key);
+        for slot in matches {
+            let bytes = self.read_whole(slot).await?;
+            if self.is_key(&bytes, key) {
+                return Ok(Some((slot, bytes)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The slots that may be the key's.
+    pub(super) fn matches(&self, key: &Key<'_>) -> Vec<SlotNumber> {
+        self.index.borrow().matches(key.hash).collect()
+    }
+
+    /// Reads a slot that is live and that nobody writes.
+    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<Buffer> {
+        for attempt in 0..MOST_READS {
+            let bytes = self.read_slot(slot).await?;
+            if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
+                return Ok(bytes);
+            }
+            pause(&*self.endpoint, attempt).await;
+        }
+        Err(self.unreadable(slot))
+    }
+
+    /// Whether a slot that was read is whole and the key's.
+    #[inline]
+    pub(super) fn is_key(&self, slot: &Buffer, key: &Key<'_>) -> bool {
+        let record = self.layout.record_in(slot);
+        record.is_some_and(|record| record.key == key.bytes)
+    }
+
+    /// The value in a slot that is whole.
+    pub(super) fn value_in(&self, slot: Buffer) -> Value {
+        let range = self.layout.record_in(&slot).map(|record| {
+            let start = record.value_at;
+            start..start + record.value.len()
+        });
+        Value::of_buffer(slot, range.unwrap_or_default())
+    }
+
+    /// The error for a slot that is not as the index has it: another client has become the owner.
+    pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
+        self.owns.set(false);
+        IndexError::WriterLost { slot }
+    }
+
+    pub(super) fn unreadable(&self, SlotNumber(slot): SlotNumber) -> IndexError {
+        IndexError::Unreadable {
+            slot,
+            attempts: MOST_READS,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! CuckooDuo: an index of fingerprints in the owner's memory says which one slot a lookup reads.
+//!
+//! **What it is for.** Tables that one client owns and that shall be nearly full, with few messages and few bytes: a
+//! lookup reads exactly one slot in one round trip, whatever the load factor, and absent keys
+//! are known without asking, but for a share of 2d/2^f. The price is local memory, f bits a slot and half
+//! a bit more (16.5 bits with f = 16), and that everybody else has to ask the owner.
+//!
+//! **Promises.** Unique keys. One owner at a time: the client that first asks the table for anything
+//! becomes the owner, and any other is told [`WriterBusy`](crate::IndexError::WriterBusy) until the
+//! owner [resigns](DuoTable::resign), or another [takes over](DuoTable::take_over) from one
+//! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
+//! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
+//! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
+//! others.
+//!
+//! | operation | round trips | slots read and written |
+//! |---|---|---|
+//! | lookup, found | 1 | 1 |
+//! | lookup, absent | 0, or 1 with a share of 2d/2^f | 0 |
+//! | insertion | 1; 2 if both buckets are full, or a fingerprint collides | 1; 1 + 2 for each record moved |
+//! | update, `put` of a key that is there | 2; 1 [unverified](DuoTable::with_unverified_updates) | 3 (the second in the journal) |
+//! | removal | 1 | a word |
+//!
+//! **Where keys go** is [`placement`]'s business, which knows no fabric. With 8 slots a bucket, f = 16 and at
+//! most 3 moves the table is full at 0.99, below a load of 0.7 an insertion takes 1.0001 round trips on
+//! average, at 0.9 it takes 1.1, and never more than 2.
+//!
+//! **The vault's bytes, and who may write them.** Only the owner.
+//!
+//! ```text
+//! 0        used slots | entries | ... | owners there were | owner | whether there was one
+//! 4096     first array: m buckets of d slots | second array | stash | journal
+//! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
+//!          | checksum, 32 bits | key length, 16 | value length, 16 |
+//!          | key bytes | value bytes |    room for the longest
+//! ```
+//! A slot is filled by a WRITE of all but its head, and a compare-and-swap of the head, in one batch: the
+//! head makes the rest live. A record is moved by filling another slot and then making its own dead. The
+//! head says whose the slot is, so that one compare-and-swap removes a key without a READ;
+//! the checksum, whether the rest is whole.
+//!
+//! **The journal.** A record that is replaced is written to a slot of the journal first, then over the old
+//! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
+//! is the last word on its key.
+//!
+//! **When things fail.** Of a batch, what takes effect is its first part. The slots of a batch that
+//! failed, or whose operation was dropped, are in doubt, and nothing else is done until the owner has read them,
+//! finished what was begun and set its index right (`doubts.rs`). A new owner does the same for the whole
+//! vault (`rebuild.rs`): it reads all of it, takes the live slots into its index, removes the copy of a record
+//! that was being moved, and finishes the updates in the journal. What a dead slot holds is
+//! looked at by nobody.
+//!
+//! **Seams.** Readers on other machines will hold a copy of the index: a slot says by itself whether it is
+//! live, whose and whole, so that a stale copy is noticed. Buckets are taken modulo m, so that a
+//! table can grow by any whole ratio by copying. Lanes for `get_many`, as the linear table has, would
+//! save the futures.
+//!
+//! Source: paper 001, sections III-A to III-C. Backup fingerprints in any slot, the roomier bucket first,
+//! the journal, owners that die, and what is in doubt are not in it; nor is a round trip for
+//! a removal's look at the key, which the head makes unnecessary.
+
+mod batch;
+mod client;
+mod doubts;
+mod facade;
+mod insert;
+mod journal;
+mod layout;
+mod lookup;
+mod owner;
+pub mod placement;
+mod rebuild;
+mod remove;
+mod scan;
+mod update;
+
+pub use client::{DuoTable, Work};
+pub use layout::{DuoLayout, DuoOptions};

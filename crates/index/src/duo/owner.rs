@@ -1,0 +1,159 @@
+//! Who has the table: one client, named by a word of it.
+
+use super::client::DuoTable;
+use super::layout::{OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::placement::Placement;
+use crate::{IndexError, Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Becomes the owner, unless another client is, and makes the index. Called by who is alone.
+    pub(super) async fn become_owner(&self) -> Result<()> {
+        if self.owns.get() {
+            return Ok(());
+        }
+        let becoming = async {
+            self.claim(0).await?;
+            self.begin().await
+        };
+        self.endpoint.operation(UPKEEP, becoming).await
+    }
+
+    /// The mark of the client that is the owner now, if one is.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn owner(&self) -> Result<Option<u64>> {
+        let word = self.endpoint.read(self.table.plus(OWNER_AT), 8);
+        let word = self.endpoint.operation(UPKEEP, word).await?;
+        Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
+    }
+
+    /// Becomes the owner now, and not with the first operation: makes the index, for which it reads the
+    /// whole vault unless there never was an owner.
+    ///
+    /// # Errors
+    /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what the
+    /// fabric says.
+    pub async fn start(&self) -> Result<()> {
+        self.hold_alone(&[]).await.map(drop)
+    }
+
+    /// Puts this client's mark into the owner's word.
+    async fn claim(&self, from: u64) -> Result<()> {
+        let mark = self.mark().await?;
+        let word = self.table.plus(OWNER_AT);
+        let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
+        if seen == 0 && from != 0 {
+            // The resignation of the one before was still under way.
+            seen = self.endpoint.compare_swap(word, 0, mark).await?;
+            if seen == 0 {
+                return Ok(());
+            }
+        }
+        // The mark is there already if an earlier answer was lost.
+        if seen != from && seen != mark {
+            self.unsettled.set(false);
+            return Err(IndexError::WriterBusy { writer: seen });
+        }
+        Ok(())
+    }
+
+    /// This client's mark, of no other client.
+    async fn mark(&self) -> Result<u64> {
+        if self.mark.get() == 0 {
+            let tickets = self.table.plus(TICKETS_AT);
+            self.mark
+                .set(1 + self.endpoint.fetch_add(tickets, 1).await?);
+        }
+        Ok(self.mark.get())
+    }
+
+    /// Ends a claim: makes the index.
+    async fn begin(&self) -> Result<()> {
+        self.settle().await;
+        let owned = self.table.plus(OWNED_AT);
+        if self.endpoint.compare_swap(owned, 0, 1).await? == 0 {
+            // An answer that was lost, the first time, only costs a look at an empty vault.
+            let empty = Placement::new(self.layout.index_shape());
+            self.change_index(|index| *index = empty);
+            self.doubts.clear();
+            self.journal.reset(&self.layout);
+        } else {
+            self.rebuild().await?;
+            let live = self.index.borrow().live();
+            self.counts.correct(&*self.endpoint, live).await?;
+        }
+        self.owns.set(true);
+        Ok(())
+    }
+
+    /// Waits as long as verbs of an owner that was taken over from may still be under way.
+    async fn settle(&self) {
+        if self.unsettled.get() {
+            let longest = self.endpoint.core().limits.verb_timeout;
+            self.endpoint.sleep(longest).await;
+            self.unsettled.set(false);
+        }
+    }
+
+    /// Becomes the owner in place of one that is known to be dead, and makes the index from the vault.
+    /// What the other was in the middle of is finished or was never begun; nothing that it had acknowledged is
+    /// lost.
+    ///
+    /// This waits as long as a verb of the other may still be under way. If the other is alive after all, it
+    /// notices at its next write to a slot that this one has changed, and not before: take over from the
+    /// dead only.
+    ///
+    /// # Errors
+    /// [`IndexError::WriterBusy`] if a third client was faster, or as [`DuoTable::start`].
+    pub async fn take_over(&self) -> Result<()> {
+        let _alone = self.locks.take_alone(&[]).await;
+        let word = self.table.plus(OWNER_AT);
+        let taking = async {
+            let holder = self.endpoint.read(word, 8).await?.words()[0];
+            let mark = self.mark().await?;
+            if holder == mark && self.owns.get() {
+                return Ok(());
+            }
+            if holder != 0 && holder != mark {
+                // Also if this is given up now: the mark may be there all the same.
+                self.unsettled.set(true);
+            }
+            self.owns.set(false);
+            self.claim(holder).await?;
+            self.begin().await
+        };
+        self.endpoint.operation(UPKEEP, taking).await
+    }
+
+    /// Stops being the owner, so that another client may be: reports what this one has counted, waits for
+    /// its operations that are under way, forgets its index, and takes its mark out of the owner's word. An
+    /// operation that begins later makes it the owner again, if no other is. A client that never was
+    /// has nothing to resign.
+    ///
+    /// Waits for ever if a write was begun and is neither polled nor dropped.
+    ///
+    /// # Errors
+    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts that
+    /// could not be handed over are lost, which does no other harm.
+    pub async fn resign(&self) -> Result<()> {
+        let alone = self.locks.take_alone(&[]).await;
+        let handed_over = self.report().await;
+        let mark = self.mark.get();
+        if mark == 0 {
+            return handed_over;
+        }
+        self.settle().await;
+        // The mark, not what this client takes itself for: a claim or an earlier resignation whose
+        // answer was lost may have left it there, and no other client has it.
+        self.owns.set(false);
+        let empty = Placement::new(self.layout.index_shape());
+        self.change_index(|index| *index = empty);
+        let word = self.table.plus(OWNER_AT);
+        let resigning = self.endpoint.compare_swap(word, mark, 0);
+        self.endpoint.operation(UPKEEP, resigning).await?;
+        drop(alone);
+        handed_over
+    }
+}

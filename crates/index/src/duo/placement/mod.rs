@@ -1,0 +1,435 @@
+//! CuckooIndex: which slot of the vault a key is in, as far as fingerprints tell. Local memory only.
+//!
+//! Two arrays of buckets of slots, each slot one of the vault's. A slot holds a fingerprint of f bits,
+//! or 0. A key's bucket in the first array is its hash modulo the buckets; its primary fingerprint
+//! leads from there to its bucket in the second array and back, so that a record can be moved without
+//! reading its key. A slot of the first array may instead hold a *backup* fingerprint, which leads
+//! nowhere: such a record stays where it is.
+//!
+//! **Which slots are backup slots.** The paper sets d2 of d slots of each bucket of the first array
+//! aside for backup fingerprints. Then a quarter of that array cannot be moved, and either those slots are
+//! filled first, which reads the bucket's keys for almost every insertion, or last, and the table is
+//! full at 0.945. Here *any* slot of the first array may hold either fingerprint, and a bit says which:
+//! half a bit a slot. A backup fingerprint is used only where a primary one collides, for some 2d/2^f of
+//! the keys. So nearly all records can be moved, which fills the table, and nearly no insertion
+//! reads keys. Of a key's two buckets the roomier is taken: then both are full only when the
+//! table nearly is, and the path search begins late. The rule that backup fingerprints go before
+//! primary ones, and the adjustments, are the paper's.
+//!
+//! Counted with f = 16, L = 3, s = 32 and d = 8: see the crate's test `duo_counts`.
+//!
+//! **Which fingerprints are ambiguous.** Of the keys with the same primary fingerprint and bucket (and
+//! so both buckets), at most one stands by it, wherever it is: this is seen without
+//! reading. The others stand by their backup fingerprints in their bucket of the first array, or in
+//! the stash. A backup fingerprint must be no other key's of that bucket, of those that are in it: they
+//! are read for that, with the colliding key. It may be that of a key of the same first bucket that is in its second
+//! bucket, which cannot be told without reading; such a key costs a lookup a second READ, as
+//! would any other ambiguity: a lookup goes on until it has read its key or no match is left. No answer depends
+//! on fingerprints being unambiguous.
+
+mod hashes;
+mod packed;
+mod path;
+
+pub use hashes::Candidates;
+pub use path::Path;
+
+use hashes::Hashes;
+use packed::Packed;
+use path::Scratch;
+
+/// The most slots of a bucket.
+pub const MOST_BUCKET_SLOTS: u32 = 16;
+
+/// The dimensions of an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Buckets of each of both arrays: m. At least 1.
+    pub buckets: u64,
+    /// Slots of a bucket: d, 1 to [`MOST_BUCKET_SLOTS`].
+    pub bucket_slots: u32,
+    /// Bits of a fingerprint: f, 8 to 32.
+    pub fingerprint_bits: u32,
+    /// The most records that an insertion moves: L.
+    pub longest_path: u32,
+    /// Slots of the stash: s.
+    pub stash: u32,
+    /// Whether colliding keys may stand by a backup fingerprint. Otherwise all go to the stash.
+    pub backups: bool,
+}
+
+impl Shape {
+    /// Slots of both arrays.
+    #[must_use]
+    pub const fn slots(&self) -> u64 {
+        2 * self.buckets * self.bucket_slots as u64
+    }
+
+    /// Slots that a path search looks at, at most.
+    #[must_use]
+    pub const fn most_searched(&self) -> u64 {
+        let (mut buckets, mut level, mut moves) = (2_u64, 2_u64, 0);
+        while moves < self.longest_path {
+            level = level.saturating_mul(self.bucket_slots as u64);
+            buckets = buckets.saturating_add(level);
+            moves += 1;
+        }
+        buckets.saturating_mul(self.bucket_slots as u64)
+    }
+}
+
+/// A slot of the vault: those of the first array, of the second, and of the stash, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SlotNumber(pub u64);
+
+/// How a new key enters the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// By its primary fingerprint, in either of its buckets.
+    Primary,
+    /// By its backup fingerprint, in its bucket of the first array.
+    Backup,
+    /// By its primary fingerprint, in its bucket of the first array; the key that stands there by the
+    /// same one stands by its backup fingerprint from then on, in the same slot.
+    InsteadOf(SlotNumber, Candidates),
+    /// By no fingerprint that is not ambiguous: in the stash.
+    Stash,
+}
+
+/// The index.
+pub struct Placement {
+    shape: Shape,
+    hashes: Hashes,
+    fingerprints: Packed,
+    /// For each bucket of the first array, which slots hold backup fingerprints.
+    backups: Packed,
+    /// The hash of each key in the stash.
+    stash: Vec<Option<u64>>,
+    stashed: usize,
+    live: u64,
+    scratch: Scratch,
+}
+
+impl Placement {
+    /// An index of empty slots. It takes [`Placement::bytes`] of memory.
+    #[must_use]
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            hashes: Hashes {
+                buckets: shape.buckets,
+                fingerprint_bits: shape.fingerprint_bits,
+            },
+            fingerprints: Packed::new(shape.slots() as usize, shape.fingerprint_bits),
+            backups: Packed::new(shape.buckets as usize, shape.bucket_slots),
+            stash: vec![None; shape.stash as usize],
+            stashed: 0,
+            live: 0,
+            scratch: Scratch::default(),
+            shape,
+        }
+    }
+
+    /// Its dimensions.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Keys in it, those in the stash included.
+    #[must_use]
+    pub const fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Keys in the stash.
+    #[must_use]
+    pub const fn stashed(&self) -> usize {
+        self.stashed
+    }
+
+    /// Bytes of local memory, without what a path search needs.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.fingerprints.bytes() + self.backups.bytes() + self.stash.len() * 16
+    }
+
+    /// Where a key with this hash may be.
+    #[inline]
+    #[must_use]
+    pub fn candidates(&self, hash: u64) -> Candidates {
+        self.hashes.of(hash)
+    }
+
+    /// A key's two buckets, numbered through both arrays.
+    #[inline]
+    #[must_use]
+    pub const fn buckets_of(&self, of: &Candidates) -> [u64; 2] {
+        [of.first, self.shape.buckets + of.second]
+    }
+
+    /// The bucket of a slot; none of those of the stash.
+    #[must_use]
+    pub const fn bucket_of(&self, SlotNumber(slot): SlotNumber) -> Option<u64> {
+        if slot < self.shape.slots() {
+            Some(slot / self.shape.bucket_slots as u64)
+        } else {
+            None
+        }
+    }
+
+    /// Every slot that may be that of the key with this hash, in the order in which they are to be
+    /// read: the stash, backup fingerprints, primary ones.
+    #[inline]
+    #[must_use]
+    pub fn matches(&self, hash: u64) -> Matches<'_> {
+        let of = self.candidates(hash);
+        let [first, second] = self.buckets_of(&of);
+        let backups = self.backups_in(first);
+        let by_backup = match backups {
+            0 => 0,
+            _ => self.equal(first, of.backup) & backups,
+        };
+        Matches {
+            index: self,
+            hash,
+            next_stashed: if self.stashed == 0 {
+                self.stash.len()
+            } else {
+                0
+            },
+            buckets: [first, first, second],
+            masks: [
+                by_backup,
+                self.equal(first, of.primary) & !backups,
+                self.equal(second, of.primary),
+            ],
+        }
+    }
+
+    /// The slots of a bucket that hold a key.
+    pub fn live_in(&self, bucket: u64) -> impl Iterator<Item = SlotNumber> + use<'_> {
+        let free = self.free_in(bucket);
+        (0..self.shape.bucket_slots)
+            .filter(move |slot| free >> slot & 1 == 0)
+            .map(move |slot| self.slot(bucket, slot))
+    }
+
+    /// Whether a slot holds a key.
+    #[must_use]
+    pub fn is_live(&self, slot: SlotNumber) -> bool {
+        match self.stash_index(slot) {
+            Some(index) => self.stash[index].is_some(),
+            None => self.fingerprints.get(slot.0 as usize) != 0,
+        }
+    }
+
+    /// A free slot of the stash that is `usable`.
+    pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
+        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let mut free = slots.filter(|(_, stashed)| stashed.is_none());
+        free.find_map(|(slot, _)| usable(slot).then_some(slot))
+    }
+
+    /// How a key that is in none of its matches enters. `known` are the keys of the slots that match
+    /// it, and if there are any, of all in its bucket of the first array.
+    #[must_use]
+    pub fn entry(&self, of: &Candidates, known: &[(SlotNumber, Candidates)]) -> Entry {
+        let [first, second] = self.buckets_of(of);
+        let backups = self.backups_in(first);
+        let primary = self.equal(first, of.primary) & !backups;
+        let by_backup = self.equal(first, of.backup) & backups;
+        if by_backup == 0 && primary == 0 && self.equal(second, of.primary) == 0 {
+            return Entry::Primary;
+        }
+        if !self.shape.backups || by_backup != 0 {
+            return Entry::Stash;
+        }
+        // Of the bucket's keys that stand by primary fingerprints, none may take the backup
+        // fingerprint for its own.
+        let mut others = known
+            .iter()
+            .filter(|(slot, _)| self.bucket_of(*slot) == Some(first) && !self.is_backup(*slot));
+        if others.clone().all(|(_, other)| other.backup != of.backup) {
+            return Entry::Backup;
+        }
+        let Some((there, twin)) = others.find(|(_, other)| other.primary == of.primary) else {
+            return Entry::Stash;
+        };
+        let unlike_twin = |(slot, other): &&(SlotNumber, Candidates)| {
+            slot == there || other.backup != twin.backup
+        };
+        let alone = self.equal(first, twin.backup) & backups == 0
+            && of.backup != twin.backup
+            && known
+                .iter()
+                .filter(|(slot, _)| self.bucket_of(*slot) == Some(first) && !self.is_backup(*slot))
+                .all(|known| unlike_twin(&known));
+        if alone {
+            Entry::InsteadOf(*there, *twin)
+        } else {
+            Entry::Stash
+        }
+    }
+
+    /// The buckets in which a key that enters so can be.
+    #[must_use]
+    pub fn roots(&self, of: &Candidates, entry: Entry) -> Vec<u64> {
+        let buckets = self.buckets_of(of);
+        match entry {
+            // Of the stash: for a primary fingerprint that is ambiguous, should the stash be full.
+            Entry::Primary | Entry::Stash => buckets.to_vec(),
+            Entry::Backup | Entry::InsteadOf(..) => vec![buckets[0]],
+        }
+    }
+
+    /// Notes that the records of a path's slots have moved on by one, and that a new key has entered in
+    /// its first slot: not by [`Entry::Stash`].
+    pub fn enter(&mut self, path: &Path, of: &Candidates, entry: Entry) {
+        for pair in path.slots.windows(2).rev() {
+            let moved = self.fingerprints.get(pair[0].0 as usize);
+            self.set(pair[1], moved, false);
+        }
+        if let Entry::InsteadOf(slot, twin) = entry {
+            self.set(slot, twin.backup, true);
+        }
+        match entry {
+            Entry::Backup => self.set(path.slots[0], of.backup, true),
+            _ => self.set(path.slots[0], of.primary, false),
+        }
+        self.live += 1;
+    }
+
+    /// Notes that the key with this hash is in a slot that was free: as far as that is possible by an
+    /// unambiguous fingerprint.
+    pub fn assign(&mut self, slot: SlotNumber, hash: u64) {
+        self.live += 1;
+        if let Some(index) = self.stash_index(slot) {
+            self.stash[index] = Some(hash);
+            self.stashed += 1;
+            return;
+        }
+        let of = self.candidates(hash);
+        let [first, second] = self.buckets_of(&of);
+        let taken = self.equal(first, of.primary) & !self.backups_in(first) != 0
+            || self.equal(second, of.primary) != 0;
+        if taken && self.bucket_of(slot) == Some(first) {
+            self.set(slot, of.backup, true);
+        } else {
+            self.set(slot, of.primary, false);
+        }
+    }
+
+    /// Notes that a slot is free, if it was not.
+    pub fn vacate(&mut self, slot: SlotNumber) {
+        if !self.is_live(slot) {
+            return;
+        }
+        self.live -= 1;
+        if let Some(index) = self.stash_index(slot) {
+            self.stash[index] = None;
+            self.stashed -= 1;
+        } else {
+            self.set(slot, 0, false);
+        }
+    }
+
+    fn stash_index(&self, SlotNumber(slot): SlotNumber) -> Option<usize> {
+        slot.checked_sub(self.shape.slots())
+            .map(|index| index as usize)
+    }
+
+    fn set(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
+        self.fingerprints.set(slot.0 as usize, fingerprint);
+        let slots = u64::from(self.shape.bucket_slots);
+        let (bucket, bit) = (slot.0 / slots, 1 << (slot.0 % slots));
+        if bucket < self.shape.buckets {
+            let flags = self.backups.get(bucket as usize);
+            let flags = if backup { flags | bit } else { flags & !bit };
+            self.backups.set(bucket as usize, flags);
+        }
+    }
+
+    #[inline]
+    fn slot(&self, bucket: u64, slot: u32) -> SlotNumber {
+        SlotNumber(bucket * u64::from(self.shape.bucket_slots) + u64::from(slot))
+    }
+
+    #[inline]
+    fn equal(&self, bucket: u64, fingerprint: u32) -> u32 {
+        let slots = self.shape.bucket_slots as usize;
+        self.fingerprints
+            .equal(bucket as usize * slots, slots, fingerprint)
+    }
+
+    #[inline]
+    fn free_in(&self, bucket: u64) -> u32 {
+        self.equal(bucket, 0)
+    }
+
+    /// Which slots of a bucket, numbered through both arrays, hold backup fingerprints.
+    #[inline]
+    fn backups_in(&self, bucket: u64) -> u32 {
+        if bucket < self.shape.buckets {
+            self.backups.get(bucket as usize)
+        } else {
+            0
+        }
+    }
+
+    fn is_backup(&self, slot: SlotNumber) -> bool {
+        let slots = u64::from(self.shape.bucket_slots);
+        self.backups_in(slot.0 / slots) >> (slot.0 % slots) & 1 != 0
+    }
+
+    /// The slots of a full bucket whose records can be moved.
+    #[inline]
+    fn movable_in(&self, bucket: u64) -> u32 {
+        let all = (1_u32 << self.shape.bucket_slots) - 1;
+        all & !self.backups_in(bucket)
+    }
+
+    /// Where the record of a slot with a primary fingerprint could go.
+    #[inline]
+    fn other_bucket(&self, slot: SlotNumber) -> u64 {
+        let primary = self.fingerprints.get(slot.0 as usize);
+        let bucket = slot.0 / u64::from(self.shape.bucket_slots);
+        match bucket.checked_sub(self.shape.buckets) {
+            None => self.shape.buckets + self.hashes.second_of(bucket, primary),
+            Some(second) => self.hashes.first_of(second, primary),
+        }
+    }
+}
+
+/// The slots that may be a key's. See [`Placement::matches`].
+#[derive(Clone)]
+pub struct Matches<'i> {
+    index: &'i Placement,
+    hash: u64,
+    next_stashed: usize,
+    buckets: [u64; 3],
+    masks: [u32; 3],
+}
+
+impl Iterator for Matches<'_> {
+    type Item = SlotNumber;
+
+    #[inline]
+    fn next(&mut self) -> Option<SlotNumber> {
+        while let Some(stashed) = self.index.stash.get(self.next_stashed) {
+            self.next_stashed += 1;
+            if *stashed == Some(self.hash) {
+                let number = self.index.shape.slots() + self.next_stashed as u64 - 1;
+                return Some(SlotNumber(number));
+            }
+        }
+        let masks = self.masks.iter_mut().zip(self.buckets);
+        for (mask, bucket) in masks {
+            if *mask != 0 {
+                let slot = mask.trailing_zeros();
+                *mask &= *mask - 1;
+                return Some(self.index.slot(bucket, slot));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,129 @@
+//! Numbers of a few bits each, in a row: whole integers where the width is one's, else packed.
+
+/// So many numbers of the same width, all 0 at first.
+pub(super) enum Packed {
+    /// 8 bits each.
+    Bytes(Vec<u8>),
+    /// 16 bits each.
+    Halves(Vec<u16>),
+    /// 32 bits each.
+    Wholes(Vec<u32>),
+    /// Any other width: number `i` begins at bit `i` times the width. One word more than they need,
+    /// so that a number may always be taken from two.
+    Words { words: Vec<u64>, width: u32 },
+}
+
+impl Packed {
+    /// `len` numbers of `width` bits, 1 to 32.
+    pub(super) fn new(len: usize, width: u32) -> Self {
+        match width {
+            8 => Self::Bytes(vec![0; len]),
+            16 => Self::Halves(vec![0; len]),
+            32 => Self::Wholes(vec![0; len]),
+            _ => Self::Words {
+                words: vec![0; (len * width as usize).div_ceil(64) + 1],
+                width,
+            },
+        }
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Bytes(all) => all.len(),
+            Self::Halves(all) => all.len() * 2,
+            Self::Wholes(all) => all.len() * 4,
+            Self::Words { words, .. } => words.len() * 8,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> u32 {
+        match self {
+            Self::Bytes(all) => u32::from(all[index]),
+            Self::Halves(all) => u32::from(all[index]),
+            Self::Wholes(all) => all[index],
+            Self::Words { words, width } => {
+                let bit = index * *width as usize;
+                let (word, shift) = (bit / 64, bit % 64);
+                let both = u128::from(words[word]) | u128::from(words[word + 1]) << 64;
+                (both >> shift) as u32 & low_bits(*width)
+            }
+        }
+    }
+
+    /// Sets a number; bits above the width are lost.
+    #[inline]
+    pub(super) fn set(&mut self, index: usize, value: u32) {
+        match self {
+            Self::Bytes(all) => all[index] = value as u8,
+            Self::Halves(all) => all[index] = value as u16,
+            Self::Wholes(all) => all[index] = value,
+            Self::Words { words, width } => {
+                let bit = index * *width as usize;
+                let (word, shift) = (bit / 64, bit % 64);
+                let mask = u128::from(low_bits(*width)) << shift;
+                let value = (u128::from(value) << shift) & mask;
+                words[word] = words[word] & !(mask as u64) | value as u64;
+                let next = &mut words[word + 1];
+                *next = *next & !((mask >> 64) as u64) | (value >> 64) as u64;
+            }
+        }
+    }
+
+    /// Which of the `count` numbers from `first` on, at most 32, are `value`: a bit for each, the first
+    /// one's lowest. The loops over whole integers have no branch, for the compiler to vectorise.
+    #[inline]
+    pub(super) fn equal(&self, first: usize, count: usize, value: u32) -> u32 {
+        match self {
+            Self::Bytes(all) => mask(&all[first..first + count], value as u8),
+            Self::Halves(all) => mask(&all[first..first + count], value as u16),
+            Self::Wholes(all) => mask(&all[first..first + count], value),
+            Self::Words { .. } => (0..count).fold(0, |mask, at| {
+                mask | u32::from(self.get(first + at) == value) << at
+            }),
+        }
+    }
+}
+
+#[inline]
+fn mask<T: Copy + PartialEq>(all: &[T], value: T) -> u32 {
+    let bits = all.iter().enumerate();
+    bits.fold(0, |mask, (at, one)| mask | u32::from(*one == value) << at)
+}
+
+const fn low_bits(width: u32) -> u32 {
+    u32::MAX >> (32 - width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_of_any_width_are_kept_apart(
+            width in 1u32..=32,
+            sets in proptest::collection::vec((0usize..50, any::<u32>()), 0..200),
+            wanted in any::<u32>(),
+        ) {
+            let (mut packed, mut plain) = (Packed::new(50, width), [0; 50]);
+            for (index, value) in sets {
+                let value = value & low_bits(width);
+                packed.set(index, value);
+                plain[index] = value;
+            }
+            for (index, value) in plain.iter().enumerate() {
+                prop_assert_eq!(packed.get(index), *value);
+            }
+            for wanted in [plain[7], wanted & low_bits(width), 0] {
+                let mask = packed.equal(5, 16, wanted);
+                for at in 0..16 {
+                    prop_assert_eq!(mask >> at & 1 == 1, plain[5 + at] == wanted);
+                }
+                prop_assert_eq!(mask >> 16, 0);
+            }
+        }
+    }
+}

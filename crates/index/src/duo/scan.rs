@@ -1,0 +1,38 @@
+//! Visiting every record, a piece of the vault at a time. Nobody writes while a piece is read.
+
+use super::client::DuoTable;
+use super::layout::head_in;
+use super::placement::SlotNumber;
+use crate::client::scan;
+use crate::{Cursor, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+impl<E: Endpoint> DuoTable<E> {
+    pub(super) async fn scan_piece(
+        &self,
+        Cursor(first): Cursor,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let (end, slot_bytes) = (self.layout.key_slots(), self.layout.slot_bytes());
+        let slots = scan::piece(first, end, slot_bytes);
+        if slots == 0 {
+            return Ok(None);
+        }
+        let alone = self.hold_alone(&[]).await?;
+        let from = self.layout.slot_at(self.table, SlotNumber(first));
+        let piece = self
+            .endpoint
+            .read(from, slots as usize * slot_bytes)
+            .await?;
+        drop(alone);
+        for (slot, bytes) in (first..).zip(piece.chunks_exact(slot_bytes)) {
+            if head_in(bytes) == 0 {
+                continue;
+            }
+            let record = self.layout.record_in(bytes);
+            let record = record.ok_or_else(|| self.unreadable(SlotNumber(slot)))?;
+            visit(record.key, record.value);
+        }
+        Ok(scan::next(first + slots, end))
+    }
+}

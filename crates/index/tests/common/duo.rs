@@ -1,0 +1,100 @@
+//! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared memory.
+
+use super::{INLINE, INLINE_SHORT, Slot, TABLE};
+use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
+use farslot_fabric::{Executor, Limits, Rights};
+use farslot_index::FieldSize;
+use farslot_index::duo::{DuoLayout, DuoOptions, DuoTable};
+use std::rc::Rc;
+
+/// Keys and values of any length up to a most.
+pub const VARIED: Slot = Slot {
+    name: "varied",
+    key: FieldSize::UpTo(40),
+    value: FieldSize::UpTo(300),
+    ..INLINE
+};
+/// The sizes that the tests go through.
+pub const SLOTS: [Slot; 3] = [INLINE, INLINE_SHORT, VARIED];
+
+/// The dimensions of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dimensions {
+    /// Of both arrays together.
+    pub slots: u64,
+    pub bucket_slots: u32,
+    pub fingerprint_bits: u32,
+    pub longest_path: u32,
+    pub stash: u32,
+}
+
+impl Dimensions {
+    /// As in the paper.
+    pub const fn of_paper(slots: u64) -> Self {
+        Self {
+            slots,
+            bucket_slots: 8,
+            fingerprint_bits: 16,
+            longest_path: 3,
+            stash: 32,
+        }
+    }
+
+    pub fn options(self, slot: Slot, seed: u64) -> DuoOptions {
+        DuoOptions {
+            load_factor: 1.0,
+            bucket_slots: self.bucket_slots,
+            fingerprint_bits: self.fingerprint_bits,
+            longest_path: self.longest_path,
+            stash: self.stash,
+            ..DuoOptions::new(self.slots, slot.key, slot.value, seed)
+        }
+    }
+
+    pub fn layout(self, slot: Slot, seed: u64) -> DuoLayout {
+        self.options(slot, seed).layout().unwrap()
+    }
+}
+
+/// Bytes of a region that holds a table.
+pub fn region_bytes(layout: &DuoLayout) -> u64 {
+    TABLE.offset + u64::try_from(layout.table_bytes()).unwrap()
+}
+
+/// An embedded node with room for the table.
+pub fn shm_node(layout: &DuoLayout) -> Node {
+    let region = RegionSpec {
+        len: region_bytes(layout),
+        rights: Rights::ALL,
+    };
+    Node::embedded(&[region]).unwrap()
+}
+
+pub type ShmTable = DuoTable<ShmEndpoint>;
+
+/// A client thread of its own, and the table that lies on the node.
+pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let table = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
+    (executor, table)
+}
+
+/// A table on a new node, and its only client.
+pub fn shm_table(layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
+    shm_client(&shm_node(layout), layout)
+}
+
+/// A world with an empty table.
+pub fn world(seed: u64, layout: &DuoLayout) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    world.add_node(&[(region_bytes(layout), Rights::ALL)]);
+    world
+}
+
+pub type SimTable = DuoTable<SimEndpoint>;
+
+pub fn open(endpoint: Rc<SimEndpoint>, layout: &DuoLayout) -> SimTable {
+    DuoTable::open(endpoint, TABLE, layout.clone()).unwrap()
+}
