@@ -65,7 +65,9 @@ fn play<F: TestFabric>(
         layout: table.layout().clone(),
         over: PhantomData,
     };
-    executor.block_on(Model::new(slot, KEYS, places).play(&table, steps))
+    executor
+        .block_on(Model::new(slot, KEYS, places).play(&table, steps))
+        .map(drop)
 }
 
 pub fn every_shape_is_a_map<F: TestFabric>() {
