@@ -4,6 +4,7 @@ use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
+use std::net::SocketAddr;
 
 /// The result of a measurement.
 pub type Result<T> = std::result::Result<T, BenchError>;
@@ -63,6 +64,42 @@ pub enum BenchError {
         /// Its name.
         table: &'static str,
     },
+    /// A process that the kernel says nothing of.
+    #[error("process {process}: {reason}")]
+    Process {
+        /// Its number.
+        process: u32,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A store to be held against, whose program is not there.
+    #[error("{peer} is not installed: there is no {program} in the PATH")]
+    NotInstalled {
+        /// The store.
+        peer: &'static str,
+        /// Its program.
+        program: &'static str,
+    },
+    /// A store to be held against, which holds records: they are somebody's.
+    #[error("{peer} at {address} holds {records} records: an empty one is needed")]
+    PeerInUse {
+        /// The store.
+        peer: &'static str,
+        /// Where it is.
+        address: SocketAddr,
+        /// Records in it.
+        records: u64,
+    },
+    /// A store to be held against failed.
+    #[error("{peer} at {address}: {reason}")]
+    Peer {
+        /// The store.
+        peer: &'static str,
+        /// Where it is.
+        address: SocketAddr,
+        /// What it or its connection said.
+        reason: String,
+    },
     /// A NIC profile that cannot be had.
     #[error(transparent)]
     Profile(#[from] NicProfileError),
@@ -88,10 +125,15 @@ impl From<FabricError> for BenchError {
 
 impl BenchError {
     pub(crate) fn bad(option: &'static str, value: u64, limit: impl Into<String>) -> Self {
+        Self::bad_text(option, value.to_string(), limit)
+    }
+
+    pub(crate) fn bad_text(option: &'static str, value: String, limit: impl Into<String>) -> Self {
+        let limit = limit.into();
         Self::BadOption {
             option,
-            value: value.to_string(),
-            limit: limit.into(),
+            value,
+            limit,
         }
     }
 

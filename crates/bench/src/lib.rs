@@ -8,8 +8,8 @@
 //! * [`lookup_sim`]: lookup rates behind a simulated NIC, in virtual time, beside the rate of bare READs.
 //! * [`lookup_served`]: lookup rates over shared memory, beside what the memory itself gives
 //!   ([`memory_limit`]), or over TCP, beside bare READs.
-//! * [`raw`]: bare READs through TCP, beside a plain echo of the same bytes.
-//!
+//! * [`raw`]: bare READs, beside a plain echo (TCP) or plain loads (shared memory) of the same bytes.
+//! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
 //! * [`schemes_shm`]: the schemes side by side over shared memory.
 //! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
 //!
@@ -26,12 +26,14 @@ pub mod lookup_served;
 pub mod lookup_sim;
 pub mod memory_limit;
 mod paper000;
+pub mod process;
 pub mod raw;
 mod report;
 pub mod repro;
 pub mod schemes_shm;
 pub mod simulated;
 mod threads;
+pub mod ycsb;
 
 pub use error::{BenchError, Result};
 pub use keys::Keys;

@@ -2,11 +2,12 @@
 
 use crate::failure::{Failure, Result};
 use farslot::fabric::FabricError;
+use farslot::fabric::tcp::Grant;
 use farslot::index::IndexError;
 use farslot::{Address, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The options that stand before or after every command.
@@ -29,6 +30,16 @@ pub struct Context {
     /// newline at its end left out [default: FARSLOT_SECRET of the environment]
     #[arg(long, global = true, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
+    /// The grant under which a tcp:// address is used: "read-only" where the node has one, with the secret of
+    /// its own
+    #[arg(
+        long,
+        global = true,
+        env = "FARSLOT_GRANT",
+        value_name = "NAME",
+        default_value = Grant::DEFAULT
+    )]
+    pub grant: String,
 }
 
 /// The environment variable with the secret: command lines can be read by all.
@@ -71,6 +82,30 @@ pub fn start_writing(table: &Table) -> Result<()> {
     }
 }
 
+/// The secret that is a file's content, a newline at its end left out.
+///
+/// # Errors
+/// As [`Context::secret`].
+pub fn secret_in(path: &Path) -> Result<Secret> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST_SECRET + 1).read_to_end(&mut bytes))
+        .map_err(Failure::io(path.display().to_string()))?;
+    if bytes.len() as u64 > LONGEST_SECRET {
+        return Err(Failure::Failed(format!(
+            "{}: a secret has at most {LONGEST_SECRET} bytes",
+            path.display()
+        )));
+    }
+    secret_of(&bytes)
+}
+
+fn secret_of(bytes: &[u8]) -> Result<Secret> {
+    let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+    Ok(Secret::new(secret).map_err(StoreError::from)?)
+}
+
 const NO_ADDRESS: &str = "no store was named
   start one:  farslot serve shm://work &        (or tcp://127.0.0.1:7000)
   name it:    export FARSLOT_ADDRESS=shm://work    (or -a shm://work with each command)
@@ -83,9 +118,11 @@ impl Context {
     /// A usage failure that names the next step.
     pub fn shared_address(&self) -> Result<&Address> {
         match &self.address {
-            Some(address @ (Address::Shm { .. } | Address::Tcp { .. })) => Ok(address),
+            Some(address @ (Address::Shm { .. } | Address::Tcp { .. } | Address::Verbs { .. })) => {
+                Ok(address)
+            }
             Some(other) => Err(Failure::Usage(format!(
-                "the memory of {other} would end with this command; use a shm:// or tcp:// address\n  \
+                "the memory of {other} would end with this command; use a shm://, tcp:// or verbs:// address\n  \
                  start one:  farslot serve shm://work &"
             ))),
             None => Err(Failure::Usage(NO_ADDRESS.into())),
@@ -106,29 +143,11 @@ impl Context {
     /// A file that cannot be read, or a secret that could be guessed; an empty one too, so that nothing is
     /// served to all because a variable was not set.
     pub fn secret(&self) -> Result<Option<Secret>> {
-        let bytes = match &self.secret_file {
-            Some(path) => {
-                let failed = || Failure::io(path.display().to_string());
-                let mut bytes = Vec::new();
-                std::fs::File::open(path)
-                    .and_then(|file| file.take(LONGEST_SECRET + 1).read_to_end(&mut bytes))
-                    .map_err(failed())?;
-                if bytes.len() as u64 > LONGEST_SECRET {
-                    return Err(Failure::Failed(format!(
-                        "{}: a secret has at most {LONGEST_SECRET} bytes",
-                        path.display()
-                    )));
-                }
-                bytes
-            }
-            None => match std::env::var_os(SECRET) {
-                Some(secret) => secret.as_bytes().to_vec(),
-                None => return Ok(None),
-            },
-        };
-        let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-        Ok(Some(Secret::new(secret).map_err(StoreError::from)?))
+        match (&self.secret_file, std::env::var_os(SECRET)) {
+            (Some(path), _) => secret_in(path).map(Some),
+            (None, Some(secret)) => secret_of(secret.as_bytes()).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     /// How a store is opened, with the secret where the address needs one.
@@ -138,17 +157,20 @@ impl Context {
     pub fn open_options(&self, address: &Address) -> Result<OpenOptions> {
         Ok(OpenOptions {
             secret: match address {
-                Address::Tcp { .. } => self.secret()?,
+                Address::Tcp { .. } | Address::Verbs { .. } => self.secret()?,
                 _ => None,
             },
+            grant: self.grant.clone(),
             ..OpenOptions::default()
         })
     }
 
     fn store_with(&self, options: OpenOptions) -> Result<Store> {
         let address = self.shared_address()?;
+        let admission = self.open_options(address)?;
         let options = OpenOptions {
-            secret: self.open_options(address)?.secret,
+            secret: admission.secret,
+            grant: admission.grant,
             ..options
         };
         let since = Instant::now();

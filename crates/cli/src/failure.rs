@@ -213,6 +213,13 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
             ..
         } => "serve it with the same secret, or use it without --secret-file and FARSLOT_SECRET"
             .into(),
+        FabricError::NotAdmitted {
+            reason: Refusal::NoSuchGrant,
+            ..
+        } => "name one that it has, with --grant NAME, or leave that out".into(),
+        FabricError::AccessDenied { .. } if at.starts_with("tcp://") => {
+            "the grant that this store was opened with does not allow it: see --grant".into()
+        }
         FabricError::SecretTooShort { .. } => {
             "make one: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret".into()
         }

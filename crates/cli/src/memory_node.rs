@@ -17,18 +17,18 @@ impl MemoryNode {
     /// # Errors
     /// If it cannot be started, or ends before it serves.
     pub fn start(purpose: &str, bytes: u64) -> Result<Self> {
-        Self::start_at(&format!("shm://{purpose}-{}", std::process::id()), bytes)
+        Self::start_at(&format!("shm://{purpose}-{}", std::process::id()), bytes, 1)
     }
 
-    /// Starts one that serves over TCP, at any port of this host that is free.
+    /// Starts one that serves over TCP, at any port of this host that is free, by so many threads.
     ///
     /// # Errors
     /// As [`MemoryNode::start`].
-    pub fn start_tcp(bytes: u64) -> Result<Self> {
-        Self::start_at("tcp://127.0.0.1:0", bytes)
+    pub fn start_tcp(bytes: u64, threads: usize) -> Result<Self> {
+        Self::start_at("tcp://127.0.0.1:0", bytes, threads)
     }
 
-    fn start_at(address: &str, bytes: u64) -> Result<Self> {
+    fn start_at(address: &str, bytes: u64, threads: usize) -> Result<Self> {
         let failed = || Failure::io("the memory node");
         let program = std::env::current_exe().map_err(failed())?;
         let process = Command::new(program)
@@ -37,6 +37,8 @@ impl MemoryNode {
                 address,
                 "--memory",
                 &bytes.to_string(),
+                "--threads",
+                &threads.to_string(),
                 "--while-stdin",
                 "--json",
             ])
@@ -77,16 +79,17 @@ impl MemoryNode {
         }
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Processor time that it has used so far.
     ///
     /// # Errors
     /// If it has ended.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let path = format!("/proc/{}/stat", self.process.id());
-        let stat = std::fs::read_to_string(&path).map_err(Failure::io(path.clone()))?;
-        let ticks = cpu_ticks(&stat)
-            .ok_or_else(|| Failure::Failed(format!("{path} does not read as expected")))?;
-        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+        Ok(farslot_bench::process::cpu_seconds(self.process())?)
     }
 }
 
@@ -96,27 +99,5 @@ impl Drop for MemoryNode {
         // It would end by itself now. Killing it makes sure that waiting for it ends.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// User and system time of a process, of the text of its `/proc/PID/stat` (proc(5)).
-fn cpu_ticks(stat: &str) -> Option<u64> {
-    // The name is in parentheses and may have anything in it, parentheses too.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_ascii_whitespace().skip(11);
-    let user: u64 = times.next()?.parse().ok()?;
-    let system: u64 = times.next()?.parse().ok()?;
-    Some(user + system)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processor_time_is_found_behind_any_name() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 12 30 0 0 20 0 1 0 5 0 0";
-        assert_eq!(cpu_ticks(stat), Some(42));
-        assert_eq!(cpu_ticks("7 (a"), None);
     }
 }

@@ -72,6 +72,61 @@ fn clients_and_nodes_with_the_same_secret_come_together() {
 }
 
 #[test]
+fn clients_that_may_only_read_have_a_secret_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name, secret| secret_file(directory.path(), name, secret);
+    let all = file("all", SECRET);
+    let readers = file("readers", "a secret for readers");
+    let node = Node::start_command(farslot([
+        "serve",
+        ANY_PORT,
+        "--while-stdin",
+        "--memory",
+        "64MiB",
+        "--secret-file",
+        &all,
+        "--read-only-secret-file",
+        &readers,
+    ]));
+    node.ok(["create", "t", "-c", "100", "--secret-file", &all]);
+    node.ok(["put", "t", "key", "value", "--secret-file", &all]);
+    let as_reader = ["--grant", "read-only", "--secret-file", &readers];
+    let read = |args: &[&str]| node.run(args.iter().chain(&as_reader));
+    for args in [&["get", "t", "key"][..], &["stat", "t"], &["dump", "t"]] {
+        let output = read(args);
+        assert!(output.status.success(), "{}", error_of(&output));
+    }
+    assert_eq!(read(&["get", "t", "key"]).stdout, b"value\n");
+    for args in [
+        &["put", "t", "key", "other"][..],
+        &["create", "u", "-c", "9"],
+    ] {
+        assert_fails(
+            &read(args),
+            1,
+            &["needs the right", "grants read", "--grant"],
+        );
+    }
+    assert_eq!(read(&["get", "t", "key"]).stdout, b"value\n");
+    // The secret opens that grant and no other.
+    let refused = node.run(["get", "t", "key", "--secret-file", &readers]);
+    assert_fails(&refused, 1, &["the secret is wrong"]);
+    let unknown = node.run(["stat", "--grant", "writers", "--secret-file", &all]);
+    assert_fails(&unknown, 1, &["no such grant", "--grant NAME"]);
+
+    let same = serve(&[
+        ANY_PORT,
+        "--secret-file",
+        &all,
+        "--read-only-secret-file",
+        &all,
+    ]);
+    assert_fails(&same, 2, &["another secret"]);
+    let alone = serve(&[ANY_PORT, "--read-only-secret-file", &readers]);
+    assert_fails(&alone, 2, &["needs --secret-file"]);
+}
+
+#[test]
 fn without_a_secret_only_this_machine_is_served_and_told_so_once() {
     let local = serve(&[ANY_PORT]);
     assert!(local.status.success(), "{}", error_of(&local));

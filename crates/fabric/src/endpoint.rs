@@ -54,8 +54,14 @@ impl EndpointCore {
     /// The common parts for an endpoint with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
+        let buffers = BufferPool::new(limits.largest_buffer, limits.buffer_budget);
+        Self::with_buffers(limits, buffers)
+    }
+
+    /// The common parts for an endpoint whose buffers are of a kind of their own.
+    pub(crate) fn with_buffers(limits: Limits, buffers: BufferPool) -> Self {
         Self {
-            buffers: BufferPool::new(limits.largest_buffer, limits.buffer_budget),
+            buffers,
             counters: Counters::default(),
             limits,
             timers: Timers::default(),

@@ -278,6 +278,60 @@ pub enum FabricError {
         /// What is possible.
         limit: &'static str,
     },
+    /// There is no RDMA device that could be used, or no library to use it by.
+    #[error("no RDMA device: {reason}")]
+    NoRdmaDevice {
+        /// Why not, and what to install where something is missing.
+        reason: String,
+    },
+    /// A NIC can use only memory that is locked, and this process may not lock so much.
+    #[error(
+        "a NIC needs {needed} bytes of memory to be locked, {locked} are locked already, and the limit of \
+         locked memory (RLIMIT_MEMLOCK) is {limit}: raise it by `ulimit -l unlimited`, by a line \
+         `* - memlock unlimited` in /etc/security/limits.conf, or by `LimitMEMLOCK=infinity` in the \
+         service's unit"
+    )]
+    LockedMemory {
+        /// Bytes that were to be registered.
+        needed: u64,
+        /// Bytes that the process had locked before.
+        locked: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The RDMA device has no queue pair left.
+    #[error(
+        "the RDMA device {device} gives no more queue pairs (it says that it has {limit}): {error}"
+    )]
+    NoQueuePair {
+        /// The device.
+        device: String,
+        /// How many it says that it has; other processes use them as well.
+        limit: u32,
+        /// The system's words.
+        error: String,
+    },
+    /// A gather of more pieces than the send queue has places for requests.
+    #[error(
+        "a gather of {pieces} pieces takes as many requests: the send queue has {limit} places"
+    )]
+    TooManyPieces {
+        /// Its pieces.
+        pieces: usize,
+        /// Requests that the send queue holds.
+        limit: usize,
+    },
+    /// Memory that a NIC serves and that processors use as well.
+    #[error(
+        "the memory is {used} and so cannot be {wanted}: a NIC's atomics are not atomic against a \
+         processor's"
+    )]
+    NicAndProcessor {
+        /// How it is used.
+        used: &'static str,
+        /// How it was to be used as well.
+        wanted: &'static str,
+    },
     /// The operating system refused a call.
     #[error("{call} failed: {error}")]
     Os {

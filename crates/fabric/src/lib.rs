@@ -30,6 +30,7 @@ pub mod standing;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
+pub mod verbs;
 pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};

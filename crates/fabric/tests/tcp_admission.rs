@@ -7,7 +7,7 @@ use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{self, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind};
 use farslot_fabric::tcp::{
-    Agent, AgentLimits, AgentOptions, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
+    Agent, AgentLimits, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
 };
 use farslot_fabric::*;
 use raw::{RawClient, frame};
@@ -137,6 +137,7 @@ fn a_node_that_does_not_know_the_secret_is_not_trusted() {
 fn another_version_and_another_protocol_are_told_apart() {
     let agent = agent_with(vec![Grant::everything(None)]);
     let hello = Hello {
+        carrier: handshake::Carrier::Tcp,
         grant: "default".into(),
         rights: Rights::ALL,
         receiver_wait: 0,
@@ -195,7 +196,7 @@ fn a_grant_is_checked_where_the_memory_is() {
     let read_only = Grant {
         name: "reader".into(),
         secret: secret(1),
-        regions: Some(vec![(RegionId(0), Rights::READ)]),
+        areas: Some(vec![Area::whole(RegionId(0), Rights::READ)]),
     };
     let options = AgentOptions {
         grants: vec![Grant::everything(secret(2)), read_only],

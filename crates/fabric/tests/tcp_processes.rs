@@ -175,8 +175,8 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
     let mut outcomes = Vec::new();
     executor.block_on(async {
         let reads = (0..500).map(|_| endpoint.read(at(0), 1 << 20));
-        window(100, reads, |_, read| {
-            outcomes.push(read.map(drop));
+        window(100, reads, |number, read| {
+            outcomes.push((number, read.map(drop)));
             if !std::mem::replace(&mut killed, true) {
                 served.process.kill().unwrap();
                 served.process.wait().unwrap();
@@ -184,6 +184,10 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
         })
         .await;
     });
+    // The end may be known while answers that came before it still have to be fetched: in the order in
+    // which they were posted, all verbs from some on have failed.
+    outcomes.sort_by_key(|(number, _)| *number);
+    let outcomes: Vec<_> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
     let stopped = Err(FabricError::NodeStopped { node });
     assert_eq!(outcomes[0], Ok(()));
     assert_eq!(outcomes.last(), Some(&stopped));
@@ -201,4 +205,68 @@ fn a_killed_agent_is_told_and_one_that_came_back_empty_has_another_incarnation()
     assert_ne!(after.incarnation, before.incarnation);
     assert_eq!(endpoint.node(node), Ok(after));
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));
+}
+
+#[test]
+fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
+    let names = ["a", "b", "c"].map(name);
+    let mut served: Vec<_> = names
+        .iter()
+        .map(|name| Some(Served::start("127.0.0.1:0", name)))
+        .collect();
+    let addresses: Vec<_> = served
+        .iter()
+        .map(|one| one.as_ref().unwrap().address.clone())
+        .collect();
+    let options = TcpOptions {
+        limits: Limits {
+            verb_timeout: 20_000_000_000,
+            ..Limits::default()
+        },
+        ..TcpOptions::default()
+    };
+    let endpoint = TcpEndpoint::connect(&addresses, &options).unwrap();
+    let executor = Executor::new(Rc::new(endpoint));
+    let endpoint = executor.endpoint();
+    let killed = NodeId(1);
+    let word = |node| RemoteAddr { node, ..at(0) };
+    let before = endpoint.node(killed).unwrap().incarnation;
+    // Every round asks all three at once, and looks at the answers of each.
+    let round = async || {
+        let first = endpoint.fetch_add(word(NodeId(0)), 1);
+        let last = endpoint.fetch_add(word(NodeId(2)), 1);
+        let others = both(first, last);
+        both(others, async { endpoint.fetch_add(word(killed), 1).await }).await
+    };
+    let mut again = None;
+    let mut failed = 0;
+    let mut rounds = 0;
+    executor.block_on(async {
+        for number in 0.. {
+            let (others, answer) = round().await;
+            assert_eq!(others, (Ok(number), Ok(number)), "the others never fail");
+            rounds += 1;
+            match (number, answer) {
+                (..1000, answer) => assert_eq!(answer, Ok(number)),
+                (1000, _) => drop(served[1].take()),
+                (_, Err(FabricError::NodeStopped { node })) => {
+                    assert_eq!(node, killed);
+                    failed += 1;
+                    if failed == 1000 {
+                        again = Some(Served::start(&addresses[1], &names[1]));
+                    }
+                }
+                (_, Err(FabricError::NodeRestarted { node, expected })) => {
+                    assert_eq!((node, expected), (killed, before));
+                    break;
+                }
+                (_, answer) => panic!("{answer:?}"),
+            }
+        }
+        assert_ne!(endpoint.adopt(killed).unwrap().incarnation, before);
+        let empty = endpoint.read(word(killed), 64).await.unwrap();
+        assert_eq!(empty.words(), [0; 8]);
+        assert_eq!(round().await, ((Ok(rounds), Ok(rounds)), Ok(0)));
+    });
+    assert!(failed >= 1000 && again.is_some());
 }

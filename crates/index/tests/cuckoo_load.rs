@@ -3,14 +3,13 @@
 
 mod common;
 
-use common::cuckoo::{
-    ORDERS, SIGNATURES, ShmTable, Ways, options, shm_client, shm_node, shm_table, ways,
-};
-use common::{HEAP, INLINE, Slot, WORD};
+use common::WORD;
+use common::cuckoo::{Ways, new_client, new_node, new_table, options, ways};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, OperationClass};
-use farslot_index::cuckoo::LookupOrder;
-use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::cuckoo::{CuckooTable, LookupOrder};
+use farslot_index::{Index, IndexError, PUT};
+use farslot_testbed::Shm;
 
 const SLOTS: u64 = 1 << 16;
 const VALUE: [u8; 3] = [7; 3];
@@ -54,7 +53,7 @@ fn spent(
 
 /// Puts keys from `held` on until so many are held; returns how many there are, at the latest when
 /// the table is full.
-async fn fill(table: &ShmTable, held: u64, wanted: u64) -> u64 {
+async fn fill(table: &CuckooTable<ShmEndpoint>, held: u64, wanted: u64) -> u64 {
     for number in held..wanted {
         match table.put(&key(number), &VALUE).await {
             Ok(new) => assert!(new),
@@ -71,7 +70,7 @@ async fn fill(table: &ShmTable, held: u64, wanted: u64) -> u64 {
 /// Fills a table in steps of 5% until it is full, and prints what the insertions of each step cost;
 /// returns the load factor.
 fn load_by_insertion(of: Ways, order: LookupOrder) -> f64 {
-    let (executor, table) = shm_table(&options(WORD, SLOTS, of, 3), order);
+    let (_node, executor, table) = new_table::<Shm>(&options(WORD, SLOTS, of, 3), order);
     let slots = table.layout().slots();
     let mut held = 0;
     for step in 1..=20 {
@@ -131,13 +130,13 @@ fn a_build_fills_a_table_nearly_to_its_threshold() {
         (ways(2, 1), 0.46),
     ] {
         let layout = options(WORD, SLOTS, of, 3).layout().unwrap();
-        let node = shm_node(&layout);
-        let (executor, table) = shm_client(&node, &layout, LookupOrder::Parallel);
+        let node = new_node::<Shm>(&layout);
+        let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
         let held = (layout.slots() as f64 * load) as u64;
         let keys: Vec<[u8; 4]> = (0..held).map(key).collect();
         let records: Vec<_> = keys.iter().map(|key| (&key[..], &VALUE[..])).collect();
         executor.block_on(table.build(&records)).unwrap();
-        let (executor, table) = shm_client(&node, &layout, LookupOrder::Parallel);
+        let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
         executor.block_on(async {
             for key in &keys {
                 let got = table.get(key).await.unwrap();
@@ -154,7 +153,8 @@ fn a_build_fills_a_table_nearly_to_its_threshold() {
 #[test]
 fn a_build_fills_the_last_slots() {
     let layout = options(WORD, 1 << 15, ways(4, 8), 3).layout().unwrap();
-    let (executor, table) = shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel);
+    let node = new_node::<Shm>(&layout);
+    let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
     let keys: Vec<[u8; 4]> = (0..layout.slots()).map(key).collect();
     let records: Vec<_> = keys.iter().map(|key| (&key[..], &VALUE[..])).collect();
     executor.block_on(table.build(&records)).unwrap();
@@ -162,129 +162,37 @@ fn a_build_fills_the_last_slots() {
     assert_eq!(occupancy.used_slots, layout.slots());
 }
 
-/// A table of one operation after the other.
-struct Client {
-    executor: Executor<ShmEndpoint>,
-    table: ShmTable,
-    slot: Slot,
-}
-
-impl Client {
-    fn new(slot: Slot, order: LookupOrder, sealed: bool) -> Self {
-        let (executor, table) = shm_table(&options(slot, 1 << 15, ways(3, 4), 2), order);
-        let (other, key, value) = (slot.key(0), slot.key(1), slot.value(1));
-        executor.block_on(async {
-            if sealed {
-                table.build(&[(&key, &value)]).await.unwrap();
-                return;
-            }
-            // The first record out of band takes an extent of the heap, of which later ones have their
-            // blocks.
-            table.put(&other, &value).await.unwrap();
-            table.put(&other, &value).await.unwrap();
-            table.put(&key, &value).await.unwrap();
-        });
-        Self {
-            executor,
-            table,
-            slot,
-        }
-    }
-
-    /// Verbs and round trips of one operation.
-    fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> (u64, u64) {
-        let spent = spent(&self.executor, class, operation);
-        assert_eq!(spent.count, 1);
-        (spent.verbs, spent.round_trips)
-    }
-
-    fn get(&self, key: u64) -> (u64, u64) {
-        self.cost(GET, async {
-            let got = self.table.get(&self.slot.key(key)).await.unwrap();
-            assert_eq!(got.is_some(), key == 1);
-        })
-    }
-
-    fn put(&self, key: u64, new: bool) -> (u64, u64) {
-        let (key, value) = (self.slot.key(key), self.slot.value(9));
-        self.cost(PUT, async {
-            assert_eq!(self.table.put(&key, &value).await.unwrap(), new);
-        })
-    }
-
-    fn find_or_put(&self, key: u64) -> (u64, u64) {
-        let (key, value) = (self.slot.key(key), self.slot.value(9));
-        self.cost(FIND_OR_PUT, async {
-            self.table.find_or_put(&key, &value).await.unwrap();
-        })
-    }
-
-    fn update(&self, key: u64) -> (u64, u64) {
-        let (key, value) = (self.slot.key(key), self.slot.value(9));
-        self.cost(UPDATE, async {
-            self.table.update(&key, &value).await.unwrap();
-        })
-    }
-
-    fn remove(&self, key: u64) -> (u64, u64) {
-        self.cost(REMOVE, async {
-            self.table.remove(&self.slot.key(key)).await.unwrap();
-        })
-    }
-}
-
-/// A hit READs the buckets; a miss then looks whether anything was displaced meanwhile, unless
-/// nothing ever is.
+/// A bulk build looks through every way that there is. Where one insertion after the other says full,
+/// no other arrangement of the same records holds the new one either.
 #[test]
-fn lookups() {
-    for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        // The READ of the record.
-        let out = u64::from(slot == HEAP || slot == SIGNATURES);
-        for (order, buckets) in ORDERS.into_iter().zip([None, Some(3), Some(1)]) {
-            for sealed in [false, true] {
-                let client = Client::new(slot, order, sealed);
-                let look = u64::from(!sealed);
-                match buckets {
-                    Some(verbs) => {
-                        assert_eq!(client.get(1), (verbs + out, 1 + out));
-                        assert_eq!(client.get(2), (verbs + look, 1 + look));
-                    }
-                    None => {
-                        // A key is in its first bucket while there is room.
-                        assert_eq!(client.get(1), (1 + out, 1 + out));
-                        assert_eq!(client.get(2), (3 + look, 3 + look));
-                    }
-                }
+fn an_insertion_that_says_full_is_right() {
+    let mut full = 0;
+    for seed in 0..400 {
+        let of = ways(2 + seed as u32 % 3, 1 + seed as u32 / 3 % 2);
+        let slots = 1 + seed % 6 * u64::from(of.bucket_slots);
+        let shape = options(WORD, slots, of, seed);
+        let (_node, executor, table) = new_table::<Shm>(&shape, LookupOrder::Parallel);
+        let mut held: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for number in 0..30 {
+            let record = (WORD.key(number), WORD.value(number));
+            let put = executor.block_on(table.put(&record.0, &record.1));
+            let mut with = held.clone();
+            with.push(record);
+            let (_other, builder, other) = new_table::<Shm>(&shape, LookupOrder::Parallel);
+            let records: Vec<_> = with
+                .iter()
+                .map(|(key, value)| (&key[..], &value[..]))
+                .collect();
+            let built = builder.block_on(other.build(&records));
+            if put.is_ok() {
+                assert_eq!(built, Ok(()), "seed {seed}");
+                held = with;
+            } else {
+                assert!(matches!(put, Err(IndexError::Full { .. })), "{put:?}");
+                assert!(matches!(built, Err(IndexError::Full { .. })), "{built:?}");
+                full += 1;
             }
         }
     }
-}
-
-/// READ the buckets, and one batch; an Inline slot's body is a WRITE more. Records out of band are
-/// written before their slot is, and read where their slot may be the key's.
-#[test]
-fn writes() {
-    let costs = |slot: Slot| {
-        let client = Client::new(slot, LookupOrder::Parallel, false);
-        [
-            client.put(2, true),
-            client.put(2, false),
-            client.update(2),
-            client.find_or_put(2),
-            client.remove(2),
-            client.remove(2),
-            client.update(2),
-        ]
-    };
-    let hit = (3, 1);
-    let word = [(4, 2), (4, 2), (4, 2), hit, (4, 2), hit, hit];
-    assert_eq!(costs(WORD), word);
-    // What replaces an Inline record is out of band.
-    let inline = [(5, 2), (5, 3), (6, 4), (4, 2), (5, 3), hit, hit];
-    assert_eq!(costs(INLINE), inline);
-    let heap = [(5, 3), (6, 4), (6, 4), (4, 2), (5, 3), hit, hit];
-    assert_eq!(costs(HEAP), heap);
-    // A record goes out with the word that publishes it.
-    let signatures = [(5, 2), (6, 3), (6, 3), (4, 2), (5, 3), hit, hit];
-    assert_eq!(costs(SIGNATURES), signatures);
+    assert!(full > 1_000, "{full}");
 }

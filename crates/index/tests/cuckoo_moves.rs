@@ -1,19 +1,15 @@
 //! What a reader that finds nothing does about displacements: how often it reads again beside a busy
-//! writer, and that it stops looking in a table that was sealed meanwhile.
+//! writer.
 
 mod common;
 
+use common::WORD;
 use common::chaos::limits;
-use common::cuckoo::{SIGNATURES, SimTable, open, options, shm_client, shm_node, ways, world};
-use common::{HEAP, Slot, WORD};
+use common::cuckoo::{SimTable, open, options, ways, world};
 use farslot_fabric::sim::{HostId, RunEnd, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::{GET, Index};
-use farslot_model::NicModel;
-use farslot_model::advise::{
-    CuckooPlaces, CuckooReads, CuckooShape, Filling, VerbCosts, cuckoo_lookup,
-};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -95,62 +91,4 @@ fn misses_beside_a_busy_writer_seldom_read_again() {
         assert!(moves > 0.2, "{moves}");
         assert!((2.0..most).contains(&round_trips), "{round_trips}");
     }
-}
-
-/// A reader from before the seal learns of it at its first miss.
-#[test]
-fn a_seal_spares_the_next_miss_its_look() {
-    for slot in [WORD, HEAP, SIGNATURES] {
-        seal_spares(slot);
-    }
-}
-
-fn seal_spares(slot: Slot) {
-    let layout = options(slot, 64, ways(3, 4), 7).layout().unwrap();
-    let node = shm_node(&layout);
-    let open = || shm_client(&node, &layout, LookupOrder::Parallel);
-    let ((executor, early), (building, builder)) = (open(), open());
-    let (key, value) = (slot.key(1), slot.value(1));
-    building.block_on(builder.build(&[(&key, &value)])).unwrap();
-    assert!(!early.is_sealed());
-    let counters = || executor.endpoint().core().counters.snapshot();
-    // Key 3 has another signature than key 1, so that its misses READ no record.
-    for (verbs, round_trips) in [(4, 2), (3, 1), (3, 1)] {
-        let before = counters();
-        let got = executor.block_on(early.get(&slot.key(3))).unwrap();
-        assert!(got.is_none());
-        let spent = counters().since(&before).operation(GET);
-        assert_eq!((spent.verbs, spent.round_trips), (verbs, round_trips));
-        assert!(early.is_sealed());
-    }
-}
-
-/// What the advisor takes a miss to read is what one reads.
-#[test]
-fn the_model_knows_what_a_miss_reads() {
-    let layout = options(WORD, 1 << 10, ways(3, 4), 7).layout().unwrap();
-    let (executor, table) = shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel);
-    let counters = || executor.endpoint().core().counters.snapshot();
-    // A key of which two ways lead to one bucket has fewer.
-    let before = counters();
-    let got = executor.block_on(table.get(&key(5))).unwrap();
-    assert!(got.is_none());
-    let spent = counters().since(&before).operation(GET);
-    let costs = VerbCosts {
-        nic: NicModel::connectx5_edr(),
-        atomic_ns: 0.0,
-        post_ns: 0.0,
-        gather_piece_ns: None,
-    };
-    let shape = CuckooShape {
-        ways: 3,
-        bucket_slots: 4,
-    };
-    let places = CuckooPlaces::find(shape, 0.5, Filling::Inserted).unwrap();
-    let (bytes, parallel) = (layout.bucket_bytes(), CuckooReads::Parallel);
-    let miss = cuckoo_lookup(&costs, &places, bytes, parallel, 0.0, None, false).unwrap();
-    assert_eq!(
-        (spent.verbs as f64, spent.bytes as f64),
-        (miss.verbs, miss.bytes)
-    );
 }

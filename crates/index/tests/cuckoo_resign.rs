@@ -3,7 +3,7 @@
 mod common;
 
 use common::chaos::limits;
-use common::cuckoo::{SIGNATURES, SimTable, open, options, shm_client, shm_node, ways, world};
+use common::cuckoo::{SIGNATURES, SimTable, open, options, ways, world};
 use common::{HEAP, INLINE, Slot, WORD};
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side, SimEndpoint, World};
 use farslot_fabric::{EndpointExt, Executor, NodeId, both};
@@ -181,27 +181,5 @@ fn who_gives_up_taking_over_waits_later() {
                 assert!(waited >= longest, "{patience} {resigns}: {waited}");
             }
         }
-    }
-}
-
-/// The next writer finds what this one held of the heap.
-#[test]
-fn a_resignation_hands_the_heap_over() {
-    let mut options = options(HEAP, 64, ways(3, 4), 7);
-    options.heap_bytes = Some(1 << 14);
-    let layout = options.layout().unwrap();
-    let node = shm_node(&layout);
-    for _ in 0..200 {
-        let (executor, table) = shm_client(&node, &layout, LookupOrder::Parallel);
-        executor.block_on(async {
-            for key in 0..8 {
-                table.put(&HEAP.key(key), &HEAP.value(key)).await.unwrap();
-            }
-            for key in 0..8 {
-                assert!(table.remove(&HEAP.key(key)).await.unwrap());
-            }
-            table.resign().await.unwrap();
-            assert_eq!(table.occupancy().await.unwrap().entries, 0);
-        });
     }
 }

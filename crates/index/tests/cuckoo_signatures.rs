@@ -4,20 +4,20 @@
 mod common;
 
 use common::chaos::{Caller, Record, limits};
-use common::cuckoo::{ORDERS, SIGNATURES, open, options, shm_client, shm_node, ways, world};
-use common::{Slot, TABLE, scan_all};
+use common::cuckoo::{ORDERS, SIGNATURES, new_client, new_node, open, options, ways, world};
+use common::{Slot, TABLE};
 use farslot_check::{RegisterMap, TableOp, check};
-use farslot_fabric::shm::{Node, ShmEndpoint};
+use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::sim::{Chance, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
 use farslot_fabric::{Endpoint, Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
-use farslot_index::heap::{LARGEST_RECORD, block_bytes, class_for};
+use farslot_index::heap::LARGEST_RECORD;
 use farslot_index::linear::{LinearTable, ReadPolicy, ReadSizes, SlotKind};
 use farslot_index::{FieldSize, GET, Index, IndexError};
+use farslot_testbed::{Shm, TestFabric};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 fn key(number: u64) -> [u8; 8] {
@@ -60,7 +60,8 @@ fn a_hit_reads_three_words_and_hardly_more_than_one_record() {
         .map(|(key, value)| (&key[..], &value[..]))
         .collect();
     for (order, table_reads) in [(LookupOrder::Parallel, 3.0), (LookupOrder::Gathered, 1.0)] {
-        let (executor, table) = shm_client(&shm_node(&layout), &layout, order);
+        let node = new_node::<Shm>(&layout);
+        let (executor, table) = new_client(&node, &layout, order);
         executor.block_on(table.build(&records)).unwrap();
         let (hit, hit_trips) = reads(&executor, &table, 0..80_000, true);
         let (miss, miss_trips) = reads(&executor, &table, 80_000..160_000, false);
@@ -87,7 +88,8 @@ fn insertion_alone_fills_a_table_of_signatures() {
             ..SIGNATURES
         };
         let layout = options(slot, 1 << 15, of, 3).layout().unwrap();
-        let (executor, table) = shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel);
+        let node = new_node::<Shm>(&layout);
+        let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
         executor.block_on(async {
             let mut held = 0;
             let error = loop {
@@ -108,87 +110,6 @@ fn insertion_alone_fills_a_table_of_signatures() {
             assert!(table.get(&key(held)).await.unwrap().is_none());
         });
     }
-}
-
-/// A table of one bucket, so that nothing is ever displaced.
-fn one_bucket(heap_buckets: u64) -> (Executor<ShmEndpoint>, CuckooTable<ShmEndpoint>) {
-    let mut options = options(SIGNATURES, 4, ways(2, 4), 1);
-    options.heap_bytes = Some(heap_bytes(heap_buckets));
-    let layout = options.layout().unwrap();
-    assert_eq!(layout.buckets, 1);
-    shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel)
-}
-
-/// Bytes of a heap with room for so many heap buckets.
-fn heap_bytes(heap_buckets: u64) -> u64 {
-    let region = (16 + 40 + 300usize).next_multiple_of(8);
-    16 + block_bytes(class_for(region * 4).unwrap()) as u64 * heap_buckets
-}
-
-/// More writes to a bucket than there are uses of a heap bucket: records that stay must not come to
-/// look later than the bucket's word.
-#[test]
-fn uses_come_round_and_records_stay() {
-    for others in 0..4 {
-        let (executor, table) = one_bucket(2);
-        executor.block_on(async {
-            for number in 0..=others {
-                let (key, value) = (SIGNATURES.key(number), SIGNATURES.value(number));
-                assert!(table.put(&key, &value).await.unwrap());
-            }
-            for turn in 0..5_000 {
-                let value = SIGNATURES.value(turn);
-                assert!(table.update(&SIGNATURES.key(0), &value).await.unwrap());
-                for number in 1..=others {
-                    let got = table.get(&SIGNATURES.key(number)).await.unwrap();
-                    assert_eq!(got.as_deref(), Some(&SIGNATURES.value(number)[..]));
-                }
-                let got = table.get(&SIGNATURES.key(0)).await.unwrap();
-                assert_eq!(got.as_deref(), Some(&value[..]));
-            }
-        });
-    }
-}
-
-/// A heap of one heap bucket more than the table has buckets is enough for ever.
-#[test]
-fn churn_leaks_no_heap_bucket() {
-    let mut options = options(SIGNATURES, 32, ways(2, 4), 1);
-    options.heap_bytes = Some(heap_bytes(8 + 1));
-    let layout = options.layout().unwrap();
-    let (executor, table) = shm_client(&shm_node(&layout), &layout, LookupOrder::Parallel);
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut model = HashMap::new();
-    executor.block_on(async {
-        let (mut full, mut removed) = (0, 0);
-        for turn in 0..40_000 {
-            let key = SIGNATURES.key(rng.random_range(0..34));
-            if turn % 997 == 0 || rng.random_bool(0.2) {
-                removed += 1;
-                let there = model.remove(&key).is_some();
-                assert_eq!(table.remove(&key).await.unwrap(), there);
-                continue;
-            }
-            let value = SIGNATURES.value(turn);
-            match table.put(&key, &value).await {
-                Ok(new) => assert_eq!(model.insert(key, value).is_none(), new),
-                Err(IndexError::Full { .. }) => full += 1,
-                Err(error) => panic!("turn {turn}: {error}"),
-            }
-            if turn % 1_000 == 0 {
-                table.flush().await.unwrap();
-                // Empties buckets, whose heap buckets then serve others.
-                for (key, _) in model.drain() {
-                    assert!(table.remove(&key).await.unwrap());
-                }
-            }
-        }
-        assert!(full > 10 && removed > 1_000, "{full} {removed}");
-        assert!(table.displacements().await.unwrap() > 100);
-        let met = scan_all(&table).await.unwrap();
-        assert_eq!(met.len(), model.len());
-        assert_eq!(met.into_iter().collect::<HashMap<_, _>>(), model);
-    });
 }
 
 /// Readers beside a writer that replaces the same values again and again, and stops with verb `last`:
@@ -305,8 +226,7 @@ fn a_linear_table_has_no_signatures() {
     let mut layout = common::HEAP.options(64, 1).layout().unwrap();
     let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(4)).unwrap();
     layout.kind = SlotKind::Signatures;
-    let node = Node::embedded(&[]).unwrap();
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
+    let endpoint = Shm::start(&[]).connect(Limits::default());
     let executor = Executor::new(Rc::clone(&endpoint));
     let opened = executor.block_on(LinearTable::open(endpoint, TABLE, layout, sizes));
     assert_eq!(opened.err(), Some(refused));
@@ -315,11 +235,11 @@ fn a_linear_table_has_no_signatures() {
 #[test]
 fn a_damaged_layout_is_refused() {
     let whole = options(SIGNATURES, 64, ways(3, 4), 1).layout().unwrap();
-    let node = shm_node(&whole);
+    let node = new_node::<Shm>(&whole);
     let open = |change: fn(&mut farslot_index::cuckoo::CuckooLayout)| {
         let mut layout = whole.clone();
         change(&mut layout);
-        let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+        let endpoint = node.connect(Limits::default());
         let executor = Executor::new(Rc::clone(&endpoint));
         let opening = CuckooTable::open(endpoint, TABLE, layout, LookupOrder::Parallel);
         executor.block_on(opening).map(drop)

@@ -1,11 +1,11 @@
 //! How long it takes to build a large table: paper 000's 8-byte records.
 
 mod common;
-mod sealed_common;
 
+use common::sealed::new_table;
 use farslot_index::sealed::{ReadPolicy, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Index};
-use sealed_common::shm_table;
+use farslot_testbed::Shm;
 use std::time::Instant;
 
 fn build(records: u64, order: SlotOrder) {
@@ -18,7 +18,7 @@ fn build(records: u64, order: SlotOrder) {
     let started = Instant::now();
     let layout = options.layout_for(&pairs).unwrap();
     let laid_out = started.elapsed();
-    let (executor, table) = shm_table(&layout, ReadPolicy::Fixed(16));
+    let (_node, executor, table) = new_table::<Shm>(&layout, ReadPolicy::Fixed(16));
     let started = Instant::now();
     executor.block_on(table.build(&pairs)).unwrap();
     println!(

@@ -2,9 +2,9 @@
 //! builder that stops after any of its verbs. A lookup answers right, or with an error.
 
 mod common;
-mod sealed_common;
 
 use common::chaos::limits;
+use common::sealed::{Shape, region_bytes, shapes};
 use common::{TABLE, scan_all};
 use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
@@ -15,7 +15,6 @@ use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
 use farslot_index::{Index, IndexError, KeyRule, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sealed_common::{Shape, region_bytes, shapes};
 use std::cell::Cell;
 use std::rc::Rc;
 

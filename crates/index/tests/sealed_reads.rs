@@ -1,14 +1,14 @@
 //! How many READs lookups take, as the endpoint counts them, against the model.
 
 mod common;
-mod sealed_common;
 
-use farslot_fabric::shm::{Node, ShmEndpoint};
+use common::sealed::{new_client, new_node};
+use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, OperationClass};
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SealedTable, SlotOrder};
 use farslot_index::{FieldSize, GET, GET_ALL, Index, KeyRule};
 use farslot_model::{HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad, Workload};
-use sealed_common::{shm_client, shm_node};
+use farslot_testbed::Shm;
 
 /// Home slots of a table.
 const HOMES: u64 = 1 << 20;
@@ -24,7 +24,7 @@ struct Spent {
 }
 
 struct Built {
-    node: Node,
+    node: Shm,
     executor: Executor<ShmEndpoint>,
     table: SealedTable<ShmEndpoint>,
     records: u64,
@@ -40,8 +40,8 @@ fn build(options: &SealedOptions, homes: u64, policy: ReadPolicy) -> Built {
     let value = vec![7; options.value.most()];
     let pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
     let layout = options.layout_for(&pairs).unwrap();
-    let node = shm_node(&layout);
-    let (executor, table) = shm_client(&node, &layout, policy);
+    let node = new_node::<Shm>(&layout);
+    let (executor, table) = new_client(&node, &layout, policy);
     executor.block_on(table.build(&pairs)).unwrap();
     Built {
         node,
@@ -54,7 +54,7 @@ fn build(options: &SealedOptions, homes: u64, policy: ReadPolicy) -> Built {
 impl Built {
     /// The same table, and a client with another policy.
     fn with(self, policy: ReadPolicy) -> Self {
-        let (executor, table) = shm_client(&self.node, self.table.layout(), policy);
+        let (executor, table) = new_client(&self.node, self.table.layout(), policy);
         Self {
             executor,
             table,

@@ -2,11 +2,13 @@
 
 use crate::slot_map::MOST_NODES;
 use crate::{Result, StoreError};
+use farslot_fabric::verbs::DeviceOptions;
 use std::fmt;
 use std::str::FromStr;
 
 /// The schemes that an address may begin with, for messages.
 pub const SCHEMES: &str = "embedded, shm://NAME[,NAME...], tcp://HOST:PORT[,HOST:PORT...], \
+                           verbs://HOST:PORT[,HOST:PORT...][?device=NAME&port=N&gid=N], \
                            sim://PROFILE[?seed=N&memory=SIZE&nodes=N]";
 
 /// A parsed address.
@@ -23,6 +25,14 @@ pub enum Address {
     Tcp {
         /// Where their agents listen: `HOST:PORT`, an IPv6 address in brackets; of one node each, none twice.
         authorities: Vec<String>,
+    },
+    /// Memory of one or more processes on any hosts, served by their RDMA NICs.
+    Verbs {
+        /// Where connections are set up, over TCP: `HOST:PORT`, an IPv6 address in brackets; of one node each,
+        /// none twice.
+        authorities: Vec<String>,
+        /// This machine's device.
+        device: DeviceOptions,
     },
     /// Simulated memory behind a simulated NIC.
     Sim {
@@ -48,6 +58,9 @@ impl Address {
             Self::Tcp { authorities } => (authorities.iter())
                 .map(|authority| format!("tcp://{authority}"))
                 .collect(),
+            Self::Verbs { authorities, .. } => (authorities.iter())
+                .map(|authority| format!("verbs://{authority}"))
+                .collect(),
             Self::Sim { nodes, .. } => (0..*nodes).map(|node| format!("node-{node}")).collect(),
         }
     }
@@ -63,7 +76,10 @@ impl FromStr for Address {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         match scheme {
             "shm" => parse_shm(text, rest),
-            "tcp" => parse_tcp(text, rest),
+            "tcp" => Ok(Address::Tcp {
+                authorities: parse_authorities(text, rest)?,
+            }),
+            "verbs" => parse_verbs(text, rest),
             "sim" => parse_sim(text, rest),
             _ => Err(StoreError::UnknownScheme {
                 address: text.into(),
@@ -84,21 +100,51 @@ fn parse_shm(text: &str, rest: &str) -> Result<Address> {
     Ok(Address::Shm { names })
 }
 
-fn parse_tcp(text: &str, rest: &str) -> Result<Address> {
+fn parse_authorities(text: &str, rest: &str) -> Result<Vec<String>> {
     if rest.contains('@') {
         return Err(StoreError::BadAddress {
             // What stands before the @ may be a secret, and errors are logged.
-            address: "tcp://...".into(),
+            address: text
+                .split_once("://")
+                .map_or_else(String::new, |(scheme, _)| format!("{scheme}://...")),
             reason: "an address has no secret in it, nor a user".into(),
         });
     }
-    let authorities = parse_nodes(text, rest, check_authority)?;
-    Ok(Address::Tcp { authorities })
+    parse_nodes(text, rest, check_authority)
+}
+
+fn parse_verbs(text: &str, rest: &str) -> Result<Address> {
+    let (nodes, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authorities = parse_authorities(text, nodes)?;
+    let mut device = DeviceOptions::default();
+    let number = |setting: &str| bad(text, format!("{setting} is no number of a port or a GID"));
+    for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+        match setting.split_once('=') {
+            Some(("device", name)) if !name.is_empty() => device.device = Some(name.into()),
+            Some(("port", value)) => {
+                let port = value.parse().ok().filter(|port| *port > 0);
+                device.port = Some(port.ok_or_else(|| number(setting))?);
+            }
+            Some(("gid", value)) => {
+                device.gid_index = Some(value.parse().map_err(|_| number(setting))?);
+            }
+            _ => {
+                return Err(bad(
+                    text,
+                    format!("{setting:?} is neither device=NAME nor port=N nor gid=N"),
+                ));
+            }
+        }
+    }
+    Ok(Address::Verbs {
+        authorities,
+        device,
+    })
 }
 
 /// Refuses what is no `HOST:PORT`.
 fn check_authority(authority: &str) -> std::result::Result<(), String> {
-    const FORM: &str = "HOST:PORT must follow tcp://, an IPv6 address in brackets, several with commas between them";
+    const FORM: &str = "HOST:PORT must follow the scheme, an IPv6 address in brackets, several with commas between them";
     let (host, port) = authority.rsplit_once(':').ok_or(FORM)?;
     let in_brackets = |host: &str| host.starts_with('[') && host.ends_with(']');
     let odd = |letter: char| letter.is_whitespace() || "/?#".contains(letter);
@@ -199,6 +245,22 @@ impl fmt::Display for Address {
             Self::Embedded => f.write_str("embedded"),
             Self::Shm { names } => write!(f, "shm://{}", names.join(",")),
             Self::Tcp { authorities } => write!(f, "tcp://{}", authorities.join(",")),
+            Self::Verbs {
+                authorities,
+                device,
+            } => {
+                write!(f, "verbs://{}", authorities.join(","))?;
+                let settings = [
+                    device.device.as_ref().map(|name| format!("device={name}")),
+                    device.port.map(|port| format!("port={port}")),
+                    device.gid_index.map(|gid| format!("gid={gid}")),
+                ];
+                let settings: Vec<_> = settings.into_iter().flatten().collect();
+                match &*settings {
+                    [] => Ok(()),
+                    settings => write!(f, "?{}", settings.join("&")),
+                }
+            }
             Self::Sim {
                 profile,
                 seed,
@@ -234,6 +296,8 @@ mod tests {
             "sim://cx5-edr?seed=0&memory=4096",
             "shm://a,b",
             "tcp://a:7000,b:7000,[::1]:7000",
+            "verbs://a:7000,b:7000",
+            "verbs://a:7000?device=mlx5_0&port=1&gid=3",
             "sim://cx5-edr?seed=0&memory=4096&nodes=3",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);

@@ -95,7 +95,9 @@ pub enum StoreError {
         scheme: &'static str,
     },
     /// A fabric that cannot be served by a process.
-    #[error("{address:?} cannot be served: only shm:// and tcp:// addresses have an owner process")]
+    #[error(
+        "{address:?} cannot be served: only shm://, tcp:// and verbs:// addresses of one node have an owner process"
+    )]
     NotServable {
         /// The address as given.
         address: String,

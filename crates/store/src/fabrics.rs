@@ -6,13 +6,15 @@ use crate::{Address, OpenOptions, Result, StoreError};
 use farslot_fabric::shm::{self, RegionSpec};
 use farslot_fabric::sim::World;
 use farslot_fabric::tcp::{TcpEndpoint, TcpOptions};
+use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
 use farslot_fabric::{Endpoint, FabricError, NodeId, NodeInfo, Rights};
 use std::rc::Rc;
 
 /// The memory, as each fabric holds it.
 pub(crate) enum Fabric {
     Shm(Vec<shm::Node>),
-    Tcp(Box<TcpNodes>),
+    Tcp(Box<Remote<TcpEndpoint>>),
+    Verbs(Box<Remote<VerbsEndpoint>>),
     Sim(World),
 }
 
@@ -30,6 +32,10 @@ macro_rules! with_endpoint {
                 let $endpoint = nodes.endpoint()?;
                 $work
             }
+            $crate::fabrics::Fabric::Verbs(nodes) => {
+                let $endpoint = nodes.endpoint()?;
+                $work
+            }
             $crate::fabrics::Fabric::Sim(world) => {
                 let $endpoint = world.endpoint(limits);
                 $work
@@ -39,17 +45,41 @@ macro_rules! with_endpoint {
 }
 pub(crate) use with_endpoint;
 
-/// Nodes behind TCP: each endpoint has connections of its own.
-pub(crate) struct TcpNodes {
+/// An endpoint that connects to where nodes are served.
+pub(crate) trait Connect: Endpoint + Sized {
+    type Options;
+
+    /// Connects to all nodes, of which some may be down.
+    fn connect(authorities: &[String], options: &Self::Options) -> farslot_fabric::Result<Self>;
+}
+
+impl Connect for TcpEndpoint {
+    type Options = TcpOptions;
+
+    fn connect(authorities: &[String], options: &TcpOptions) -> farslot_fabric::Result<Self> {
+        Self::connect_available(authorities, options)
+    }
+}
+
+impl Connect for VerbsEndpoint {
+    type Options = VerbsOptions;
+
+    fn connect(authorities: &[String], options: &VerbsOptions) -> farslot_fabric::Result<Self> {
+        Self::connect_available(authorities, options)
+    }
+}
+
+/// Nodes behind a network: each endpoint has connections of its own.
+pub(crate) struct Remote<E: Connect> {
     authorities: Vec<String>,
-    options: TcpOptions,
+    options: E::Options,
     /// What the only one was when the store was opened.
     only: Option<NodeInfo>,
 }
 
-impl TcpNodes {
-    fn new(authorities: &[String], options: TcpOptions) -> Result<Self> {
-        let first = TcpEndpoint::connect_available(authorities, &options)?;
+impl<E: Connect> Remote<E> {
+    fn new(authorities: &[String], options: E::Options) -> Result<Self> {
+        let first = E::connect(authorities, &options)?;
         let only = match authorities {
             [_] => Some(first.node(NodeId(0))?),
             _ => None,
@@ -63,8 +93,8 @@ impl TcpNodes {
 
     /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and not of one that
     /// came after it.
-    pub(crate) fn endpoint(&self) -> Result<Rc<TcpEndpoint>> {
-        let endpoint = TcpEndpoint::connect_available(&self.authorities, &self.options)?;
+    pub(crate) fn endpoint(&self) -> Result<Rc<E>> {
+        let endpoint = E::connect(&self.authorities, &self.options)?;
         if let Some(only) = &self.only
             && endpoint.node(NodeId(0))?.incarnation != only.incarnation
         {
@@ -129,8 +159,15 @@ impl Fabric {
                 Ok(Self::Shm(nodes))
             }
             Address::Tcp { authorities } => {
-                let nodes = TcpNodes::new(authorities, options.tcp())?;
+                let nodes = Remote::new(authorities, options.tcp())?;
                 Ok(Self::Tcp(Box::new(nodes)))
+            }
+            Address::Verbs {
+                authorities,
+                device,
+            } => {
+                let nodes = Remote::new(authorities, options.verbs(device))?;
+                Ok(Self::Verbs(Box::new(nodes)))
             }
             Address::Sim {
                 profile,

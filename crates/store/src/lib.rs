@@ -60,7 +60,7 @@ pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use options::{CuckooShape, HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
-pub use server::{Server, ServerOptions};
+pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use store::{OpenOptions, Store, read_cost};
 pub use survey::Survey;

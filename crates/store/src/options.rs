@@ -21,6 +21,12 @@ pub enum HashKind {
 }
 
 /// Where a key of a cuckoo table may be.
+///
+/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of three
+/// buckets of four slots, and with nearly every other shape, a table for hundreds of keys or more holds its
+/// capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that it is full before that,
+/// the more so the smaller their buckets are; and with two ways and buckets of one slot, still one in 300 of
+/// the tables for 2000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CuckooShape {
     /// Buckets of each key, 2 to 4: what a lookup reads.

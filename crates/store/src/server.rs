@@ -1,9 +1,11 @@
 //! A process that lends its memory, and does nothing else.
 
+use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
-use crate::{Address, Result, Secret, Store, StoreError};
-use farslot_fabric::shm;
-use farslot_fabric::tcp::{Agent, AgentOptions, Grant};
+use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
+use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
+use farslot_fabric::verbs::{self, VerbsAgentOptions};
+use farslot_fabric::{RegionId, Rights, shm};
 use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
@@ -16,6 +18,9 @@ pub struct ServerOptions {
     pub spin: Duration,
     /// What clients must prove that they know.
     pub secret: Option<Secret>,
+    /// What clients must prove that they know who may only read: those that ask for the grant
+    /// [`READ_ONLY`]. Without it there is no such grant.
+    pub read_only_secret: Option<Secret>,
     /// Whether an address that other machines can reach may be served without a secret.
     pub insecure: bool,
 }
@@ -27,9 +32,29 @@ impl Default for ServerOptions {
             threads: agent.threads,
             spin: agent.spin,
             secret: None,
+            read_only_secret: None,
             insecure: agent.insecure,
         }
     }
+}
+
+/// The name of the grant to read everything and to write nothing.
+pub const READ_ONLY: &str = "read-only";
+
+/// All of a store is in one region.
+const REGION: RegionId = RegionId(0);
+
+/// Tables that are opened to those who know a secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableGrant {
+    /// Its name, by which clients ask for it: at most 64 bytes.
+    pub name: String,
+    /// What clients must know; nothing for a grant to anybody who can connect.
+    pub secret: Option<Secret>,
+    /// Names of the tables.
+    pub tables: Vec<String>,
+    /// What may be done to them: `Rights::READ` for lookups, `Rights::ALL` for everything.
+    pub rights: Rights,
 }
 
 /// Memory that is served to other processes for as long as this is held. When the process ends, `kill -9`
@@ -39,13 +64,14 @@ impl Default for ServerOptions {
 pub struct Server {
     // They stop before the memory goes.
     agents: Vec<Agent>,
+    nic: Option<verbs::Agent>,
     addresses: Vec<Address>,
     store: Store,
 }
 
 impl Server {
-    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT`, with port 0
-    /// for any that is free. What is not used takes no memory, except where the machine has set enough 2 MiB
+    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT` or
+    /// `verbs://HOST:PORT`, with port 0 for any that is free. What is not used takes no memory, except where the machine has set enough 2 MiB
     /// pages aside: for `shm://` these are taken at once.
     ///
     /// # Errors
@@ -55,7 +81,8 @@ impl Server {
     }
 
     /// Serves the same memory at several addresses, at most one of them `shm://NAME`, with options. Clients
-    /// of all of them work on the same tables at the same time.
+    /// of all of them work on the same tables at the same time. Memory at a `verbs://` address has no other:
+    /// a NIC's atomics are not atomic against a processor's.
     ///
     /// # Errors
     /// [`StoreError::NotServable`] for other schemes; [`StoreError::BadAddress`] for a second name;
@@ -70,6 +97,14 @@ impl Server {
             let address: Address = text.parse()?;
             match &address {
                 Address::Tcp { authorities } if authorities.len() == 1 => {}
+                Address::Verbs { authorities, .. } if authorities.len() == 1 => {
+                    if addresses.len() > 1 {
+                        return Err(StoreError::BadAddress {
+                            address: (*text).into(),
+                            reason: "memory that a NIC serves can have no other address".into(),
+                        });
+                    }
+                }
                 Address::Shm { names } if names.len() == 1 => {
                     if let Some(name) = name.replace(names[0].clone()) {
                         return Err(StoreError::BadAddress {
@@ -91,36 +126,120 @@ impl Server {
             Some(name) => shm::Node::serve(name, &regions)?,
             None => shm::Node::embedded(&regions)?,
         };
+        let mut grants = vec![Grant::everything(options.secret.clone())];
+        grants.extend(
+            options
+                .read_only_secret
+                .clone()
+                .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
+        );
         let mut agents = Vec::new();
+        let mut nic = None;
         for address in &mut parsed {
-            let Address::Tcp { authorities } = address else {
-                continue;
-            };
-            let authority = &mut authorities[0];
-            let agent = Agent::start(
-                node.clone(),
-                &AgentOptions {
-                    listen: authority.clone(),
-                    threads: options.threads,
-                    spin: options.spin,
-                    grants: vec![Grant::everything(options.secret.clone())],
-                    insecure: options.insecure,
-                    ..AgentOptions::default()
-                },
-            )?;
-            if let Some(host) = authority.strip_suffix(":0") {
-                *authority = format!("{host}:{}", agent.address().port());
+            match address {
+                Address::Tcp { authorities } => {
+                    let agent = Agent::start(
+                        node.clone(),
+                        &AgentOptions {
+                            listen: authorities[0].clone(),
+                            threads: options.threads,
+                            spin: options.spin,
+                            grants: grants.clone(),
+                            insecure: options.insecure,
+                            ..AgentOptions::default()
+                        },
+                    )?;
+                    set_port(&mut authorities[0], agent.address().port());
+                    agents.push(agent);
+                }
+                Address::Verbs {
+                    authorities,
+                    device,
+                } => {
+                    let agent = verbs::Agent::start(
+                        node.clone(),
+                        &VerbsAgentOptions {
+                            listen: authorities[0].clone(),
+                            grants: grants.clone(),
+                            insecure: options.insecure,
+                            device: device.clone(),
+                            ..VerbsAgentOptions::default()
+                        },
+                    )?;
+                    set_port(&mut authorities[0], agent.address().port());
+                    nic = Some(agent);
+                }
+                Address::Embedded | Address::Shm { .. } | Address::Sim { .. } => {}
             }
-            agents.push(agent);
         }
+        let store = match &nic {
+            None => Store::of_node(parsed[0].clone(), node),
+            // No processor may touch what the NIC's atomics do.
+            Some(_) => {
+                let options = OpenOptions {
+                    secret: options.secret.clone(),
+                    ..OpenOptions::default()
+                };
+                Store::open_with(&parsed[0].to_string(), options)?
+            }
+        };
         Ok(Self {
             agents,
-            store: Store::of_node(parsed[0].clone(), node),
+            nic,
+            store,
             addresses: parsed,
         })
     }
 
-    /// The served store, as this process uses it itself: without any connection.
+    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret. They ask for it by its name
+    /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is in force is
+    /// revoked, and its clients must open the store anew. Shared memory has no grants.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]: a table is granted once it is there. As
+    /// [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
+    pub fn grant(&self, grant: &TableGrant) -> Result<()> {
+        let all = self.store.tables()?;
+        let catalog = Area {
+            region: REGION,
+            bytes: 0..CATALOG_BYTES,
+            rights: grant.rights.masked_by(Rights::READ),
+        };
+        let mut areas = vec![catalog];
+        for name in &grant.tables {
+            let table = all.iter().find(|table| table.name == *name);
+            let table = table.ok_or_else(|| no_such_table(name, &all))?;
+            let bytes = u64::try_from(table.scheme.table_bytes()).unwrap_or(u64::MAX);
+            areas.push(Area {
+                region: REGION,
+                bytes: table.offset..table.offset.saturating_add(bytes),
+                rights: grant.rights,
+            });
+        }
+        let grant = Grant {
+            name: grant.name.clone(),
+            secret: grant.secret.clone(),
+            areas: Some(areas),
+        };
+        for agent in &self.agents {
+            agent.grant(&grant)?;
+        }
+        if let Some(nic) = &self.nic {
+            nic.grant(&grant)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if there is
+    /// none in force by that name.
+    pub fn revoke(&self, name: &str) -> bool {
+        // Of every agent, not only of the first that has it.
+        let over_tcp = self.agents.iter().map(|agent| agent.revoke(name));
+        let revoked = over_tcp.chain(self.nic.iter().map(|nic| nic.revoke(name)));
+        revoked.fold(false, std::ops::BitOr::bitor)
+    }
+
+    /// The served store, as this process uses it itself: without any connection, unless a NIC serves it.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
@@ -136,6 +255,24 @@ impl Server {
     #[must_use]
     pub fn agents(&self) -> &[Agent] {
         &self.agents
+    }
+}
+
+/// Puts the port that was chosen in place of any.
+fn set_port(authority: &mut String, port: u16) {
+    if let Some(host) = authority.strip_suffix(":0") {
+        *authority = format!("{host}:{port}");
+    }
+}
+
+fn no_such_table(name: &str, all: &[TableRecord]) -> StoreError {
+    let names: Vec<_> = all.iter().map(|table| &*table.name).collect();
+    StoreError::NoSuchTable {
+        name: name.into(),
+        tables: match &*names {
+            [] => "none".into(),
+            names => names.join(", "),
+        },
     }
 }
 

@@ -10,6 +10,7 @@ use crate::spread::{self, Found, KnownSizes, NewTable, Opener, Spread};
 use crate::{Address, NodeReport, OnRestart, Result, StoreError, Table, TableOptions};
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::{Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::verbs::{DeviceOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::{Endpoint, Executor, Limits, NodeId, Rights, shm};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
@@ -34,6 +35,8 @@ pub struct OpenOptions {
     pub lookup_order: LookupOrder,
     /// What may be done to the memory.
     pub rights: Rights,
+    /// The name of the grant under which a `tcp://` address is used.
+    pub grant: String,
     /// What a node at a `tcp://` address must know, and wants to see proved.
     pub secret: Option<Secret>,
     /// How long it may take to be connected to a `tcp://` address, and admitted.
@@ -51,6 +54,7 @@ impl Default for OpenOptions {
             cluster_hints: 0,
             lookup_order: LookupOrder::default(),
             rights: Rights::ALL,
+            grant: TcpOptions::default().grant,
             secret: None,
             connect_timeout: TcpOptions::default().connect_timeout,
             on_restart: OnRestart::default(),
@@ -61,11 +65,24 @@ impl Default for OpenOptions {
 impl OpenOptions {
     pub(crate) fn tcp(&self) -> TcpOptions {
         TcpOptions {
+            grant: self.grant.clone(),
             secret: self.secret.clone(),
             rights: self.rights,
             connect_timeout: self.connect_timeout,
             limits: self.limits,
             ..TcpOptions::default()
+        }
+    }
+
+    pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
+        VerbsOptions {
+            grant: self.grant.clone(),
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            device: device.clone(),
+            ..VerbsOptions::default()
         }
     }
 }
@@ -142,6 +159,8 @@ impl Store {
         let nic = match &fabric {
             Fabric::Shm(_) => NicModel::shared_memory(),
             Fabric::Tcp(_) => NicModel::tcp_loopback(),
+            // What paper 000 measured its own NIC by.
+            Fabric::Verbs(_) => NicModel::connectx5_edr(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
         let policy = options.read_policy;
@@ -364,7 +383,7 @@ impl Store {
                 [node] => Some(node),
                 _ => None,
             },
-            Fabric::Tcp(_) | Fabric::Sim(_) => None,
+            Fabric::Tcp(_) | Fabric::Verbs(_) | Fabric::Sim(_) => None,
         }
     }
 
@@ -373,7 +392,7 @@ impl Store {
     pub fn sim_world(&self) -> Option<&World> {
         match &self.0.fabric {
             Fabric::Sim(world) => Some(world),
-            Fabric::Shm(_) | Fabric::Tcp(_) => None,
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => None,
         }
     }
 
@@ -384,7 +403,18 @@ impl Store {
     pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
         match &self.0.fabric {
             Fabric::Tcp(nodes) => nodes.endpoint().map(Some),
-            Fabric::Shm(_) | Fabric::Sim(_) => Ok(None),
+            Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_) => Ok(None),
+        }
+    }
+
+    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric itself.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn verbs_endpoint(&self) -> Result<Option<Rc<VerbsEndpoint>>> {
+        match &self.0.fabric {
+            Fabric::Verbs(nodes) => nodes.endpoint().map(Some),
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Sim(_) => Ok(None),
         }
     }
 
@@ -512,6 +542,21 @@ pub fn read_cost(profile: &NicProfile) -> NicModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Both come from one measurement, and the model's is rounded.
+    #[test]
+    fn the_model_and_the_simulator_agree_on_tcp_over_loopback() {
+        let (model, simulated) = (
+            NicModel::tcp_loopback(),
+            read_cost(&NicProfile::tcp_loopback()),
+        );
+        for cost in [NicModel::latency_ns, NicModel::occupancy_ns] {
+            for bytes in [8, 64, 1024] {
+                let ratio = cost(&model, bytes) / cost(&simulated, bytes);
+                assert!((0.98..1.02).contains(&ratio), "{bytes} B: {ratio}");
+            }
+        }
+    }
 
     #[test]
     fn memory_is_taken_by_tables() {

@@ -1,23 +1,53 @@
 //! An echo: so many bytes there, so many back, and nothing else.
 
+use super::{Ceiling, Options};
 use crate::{BenchError, Result};
 use farslot::fabric::FabricError;
 use hdrhistogram::Histogram;
+use rand_chacha::ChaCha8Rng;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
 
+/// Exchanges of as many bytes as READs take.
+pub(super) struct Echoes;
+
+impl Ceiling for Echoes {
+    fn many(&self, options: &Options) -> String {
+        format!("echo of the bytes of {} READs", options.outstanding)
+    }
+
+    fn one(&self, _: &Options) -> String {
+        "echo of the bytes of one READ".into()
+    }
+
+    fn rate(&self, options: &Options, _: &mut ChaCha8Rng) -> Result<f64> {
+        let echo = Echo::of_reads(options.outstanding, options.read_bytes);
+        let exchanges = options.operations.div_ceil(options.outstanding);
+        Ok(echo.rate(exchanges)? * options.outstanding as f64)
+    }
+
+    fn latency(
+        &self,
+        options: &Options,
+        _: &mut ChaCha8Rng,
+        latency: &mut Histogram<u64>,
+    ) -> Result<()> {
+        Echo::of_reads(1, options.read_bytes).latency(options.single_reads, latency)
+    }
+}
+
 /// The bytes of an exchange.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Echo {
+#[derive(Clone, Copy)]
+struct Echo {
     request: usize,
     answer: usize,
 }
 
 impl Echo {
     /// As many bytes as a doorbell of so many READs and their completions have on the wire.
-    pub(super) fn of_reads(count: usize, bytes: usize) -> Self {
+    fn of_reads(count: usize, bytes: usize) -> Self {
         const HEADER: usize = 8;
         const READ: usize = 24;
         Self {
@@ -27,7 +57,7 @@ impl Echo {
     }
 
     /// Exchanges a second.
-    pub(super) fn rate(self, exchanges: usize) -> Result<f64> {
+    fn rate(self, exchanges: usize) -> Result<f64> {
         self.run(|exchange| {
             let since = Instant::now();
             for _ in 0..exchanges {
@@ -38,7 +68,7 @@ impl Echo {
     }
 
     /// Times exchanges one by one, the clock's own time included.
-    pub(super) fn latency(self, exchanges: usize, latency: &mut Histogram<u64>) -> Result<()> {
+    fn latency(self, exchanges: usize, latency: &mut Histogram<u64>) -> Result<()> {
         self.run(|exchange| {
             let mut before = Instant::now();
             for _ in 0..exchanges {
@@ -90,13 +120,28 @@ impl Echo {
     }
 }
 
+/// Looks so often in vain before others may have the processor: far longer than an exchange takes, so that it
+/// happens only where the other side has none.
+const LOOKS: u32 = 1 << 10;
+
+/// What is done after a look in vain.
+fn look_again(looks: &mut u32) {
+    *looks += 1;
+    if looks.is_multiple_of(LOOKS) {
+        thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
 /// Fills `bytes`, without ever sleeping.
 fn receive(stream: &mut TcpStream, mut bytes: &mut [u8]) -> std::io::Result<()> {
+    let mut looks = 0;
     while !bytes.is_empty() {
         match stream.read(bytes) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => bytes = &mut bytes[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => look_again(&mut looks),
             Err(error) => return Err(error),
         }
     }
@@ -105,10 +150,11 @@ fn receive(stream: &mut TcpStream, mut bytes: &mut [u8]) -> std::io::Result<()> 
 
 /// Sends all of `bytes`, without ever sleeping.
 fn send(stream: &mut TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    let mut looks = 0;
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => look_again(&mut looks),
             Err(error) => return Err(error),
         }
     }

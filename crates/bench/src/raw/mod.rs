@@ -1,30 +1,49 @@
-//! Bare READs of one client thread through TCP, beside a plain echo of the same bytes.
+//! Bare READs of one client thread, beside what their bytes take with nothing around them: over TCP a plain echo,
+//! over shared memory plain loads.
 //!
-//! The node's agent has one thread and runs in this process, as the echo's server does, over loopback. The
+//! Over TCP the node's agent has one thread and runs in this process, as the echo's server does, over loopback. The
 //! echo does nothing but move bytes: its client sends as many as a doorbell of so many READs takes, its
 //! server answers with as many as their completions do, both look for bytes without ever sleeping, and
 //! neither looks at them. What the READs lose to it is the fabric's: encoding, checks, copies from memory at
 //! random places, and the executor.
 //!
+//! Over shared memory the loads are of the same lines through the same mapping, with the next ones prefetched where
+//! READs are many. What the READs lose to them is the fabric's as well.
+//!
 //! Every figure is the median over repetitions, and within each repetition everything is measured once, one
 //! after the other. Every READ's first word is checked.
 
 mod echo;
+mod loads;
 mod reads;
 
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
-use echo::Echo;
+use echo::Echoes;
+use farslot::fabric::Endpoint;
+use farslot::fabric::shm::LINE;
 use hdrhistogram::Histogram;
+use loads::Loads;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use reads::Reads;
 
+/// The fabrics whose READs are measured bare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// Memory of a process of this host, through a mapping.
+    Shm,
+    /// Memory behind an agent, over loopback.
+    Tcp,
+}
+
 /// What the benchmark may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// Where the memory is.
+    pub fabric: Fabric,
     /// Bytes of the memory that is read from, at random places.
     pub memory: u64,
-    /// Bytes of a READ, a multiple of 8.
+    /// Bytes of a READ, a multiple of 8, and of a cache line over shared memory.
     pub read_bytes: usize,
     /// READs under way at once.
     pub outstanding: usize,
@@ -41,6 +60,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            fabric: Fabric::Tcp,
             memory: 256 << 20,
             read_bytes: 64,
             outstanding: 64,
@@ -56,8 +76,16 @@ impl Options {
     fn check(&self) -> Result<()> {
         let bad =
             |option, value: usize, limit: &str| Err(BenchError::bad(option, value as u64, limit));
-        if self.read_bytes == 0 || !self.read_bytes.is_multiple_of(8) || self.read_bytes > 1 << 20 {
-            return bad("read bytes", self.read_bytes, "a multiple of 8 up to 1 MiB");
+        let (unit, limit) = match self.fabric {
+            Fabric::Tcp => (8, "a multiple of 8 up to 1 MiB"),
+            // What plain loads are of.
+            Fabric::Shm => (LINE, "a multiple of 64 up to 1 MiB over shared memory"),
+        };
+        if self.read_bytes == 0
+            || !self.read_bytes.is_multiple_of(unit)
+            || self.read_bytes > 1 << 20
+        {
+            return bad("read bytes", self.read_bytes, limit);
         }
         if !(1..=4096).contains(&self.outstanding) {
             return bad("outstanding", self.outstanding, "from 1 to 4096");
@@ -78,79 +106,105 @@ impl Options {
     }
 }
 
-/// Measures READs and the echo in turns.
+/// What READs are held against: the same bytes, and nothing around them.
+trait Ceiling {
+    /// What is done where READs are many at once.
+    fn many(&self, options: &Options) -> String;
+
+    /// What is done where READs are one by one.
+    fn one(&self, options: &Options) -> String;
+
+    /// READs/s that it stands for, with [`Options::outstanding`] under way.
+    fn rate(&self, options: &Options, random: &mut ChaCha8Rng) -> Result<f64>;
+
+    /// Times it one by one, the clock's own time included.
+    fn latency(
+        &self,
+        options: &Options,
+        random: &mut ChaCha8Rng,
+        latency: &mut Histogram<u64>,
+    ) -> Result<()>;
+}
+
+/// Measures READs and what they are held against in turns.
 ///
 /// # Errors
 /// [`BenchError::BadOption`]; what the fabric says; [`BenchError::WrongAnswers`].
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     options.check()?;
     progress("filling the memory");
-    let mut reads = Reads::start(options)?;
+    let (fabric, rows) = match options.fabric {
+        Fabric::Tcp => {
+            let reads = Reads::over_tcp(options)?;
+            let fabric = "TCP over loopback, one client thread and one agent thread";
+            (fabric.into(), measure(options, reads, &Echoes, progress)?)
+        }
+        Fabric::Shm => {
+            let (reads, mapping) = Reads::over_shm(options)?;
+            let page = mapping.info().page_bytes >> 10;
+            let fabric = format!("shared memory, one client thread, in pages of {page} KiB");
+            (fabric, measure(options, reads, &Loads(mapping), progress)?)
+        }
+    };
+    Ok(BenchReport {
+        bench: "raw",
+        fabric,
+        rows,
+    })
+}
+
+fn measure<E: Endpoint, S>(
+    options: &Options,
+    mut reads: Reads<E, S>,
+    ceiling: &dyn Ceiling,
+    progress: Progress<'_>,
+) -> Result<Vec<BenchRow>> {
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     let mut samples = Samples::default();
-    let batches = options.operations.div_ceil(options.outstanding);
-    let batch = Echo::of_reads(options.outstanding, options.read_bytes);
-    let single = Echo::of_reads(1, options.read_bytes);
     for repetition in 1..=options.repetitions {
-        progress(&format!(
-            "repetition {repetition} of {}",
-            options.repetitions
-        ));
-        let echoed = batch.rate(batches)?;
-        samples.echo.push(echoed * options.outstanding as f64);
+        let of = options.repetitions;
+        progress(&format!("repetition {repetition} of {of}"));
+        samples.limit.push(ceiling.rate(options, &mut random)?);
         samples.reads.push(reads.rate(options, &mut random)?);
         let mut latency = histogram();
-        single.latency(options.single_reads, &mut latency)?;
-        samples.echo_latency.push(quantiles(&latency));
+        ceiling.latency(options, &mut random, &mut latency)?;
+        samples.limit_latency.push(quantiles(&latency));
         latency.reset();
         reads.latency(options, &mut random, &mut latency)?;
         samples.latency.push(quantiles(&latency));
     }
-    Ok(BenchReport {
-        bench: "raw",
-        fabric: "TCP over loopback, one client thread and one agent thread".into(),
-        rows: samples.rows(options),
-    })
+    Ok(samples.rows(options, ceiling))
 }
 
 #[derive(Default)]
 struct Samples {
     /// READs/s.
     reads: Vec<f64>,
-    /// READs/s that the echo's batches stand for.
-    echo: Vec<f64>,
+    /// READs/s that the ceiling stands for.
+    limit: Vec<f64>,
     /// p50 and p99, in nanoseconds.
     latency: Vec<[f64; 2]>,
-    echo_latency: Vec<[f64; 2]>,
+    limit_latency: Vec<[f64; 2]>,
 }
 
 impl Samples {
-    fn rows(&self, options: &Options) -> Vec<BenchRow> {
+    fn rows(&self, options: &Options, ceiling: &dyn Ceiling) -> Vec<BenchRow> {
         let size = options.read_bytes;
-        let (reads, echo) = (median(self.reads.clone()), median(self.echo.clone()));
+        let (reads, limit) = (median(self.reads.clone()), median(self.limit.clone()));
         let of = |samples: &[[f64; 2]], which: usize| {
             median(samples.iter().map(|sample| sample[which]).collect())
         };
-        let many = options.outstanding;
+        let many = format!("READs of {size} B, {} outstanding", options.outstanding);
         let mut rows = vec![
-            BenchRow::new(
-                format!("READs of {size} B, {many} outstanding"),
-                reads,
-                "READs/s",
-            )
-            .limited_by(echo),
-            BenchRow::new(
-                format!("echo of the bytes of {many} READs"),
-                echo,
-                "READs/s",
-            ),
+            BenchRow::new(many, reads, "READs/s").limited_by(limit),
+            BenchRow::new(ceiling.many(options), limit, "READs/s"),
         ];
+        let one = ceiling.one(options);
         for (which, name) in ["p50", "p99"].into_iter().enumerate() {
-            let (ours, echo) = (of(&self.latency, which), of(&self.echo_latency, which));
+            let (ours, limit) = (of(&self.latency, which), of(&self.limit_latency, which));
             let read = format!("READ of {size} B, one outstanding, {name}");
-            rows.push(BenchRow::new(read, ours, "ns").limited_by(echo));
-            let echoed = format!("echo of the bytes of one READ, {name}");
-            rows.push(BenchRow::new(echoed, echo, "ns"));
+            rows.push(BenchRow::new(read, ours, "ns").limited_by(limit));
+            rows.push(BenchRow::new(format!("{one}, {name}"), limit, "ns"));
         }
         rows
     }
@@ -176,24 +230,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_is_there_beside_its_echo() {
-        let options = Options {
-            memory: 1 << 20,
-            repetitions: 2,
-            operations: 1 << 9,
-            single_reads: 1 << 6,
-            ..Options::default()
-        };
-        let report = run(&options, &|_| {}).unwrap();
-        assert_eq!(report.rows.len(), 6);
-        for pair in report.rows.chunks(2) {
-            assert!(pair[0].value > 0.0 && pair[1].value > 0.0, "{pair:?}");
-            assert_eq!(pair[0].limit, Some(pair[1].value));
+    fn every_figure_is_there_beside_its_ceiling() {
+        for fabric in [Fabric::Tcp, Fabric::Shm] {
+            let options = Options {
+                fabric,
+                memory: 1 << 20,
+                repetitions: 2,
+                operations: 1 << 9,
+                single_reads: 1 << 6,
+                ..Options::default()
+            };
+            let report = run(&options, &|_| {}).unwrap();
+            assert_eq!(report.rows.len(), 6);
+            for pair in report.rows.chunks(2) {
+                assert!(pair[0].value > 0.0 && pair[1].value > 0.0, "{pair:?}");
+                assert_eq!(pair[0].limit, Some(pair[1].value));
+            }
+            let odd = Options {
+                read_bytes: 12,
+                ..options
+            };
+            assert!(run(&odd, &|_| {}).unwrap_err().is_usage());
         }
-        let odd = Options {
-            read_bytes: 12,
-            ..options
-        };
-        assert!(run(&odd, &|_| {}).unwrap_err().is_usage());
     }
 }

@@ -1,10 +1,10 @@
-//! READs through an endpoint, from an agent of this process.
+//! READs through an endpoint, from memory of this process.
 
 use super::Options;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::Endpoint;
-use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot::fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions};
 use farslot::fabric::{
     EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
@@ -14,16 +14,17 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Both sides go on looking for this long: no measurement sleeps.
 const SPIN: Duration = Duration::from_millis(1);
 
-/// An agent and a client of it.
-pub(super) struct Reads {
-    executor: Executor<TcpEndpoint>,
-    _agent: Agent,
+/// A client of memory, and what serves it.
+pub(super) struct Reads<E: Endpoint, S> {
+    executor: Executor<E>,
+    _served: S,
 }
 
 fn at(offset: u64) -> RemoteAddr {
@@ -34,13 +35,26 @@ fn at(offset: u64) -> RemoteAddr {
     }
 }
 
-impl Reads {
-    pub(super) fn start(options: &Options) -> Result<Self> {
-        let region = RegionSpec {
-            len: options.memory.next_multiple_of(8),
-            rights: Rights::ALL,
-        };
-        let node = Node::embedded(&[region])?;
+/// Random places of a READ, multiples of its length.
+pub(super) fn draw(options: &Options, count: usize, random: &mut ChaCha8Rng) -> Vec<RemoteAddr> {
+    let bytes = options.read_bytes as u64;
+    let places = options.memory / bytes;
+    (0..count)
+        .map(|_| at(random.random_range(0..places) * bytes))
+        .collect()
+}
+
+fn region(options: &Options) -> RegionSpec {
+    RegionSpec {
+        len: options.memory.next_multiple_of(8),
+        rights: Rights::ALL,
+    }
+}
+
+impl Reads<TcpEndpoint, Agent> {
+    /// Through an agent of this process.
+    pub(super) fn over_tcp(options: &Options) -> Result<Self> {
+        let node = Node::embedded(&[region(options)])?;
         fill(&node)?;
         let agent = Agent::start(
             node,
@@ -56,22 +70,34 @@ impl Reads {
         let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &to_agent)?;
         Ok(Self {
             executor: Executor::new(Rc::new(endpoint)),
-            _agent: agent,
+            _served: agent,
         })
     }
+}
 
-    /// Random places of a READ, multiples of its length.
-    fn draw(options: &Options, count: usize, random: &mut ChaCha8Rng) -> Vec<RemoteAddr> {
-        let bytes = options.read_bytes as u64;
-        let places = options.memory / bytes;
-        (0..count)
-            .map(|_| at(random.random_range(0..places) * bytes))
-            .collect()
+impl Reads<ShmEndpoint, Node> {
+    /// Through a mapping of memory that is served by name, as another process would have it. Beside it that
+    /// mapping, for plain loads.
+    pub(super) fn over_shm(options: &Options) -> Result<(Self, Node)> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("bench-raw-{}-{run}", std::process::id());
+        let owner = Node::serve(&name, &[region(options)])?;
+        let mapping = shm::attach(&name, Rights::ALL)?;
+        fill(&mapping)?;
+        let endpoint = ShmEndpoint::new(vec![mapping.clone()], Limits::default());
+        let reads = Self {
+            executor: Executor::new(Rc::new(endpoint)),
+            _served: owner,
+        };
+        Ok((reads, mapping))
     }
+}
 
+impl<E: Endpoint, S> Reads<E, S> {
     /// READs/s with [`Options::outstanding`] under way.
     pub(super) fn rate(&mut self, options: &Options, random: &mut ChaCha8Rng) -> Result<f64> {
-        let places = Self::draw(options, options.operations, random);
+        let places = draw(options, options.operations, random);
         let mut answers = Answers::default();
         let since = Instant::now();
         self.executor
@@ -119,7 +145,7 @@ impl Reads {
         random: &mut ChaCha8Rng,
         latency: &mut Histogram<u64>,
     ) -> Result<()> {
-        let places = Self::draw(options, options.single_reads, random);
+        let places = draw(options, options.single_reads, random);
         let endpoint = Rc::clone(self.executor.endpoint());
         let mut answers = Answers::default();
         self.executor.block_on(async {

@@ -2,8 +2,8 @@
 
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{
-    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError, RemoteAddr,
-    Result, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
+    RemoteAddr, Result, Verb,
 };
 use std::cell::Cell;
 use std::ops::{AddAssign, Range, Sub};

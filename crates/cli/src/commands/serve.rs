@@ -1,20 +1,21 @@
 //! `farslot serve`: lends memory, and does nothing else.
 
-use crate::context::Context;
+use crate::context::{Context, secret_in};
 use crate::failure::{Failure, Result};
 use crate::output;
 use bytesize::ByteSize;
-use farslot::{Address, Server, ServerOptions};
+use farslot::{Address, Secret, Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::mpsc;
 
 /// The options of `farslot serve`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines (port 0: any
-    /// that is free)
+    /// that is free), verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an RDMA NIC
     #[arg(value_name = "ADDRESS")]
     at: Option<Address>,
     /// Serve the same memory there as well: one shm:// name, any number of tcp:// addresses
@@ -26,6 +27,9 @@ pub struct Args {
     /// Threads that serve each tcp:// address; clients are spread over them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    /// The secret of clients that may only read: those with `--grant read-only`
+    #[arg(long, value_name = "FILE")]
+    read_only_secret_file: Option<PathBuf>,
     /// Serve an address that other machines can reach to anybody, without a secret
     #[arg(long)]
     insecure: bool,
@@ -46,18 +50,25 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         ));
     };
     let all: Vec<&Address> = std::iter::once(address).chain(&args.also).collect();
-    let is_tcp = |address: &&Address| matches!(address, Address::Tcp { .. });
+    let by_network =
+        |address: &&Address| matches!(address, Address::Tcp { .. } | Address::Verbs { .. });
     for address in &all {
-        if !matches!(address, Address::Shm { .. } | Address::Tcp { .. }) {
+        if !matches!(address, Address::Shm { .. }) && !by_network(&address) {
             return Err(Failure::Usage(format!(
-                "{address} has no process that could serve it: use shm://NAME or tcp://HOST:PORT"
+                "{address} has no process that could serve it: use shm://NAME, tcp://HOST:PORT or verbs://HOST:PORT"
             )));
         }
     }
-    let over_tcp = all.iter().any(is_tcp);
+    let over_network = all.iter().any(|address| by_network(&address));
+    let (secret, read_only_secret) = if over_network {
+        secrets(&args, context)?
+    } else {
+        (None, None)
+    };
     let options = ServerOptions {
         threads: args.threads,
-        secret: if over_tcp { context.secret()? } else { None },
+        secret,
+        read_only_secret,
         insecure: args.insecure,
         ..ServerOptions::default()
     };
@@ -71,7 +82,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
         .map_err(|error| Failure::from(error).at(address))?;
-    if over_tcp && options.secret.is_none() && !context.json {
+    if over_network && options.secret.is_none() && !context.json {
         output::note(if args.insecure {
             "no secret is needed: whoever reaches this address can use the memory"
         } else {
@@ -87,6 +98,28 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let _ = stopped.recv();
     drop(server);
     Ok(())
+}
+
+/// The secret, and that of clients that may only read.
+fn secrets(args: &Args, context: &Context) -> Result<(Option<Secret>, Option<Secret>)> {
+    let all = context.secret()?;
+    let Some(path) = &args.read_only_secret_file else {
+        return Ok((all, None));
+    };
+    let read_only = secret_in(path)?;
+    // Whoever may only read must not be able to ask for the grant to everything.
+    match &all {
+        None => Err(Failure::Usage(
+            "--read-only-secret-file needs --secret-file as well: without one anybody can write"
+                .into(),
+        )),
+        Some(all) if *all == read_only => Err(Failure::Usage(
+            "--read-only-secret-file must have another secret than --secret-file: with that one \
+             clients can write"
+                .into(),
+        )),
+        Some(_) => Ok((all, Some(read_only))),
+    }
 }
 
 fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool) -> Result<()> {

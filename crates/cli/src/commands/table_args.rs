@@ -79,6 +79,19 @@ pub enum SlotArg {
     Signatures,
 }
 
+impl From<SlotArg> for SlotKind {
+    fn from(slot: SlotArg) -> Self {
+        match slot {
+            SlotArg::Word => Self::Word,
+            SlotArg::Pair => Self::Pair,
+            SlotArg::Inline => Self::Inline,
+            SlotArg::Heap => Self::Heap,
+            SlotArg::Hybrid => Self::Hybrid,
+            SlotArg::Signatures => Self::Signatures,
+        }
+    }
+}
+
 /// The hash function, as an option.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum HashArg {
@@ -128,14 +141,7 @@ impl TableArgs {
             options = options.values(value);
         }
         if let Some(slot) = self.slots {
-            options = options.slots(match slot {
-                SlotArg::Word => SlotKind::Word,
-                SlotArg::Pair => SlotKind::Pair,
-                SlotArg::Inline => SlotKind::Inline,
-                SlotArg::Heap => SlotKind::Heap,
-                SlotArg::Hybrid => SlotKind::Hybrid,
-                SlotArg::Signatures => SlotKind::Signatures,
-            });
+            options = options.slots(slot.into());
         }
         if let Some(bytes) = self.inline_bytes {
             options = options.inline_bytes(bytes);

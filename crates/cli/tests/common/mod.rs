@@ -11,7 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub fn farslot(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farslot"));
     command.args(args);
-    for variable in ["FARSLOT_ADDRESS", "FARSLOT_SECRET", "FARSLOT_LOG"] {
+    for variable in [
+        "FARSLOT_ADDRESS",
+        "FARSLOT_GRANT",
+        "FARSLOT_LOG",
+        "FARSLOT_SECRET",
+    ] {
         command.env_remove(variable);
     }
     command

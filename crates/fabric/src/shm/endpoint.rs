@@ -107,8 +107,8 @@ impl ShmEndpoint {
         let Some(node) = self.nodes.get(usize::from(at.node.0)) else {
             return Err(self.unknown(at.node));
         };
-        if node.is_gone() {
-            return Err(FabricError::NodeStopped { node: at.node });
+        if node.is_barred() {
+            return Err(node.why_barred(at.node));
         }
         let index = usize::from(at.region.0);
         let Some(region) = node.region(index) else {
@@ -216,8 +216,8 @@ impl ShmEndpoint {
         parked.retain(|waiting| {
             let node = &self.nodes[usize::from(waiting.node)];
             let id = NodeId(waiting.node);
-            let outcome = if node.is_gone() {
-                Err(FabricError::NodeStopped { node: id })
+            let outcome = if node.is_barred() {
+                Err(node.why_barred(id))
             } else if !full.contains(&id.0) && mailbox::put(node.words(), waiting.message) {
                 Ok(())
             } else if now > waiting.deadline {
@@ -272,8 +272,8 @@ impl ShmEndpoint {
     #[inline(always)]
     fn finish_read(&self, node: u16, from: u64, into: &mut Option<Buffer>) -> Result<Buffer> {
         let at = &self.nodes[usize::from(node)];
-        if at.is_gone() {
-            return Err(FabricError::NodeStopped { node: NodeId(node) });
+        if at.is_barred() {
+            return Err(at.why_barred(NodeId(node)));
         }
         let mut into = into.take().expect("a read completes once");
         let len = into.len();

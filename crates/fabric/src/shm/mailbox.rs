@@ -66,8 +66,14 @@ pub(crate) fn put(memory: SharedWords<'_>, message: Message) -> bool {
     }
 }
 
+/// How many messages wait, while nobody puts or takes any.
+pub(crate) fn waiting(memory: SharedWords<'_>) -> u64 {
+    let (head, tail) = (memory.word(HEAD_AT), memory.word(TAIL_AT));
+    tail.load(Acquire).wrapping_sub(head.load(Acquire))
+}
+
 /// Takes the oldest message out of the ring.
-pub(super) fn take(memory: SharedWords<'_>) -> Option<Message> {
+pub(crate) fn take(memory: SharedWords<'_>) -> Option<Message> {
     let head = memory.word(HEAD_AT);
     loop {
         let position = head.load(Acquire);
@@ -116,6 +122,7 @@ mod tests {
                 assert!(put(memory, message(lap * 1024 + index)));
             }
             assert!(!put(memory, message(0)));
+            assert_eq!(waiting(memory), CAPACITY);
             for index in 0..CAPACITY as u32 {
                 assert_eq!(take(memory), Some(message(lap * 1024 + index)));
             }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// A mapping of whole words, unmapped when dropped.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     bytes: usize,
     /// Size of the pages asked for and got; 4096 where the kernel decides.
@@ -27,7 +27,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// All words of the mapping. Those of one that is not [`writable`](Self::writable) may only be
     /// loaded, and relaxed: a store or a read-modify-write would fault.
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: `start` is a live mapping of `bytes` bytes, aligned to a page; it was sealed against
         // shrinking or is anonymous, so every page stays backed; zeroed words are valid atomics; and
         // all processes that share it access it as atomics only. Words of a mapping that is not
@@ -38,9 +38,21 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes / 8) }
     }
 
-    /// Private memory of this process.
-    pub(super) fn anonymous(bytes: u64) -> Result<Self> {
+    /// Private memory of this process. In 2 MiB pages if it is as much and the machine has set enough aside.
+    pub(crate) fn anonymous(bytes: u64) -> Result<Self> {
         let length = check_memory(bytes)?;
+        if bytes > 0 && bytes.is_multiple_of(LARGE_PAGE) {
+            // They are reserved here and now: who has the mapping has the pages.
+            let large = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+            let start = unsafe {
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, large)
+            };
+            if let Ok(start) = start {
+                return Self::adopt(start, length, LARGE_PAGE, true);
+            }
+        }
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe {
             rustix::mm::mmap_anonymous(

@@ -30,8 +30,8 @@ mod header;
 mod limit;
 mod link;
 pub(crate) mod mailbox;
-mod mapping;
-mod node;
+pub(crate) mod mapping;
+pub(crate) mod node;
 pub(crate) mod words;
 
 pub use attach::attach;
@@ -39,6 +39,7 @@ pub use endpoint::{ShmEndpoint, ShmPosted};
 pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
 pub use limit::LINE;
 pub use mapping::available_memory;
+pub(crate) use node::raise_file_limit;
 pub use node::{Node, RegionSpec};
 
 /// Regions and the first region's start are multiples of this: a large page of most machines.

@@ -51,6 +51,22 @@ impl<'m> SharedWords<'m> {
         fence(Ordering::Acquire);
     }
 
+    /// As [`SharedWords::copy_out`], behind what `to` has.
+    #[inline]
+    pub(crate) fn append_to(self, offset: u64, len: usize, to: &mut Vec<u64>) {
+        let words = len.div_ceil(8);
+        if offset.is_multiple_of(8) {
+            let first = (offset / 8) as usize;
+            let from = &self.0[first..first + words];
+            to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
+            fence(Ordering::Acquire);
+        } else {
+            let start = to.len();
+            to.resize(start + words, 0);
+            self.copy_out(offset, len, &mut to[start..]);
+        }
+    }
+
     fn copy_out_shifted(self, first: usize, shift: u32, len: usize, to: &mut [u64]) {
         let last = first + (shift as usize / 8 + len).div_ceil(8);
         let mut low = self.0[first].load(Ordering::Relaxed);
@@ -194,6 +210,11 @@ mod tests {
             shared.copy_out(offset, len, &mut seen);
             let start = offset as usize;
             prop_assert_eq!(&bytemuck::cast_slice::<_, u8>(&seen)[..len], &plain[start..start + len]);
+            let mut appended = vec![7];
+            shared.append_to(offset, len, &mut appended);
+            prop_assert_eq!(appended.len(), 1 + len.div_ceil(8));
+            prop_assert_eq!(appended[0], 7);
+            prop_assert_eq!(&bytemuck::cast_slice::<_, u8>(&appended[1..])[..len], &plain[start..start + len]);
             shared.copy_in(offset, len, &data);
             plain[start..start + len].copy_from_slice(&bytemuck::cast_slice::<_, u8>(&data)[..len]);
             prop_assert_eq!(bytes_of(&memory), plain);

@@ -88,7 +88,7 @@ pub struct UnknownProfile {
 
 impl NicProfile {
     /// The names of all profiles.
-    pub const NAMES: [&'static str; 1] = ["cx5-edr"];
+    pub const NAMES: [&'static str; 3] = ["cx5-edr", "tcp-loopback", "shm"];
 
     /// The profile of a name.
     ///
@@ -97,8 +97,29 @@ impl NicProfile {
     pub fn by_name(name: &str) -> Result<Self, UnknownProfile> {
         match name {
             "cx5-edr" => Ok(Self::connectx5_edr()),
+            "tcp-loopback" => Ok(Self::tcp_loopback()),
+            "shm" => Ok(Self::shared_memory()),
             _ => Err(UnknownProfile { name: name.into() }),
         }
+    }
+
+    /// TCP over the loopback of one machine, as `farslot calibrate` measured it: how, when and where the file
+    /// says, `profiles/tcp-loopback.toml`.
+    #[must_use]
+    pub fn tcp_loopback() -> Self {
+        Self::of_file(include_str!("profiles/tcp-loopback.toml"))
+    }
+
+    /// The shared memory of one machine, as `farslot calibrate` measured it: how, when and where the file says,
+    /// `profiles/shm.toml`.
+    #[must_use]
+    pub fn shared_memory() -> Self {
+        Self::of_file(include_str!("profiles/shm.toml"))
+    }
+
+    /// The profile of a file that is part of this crate.
+    fn of_file(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|error| panic!("a profile of this crate's own: {error}"))
     }
 
     /// ConnectX-5 on EDR InfiniBand, 100 Gb/s: the hardware of paper 000.
@@ -169,7 +190,7 @@ mod tests {
         let error = NicProfile::by_name("cx9").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no NIC profile is named \"cx9\"; there are cx5-edr"
+            "no NIC profile is named \"cx9\"; there are cx5-edr, tcp-loopback, shm"
         );
     }
 }

@@ -66,14 +66,14 @@
 //! ```
 
 pub mod admission;
-mod agent;
-mod endpoint;
+pub(crate) mod agent;
+pub(crate) mod endpoint;
 mod options;
-mod socket;
-mod stream;
+pub(crate) mod socket;
+pub(crate) mod stream;
 pub mod wire;
 
-pub use admission::{Grant, Refusal, Secret};
-pub use agent::{Agent, AgentCounters};
+pub use admission::{Area, Grant, Refusal, Secret};
+pub use agent::{Agent, AgentCounters, Conversation};
 pub use endpoint::{TcpEndpoint, TcpPosted};
 pub use options::{AgentLimits, AgentOptions, TcpOptions};

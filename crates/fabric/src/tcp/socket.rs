@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What became of a call that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Io {
+pub(crate) enum Io {
     /// So many bytes went, at least one.
     Moved(usize),
     /// Not now.
@@ -31,19 +31,19 @@ impl Io {
 
 /// Receives into `space`, which is not empty.
 #[inline]
-pub(super) fn receive(stream: &TcpStream, space: &mut [u8]) -> Io {
+pub(crate) fn receive(stream: &TcpStream, space: &mut [u8]) -> Io {
     Io::of(rustix::net::recv(stream, space, RecvFlags::DONTWAIT).map(|(_, bytes)| bytes))
 }
 
 /// Sends what it can of `bytes`, which are not empty.
 #[inline]
-pub(super) fn send(stream: &TcpStream, bytes: &[u8]) -> Io {
+pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> Io {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Io::of(rustix::net::send(stream, bytes, flags))
 }
 
 /// Has frames sent at once, and a lost peer noticed within about `peer_timeout`.
-pub(super) fn prepare(stream: &TcpStream, peer_timeout: Duration) -> Result<()> {
+pub(crate) fn prepare(stream: &TcpStream, peer_timeout: Duration) -> Result<()> {
     const PROBES: u32 = 3;
     const SECOND: Duration = Duration::from_secs(1);
     let milliseconds = u32::try_from(peer_timeout.as_millis()).unwrap_or(u32::MAX);
@@ -59,7 +59,7 @@ pub(super) fn prepare(stream: &TcpStream, peer_timeout: Duration) -> Result<()> 
     set().map_err(|errno| os("setsockopt", errno))
 }
 
-pub(super) fn os(call: &'static str, error: impl std::fmt::Display) -> FabricError {
+pub(crate) fn os(call: &'static str, error: impl std::fmt::Display) -> FabricError {
     FabricError::Os {
         call,
         error: error.to_string(),
@@ -68,12 +68,12 @@ pub(super) fn os(call: &'static str, error: impl std::fmt::Display) -> FabricErr
 
 /// Nanoseconds since the first call in this process.
 #[inline]
-pub(super) fn now() -> Nanos {
+pub(crate) fn now() -> Nanos {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }
 
 /// A span in nanoseconds, the longest where it is longer.
-pub(super) fn nanos(span: Duration) -> Nanos {
+pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
 }

@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Bytes that have arrived. Without any, it may be without memory.
 #[derive(Default)]
-pub(super) struct Inbound {
+pub(crate) struct Inbound {
     words: Vec<u64>,
     /// First word that is not used up.
     start: usize,
@@ -24,43 +24,43 @@ pub(super) struct Inbound {
 
 impl Inbound {
     /// One that has memory from the start.
-    pub(super) fn with_memory() -> Self {
+    pub(crate) fn with_memory() -> Self {
         Self {
             words: vec![0; RECEIVE_BYTES / 8],
             ..Self::default()
         }
     }
 
-    pub(super) fn has_memory(&self) -> bool {
+    pub(crate) fn has_memory(&self) -> bool {
         !self.words.is_empty()
     }
 
     /// The whole words that have arrived and are not used up.
     #[inline]
-    pub(super) fn words(&self) -> &[u64] {
+    pub(crate) fn words(&self) -> &[u64] {
         &self.words[self.start..self.end / 8]
     }
 
     /// Whether nothing is left, not even a part of a word.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.start * 8 == self.end
     }
 
     /// Uses up words.
     #[inline]
-    pub(super) fn consume(&mut self, words: usize) {
+    pub(crate) fn consume(&mut self, words: usize) {
         debug_assert!(self.start + words <= self.end / 8);
         self.start += words;
     }
 
     /// Uses up everything.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 
     /// Receives once; `wanted` words, of those that are there and those to come, will have room.
-    pub(super) fn receive(&mut self, stream: &TcpStream, wanted: usize) -> Io {
+    pub(crate) fn receive(&mut self, stream: &TcpStream, wanted: usize) -> Io {
         self.make_room(wanted);
         let space = &mut bytemuck::cast_slice_mut(&mut self.words)[self.end..];
         let received = socket::receive(stream, space);
@@ -68,6 +68,14 @@ impl Inbound {
             self.end += bytes;
         }
         received
+    }
+
+    /// Takes bytes that have arrived otherwise.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.make_room((self.end - self.start * 8 + bytes.len()).div_ceil(8));
+        let space: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        space[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
     }
 
     /// Moves what is left to the beginning, and grows.
@@ -90,7 +98,7 @@ impl Inbound {
     }
 
     /// Takes out what is left, in memory of just its size, and leaves nothing.
-    pub(super) fn take_rest(&mut self) -> Self {
+    pub(crate) fn take_rest(&mut self) -> Self {
         let rest = Self {
             words: self.words[self.start..self.end.div_ceil(8)].to_vec(),
             start: 0,
@@ -103,7 +111,7 @@ impl Inbound {
 
 /// Frames that are to be sent. The last may be open, so that more entries can be added.
 #[derive(Default)]
-pub(super) struct Outbound {
+pub(crate) struct Outbound {
     words: Vec<u64>,
     /// Bytes that went.
     sent: usize,
@@ -114,19 +122,19 @@ pub(super) struct Outbound {
 impl Outbound {
     /// Bytes that did not go yet.
     #[inline]
-    pub(super) fn unsent(&self) -> usize {
+    pub(crate) fn unsent(&self) -> usize {
         self.words.len() * 8 - self.sent
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
     /// Counts an entry of `entry` words into a frame of this kind, the only one that is ever left open
     /// here, of at most `limit` words where it has more than one entry; returns where to append the entry.
     #[inline]
-    pub(super) fn entry(&mut self, kind: FrameKind, entry: usize, limit: usize) -> &mut Vec<u64> {
+    pub(crate) fn entry(&mut self, kind: FrameKind, entry: usize, limit: usize) -> &mut Vec<u64> {
         match &mut self.open {
             Some((start, count))
                 if usize::from(*count) < LARGEST_COUNT
@@ -156,14 +164,14 @@ impl Outbound {
     }
 
     /// Appends a whole frame, behind the open one of `kind`.
-    pub(super) fn frame(&mut self, kind: FrameKind, frame: &[u64]) {
+    pub(crate) fn frame(&mut self, kind: FrameKind, frame: &[u64]) {
         self.close(kind);
         self.words.extend_from_slice(frame);
     }
 
     /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.
     #[inline]
-    pub(super) fn send(&mut self, stream: &TcpStream, kind: FrameKind) -> Io {
+    pub(crate) fn send(&mut self, stream: &TcpStream, kind: FrameKind) -> Io {
         self.close(kind);
         let bytes = &bytemuck::cast_slice(&self.words)[self.sent..];
         let sent = socket::send(stream, bytes);
@@ -176,8 +184,15 @@ impl Outbound {
         sent
     }
 
+    /// Ends the open frame, of `kind`, and takes out everything.
+    pub(super) fn take_bytes(&mut self, kind: FrameKind, into: &mut Vec<u8>) {
+        self.close(kind);
+        into.extend_from_slice(&bytemuck::cast_slice(&self.words)[self.sent..]);
+        self.clear();
+    }
+
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.sent, self.open) = (0, None);
         if self.words.capacity() * 8 > KEPT_BYTES {
             self.words = Vec::new();
@@ -187,7 +202,7 @@ impl Outbound {
     }
 
     /// Takes out what did not go, in memory of about its size, and leaves nothing. No frame may be open.
-    pub(super) fn take_rest(&mut self) -> Self {
+    pub(crate) fn take_rest(&mut self) -> Self {
         debug_assert!(self.open.is_none());
         let first = self.sent / 8;
         let rest = Self {

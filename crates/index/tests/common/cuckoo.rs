@@ -1,11 +1,11 @@
-//! What the tests of the cuckoo table share: its shapes, and tables on simulated and shared memory.
+//! What the tests of the cuckoo table share: its shapes, and tables on nodes of any fabric.
 
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, WORD_SET};
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
 use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
+use farslot_testbed::TestFabric;
 use std::rc::Rc;
 
 /// The slots that a cuckoo table can have.
@@ -55,34 +55,43 @@ pub fn region_bytes(layout: &CuckooLayout) -> u64 {
     TABLE.offset + u64::try_from(layout.table_bytes()).unwrap()
 }
 
-/// An embedded node with room for the table.
-pub fn shm_node(layout: &CuckooLayout) -> Node {
-    let region = RegionSpec {
-        len: region_bytes(layout),
-        rights: Rights::ALL,
-    };
-    Node::embedded(&[region]).unwrap()
+/// A node with room for the table.
+pub fn new_node<F: TestFabric>(layout: &CuckooLayout) -> F {
+    F::start(&[(region_bytes(layout), Rights::ALL)])
 }
 
-pub type ShmTable = CuckooTable<ShmEndpoint>;
-
-/// A client thread of its own, and the table that lies on the node.
-pub fn shm_client(
-    node: &Node,
+/// A client of its own, and the table that lies on the node.
+pub fn new_client<F: TestFabric>(
+    node: &F,
     layout: &CuckooLayout,
     order: LookupOrder,
-) -> (Executor<ShmEndpoint>, ShmTable) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+) -> (Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
+    limited_client(node, layout, order, F::limits())
+}
+
+/// A client that may not hold more, nor waits longer.
+pub fn limited_client<F: TestFabric>(
+    node: &F,
+    layout: &CuckooLayout,
+    order: LookupOrder,
+    limits: Limits,
+) -> (Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
+    let endpoint = node.connect(limits);
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
     let table = executor.block_on(opening).unwrap();
     (executor, table)
 }
 
-/// A table on a new node, and its only client.
-pub fn shm_table(options: &CuckooOptions, order: LookupOrder) -> (Executor<ShmEndpoint>, ShmTable) {
+/// A table, its node and its only client.
+pub fn new_table<F: TestFabric>(
+    options: &CuckooOptions,
+    order: LookupOrder,
+) -> (F, Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
     let layout = options.layout().unwrap();
-    shm_client(&shm_node(&layout), &layout, order)
+    let node = new_node(&layout);
+    let (executor, table) = new_client(&node, &layout, order);
+    (node, executor, table)
 }
 
 /// A world with an empty table.

@@ -1,5 +1,5 @@
 //! What the tests share: the slots they go through, keys and values that can be told from torn ones,
-//! and tables in shared memory.
+//! and tables on nodes of any fabric.
 
 #![allow(
     dead_code,
@@ -9,15 +9,16 @@
 pub mod chaos;
 pub mod cuckoo;
 pub mod model;
+pub mod sealed;
 pub mod seeds;
 
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot_fabric::{Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
+use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
 use farslot_index::{Cursor, FieldSize, Index, Result};
 use farslot_model::NicModel;
+use farslot_testbed::TestFabric;
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -206,22 +207,20 @@ pub fn all_reads() -> impl Strategy<Value = Reads> {
     (fixed, any::<bool>()).prop_map(|(fixed, look_ahead)| Reads { fixed, look_ahead })
 }
 
-/// An embedded node with room for the table.
-pub fn shm_node(layout: &LinearLayout) -> Node {
-    let region = RegionSpec {
-        len: region_bytes(layout),
-        rights: Rights::ALL,
-    };
-    Node::embedded(&[region]).unwrap()
+/// A node with room for the table.
+pub fn new_node<F: TestFabric>(layout: &LinearLayout) -> F {
+    F::start(&[(region_bytes(layout), Rights::ALL)])
 }
 
-/// A client thread of its own, and the table that lies on the node.
-pub fn shm_client(
-    node: &Node,
-    layout: &LinearLayout,
-    reads: Reads,
-) -> (Executor<ShmEndpoint>, LinearTable<ShmEndpoint>) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+/// A client of a fabric with its table.
+pub type Client<F> = (
+    Executor<<F as TestFabric>::Endpoint>,
+    LinearTable<<F as TestFabric>::Endpoint>,
+);
+
+/// A client of its own, and the table that lies on the node.
+pub fn new_client<F: TestFabric>(node: &F, layout: &LinearLayout, reads: Reads) -> Client<F> {
+    let endpoint = node.connect(F::limits());
     let executor = Executor::new(Rc::clone(&endpoint));
     let sizes = reads.sizes(layout);
     let opening = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
@@ -229,14 +228,20 @@ pub fn shm_client(
     (executor, table)
 }
 
-/// A table on a new node, and its only client.
-pub fn shm_table(
-    options: &LinearOptions,
-    reads: Reads,
-) -> (Executor<ShmEndpoint>, LinearTable<ShmEndpoint>) {
+/// A table, its node and its only client.
+pub fn new_table<F: TestFabric>(options: &LinearOptions, reads: Reads) -> Alone<F> {
     let layout = options.layout().unwrap();
-    shm_client(&shm_node(&layout), &layout, reads)
+    let node = new_node(&layout);
+    let (executor, table) = new_client(&node, &layout, reads);
+    (node, executor, table)
 }
+
+/// A node that is there for as long as this, and its only client.
+pub type Alone<F> = (
+    F,
+    Executor<<F as TestFabric>::Endpoint>,
+    LinearTable<<F as TestFabric>::Endpoint>,
+);
 
 /// All records, in the order of the table.
 pub async fn scan_all(table: &impl Index) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {

@@ -1,42 +1,152 @@
-//! Stores of every fabric that needs no second process.
-#![allow(dead_code, reason = "no test file uses all of it")]
+//! Stores on every fabric, for tests that run over all of them.
+
+#![allow(
+    dead_code,
+    reason = "every test binary has a copy, and uses its own part of it"
+)]
 
 use farslot::fabric::Limits;
-use farslot::{OpenOptions, Server, Store};
-use std::cell::RefCell;
+use farslot::{OpenOptions, Server, ServerOptions, Store};
+use farslot_testbed::{PATIENCE, TestFabric};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-thread_local! {
-    /// The servers of the test on this thread: they serve until it ends.
-    static SERVERS: RefCell<Vec<Server>> = const { RefCell::new(Vec::new()) };
+/// Memory with a store in it, on one fabric, and the clients of it.
+pub trait TestStore: Sized + Send + Sync + 'static {
+    /// What carries the verbs.
+    type Fabric: TestFabric;
+
+    /// A new store with so many bytes of memory, for as long as this is held.
+    fn start(bytes: u64) -> Self;
+
+    /// The store, as a client has it.
+    fn open(&self) -> Store;
+
+    /// How many of `full` repetitions are worth their time on this fabric; at least one.
+    fn repeat(full: u32) -> u32 {
+        Self::Fabric::cases(full)
+    }
+}
+
+/// One that other processes can open.
+pub trait Served: TestStore {
+    /// Where to serve, so that no other test serves there: any port that is free, or a name of its own.
+    fn fresh_address() -> String;
+
+    /// A server of this process with so many bytes of memory.
+    fn serve(address: &str, bytes: u64) -> Server {
+        let options = ServerOptions {
+            spin: Duration::from_micros(10),
+            ..ServerOptions::default()
+        };
+        Server::start_with(&[address], bytes, &options).unwrap()
+    }
+
+    /// Where it is served.
+    fn address(&self) -> String;
+
+    /// The server.
+    fn server(&self) -> &Server;
 }
 
 /// Options for machines that have other things to do: verbs are waited for longer.
 pub fn patient() -> OpenOptions {
     OpenOptions {
         limits: Limits {
-            verb_timeout: 20_000_000_000,
+            verb_timeout: PATIENCE,
             ..Limits::default()
         },
+        connect_timeout: Duration::from_nanos(PATIENCE),
         ..OpenOptions::default()
     }
 }
 
-/// A store of this process, through an agent that serves until the test ends.
-pub fn over_tcp(bytes: u64) -> Store {
-    let server = Server::start("tcp://127.0.0.1:0", bytes).unwrap();
-    let address = server.addresses()[0].to_string();
-    SERVERS.with_borrow_mut(|servers| servers.push(server));
-    Store::open_with(&address, patient()).unwrap()
+/// Memory of this process, for itself.
+pub struct Embedded(Store);
+
+impl TestStore for Embedded {
+    type Fabric = farslot_testbed::Shm;
+
+    fn start(bytes: u64) -> Self {
+        Self(Store::embedded_with(bytes, patient()).unwrap())
+    }
+
+    fn open(&self) -> Store {
+        self.0.clone()
+    }
 }
 
-/// A store in the memory of this process, and one through an agent.
-pub fn real_stores(bytes: u64) -> [Store; 2] {
-    let embedded = Store::embedded_with(bytes, OpenOptions::default()).unwrap();
-    [embedded, over_tcp(bytes)]
+/// A simulated node, without faults.
+pub struct Sim(Store);
+
+impl TestStore for Sim {
+    type Fabric = farslot_testbed::Sim;
+
+    fn start(bytes: u64) -> Self {
+        Self(Store::open(&format!("sim://cx5-edr?seed=3&memory={bytes}B")).unwrap())
+    }
+
+    fn open(&self) -> Store {
+        self.0.clone()
+    }
 }
 
-/// These, and a simulated one.
-pub fn stores(bytes: u64, simulated: &str) -> [Store; 3] {
-    let [embedded, tcp] = real_stores(bytes);
-    [embedded, tcp, Store::open(simulated).unwrap()]
+/// Memory of this process, served to all of this machine by name.
+pub struct Shm(Server);
+
+impl TestStore for Shm {
+    type Fabric = farslot_testbed::Shm;
+
+    fn start(bytes: u64) -> Self {
+        Self(Self::serve(&Self::fresh_address(), bytes))
+    }
+
+    fn open(&self) -> Store {
+        Store::open_with(&self.address(), patient()).unwrap()
+    }
+}
+
+impl Served for Shm {
+    fn fresh_address() -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        format!("shm://store-test-{}-{number}", std::process::id())
+    }
+
+    fn address(&self) -> String {
+        self.0.addresses()[0].to_string()
+    }
+
+    fn server(&self) -> &Server {
+        &self.0
+    }
+}
+
+/// Memory of this process, behind an agent.
+pub struct Tcp(Server);
+
+impl TestStore for Tcp {
+    type Fabric = farslot_testbed::Tcp;
+
+    fn start(bytes: u64) -> Self {
+        Self(Self::serve(&Self::fresh_address(), bytes))
+    }
+
+    fn open(&self) -> Store {
+        Store::open_with(&self.address(), patient()).unwrap()
+    }
+}
+
+impl Served for Tcp {
+    fn fresh_address() -> String {
+        "tcp://127.0.0.1:0".into()
+    }
+
+    fn address(&self) -> String {
+        self.0.addresses()[0].to_string()
+    }
+
+    fn server(&self) -> &Server {
+        &self.0
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::Refusal;
 use super::handshake::{
-    CHALLENGE_WORDS, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge, decode_refused,
-    is_proved, proof, prove, take_proof,
+    CHALLENGE_WORDS, Carrier, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge,
+    decode_refused, is_proved, proof, prove, take_proof,
 };
 use crate::tcp::TcpOptions;
 use crate::tcp::socket::{nanos, os, prepare};
@@ -40,29 +40,18 @@ pub(in crate::tcp) fn connect_after(
     address: &str,
     options: &TcpOptions,
 ) -> Result<Admitted> {
-    if options.grant.len() > LONGEST_NAME {
-        return Err(FabricError::BadName {
-            name: options.grant.clone(),
-            reason: "a grant's name has at most 64 bytes",
-        });
-    }
-    let attempt = Attempt {
-        last_session,
-        address,
-        options,
-        until: Instant::now().checked_add(options.connect_timeout),
-    };
-    let stream = attempt.open()?;
-    prepare(&stream, options.peer_timeout)?;
-    let welcome = attempt.shake_hands(&stream)?;
+    let attempt = Attempt::begin(last_session, address, options);
+    let admitted = attempt.admit(Carrier::Tcp)?;
+    let stream = &admitted.stream;
     stream
         .set_read_timeout(None)
         .and_then(|()| stream.set_write_timeout(None))
         .map_err(|error| os("setsockopt", error))?;
-    Ok(Admitted { stream, welcome })
+    Ok(admitted)
 }
 
-struct Attempt<'a> {
+/// One try to connect, within the connect timeout.
+pub(crate) struct Attempt<'a> {
     last_session: u64,
     address: &'a str,
     options: &'a TcpOptions,
@@ -70,7 +59,32 @@ struct Attempt<'a> {
     until: Option<Instant>,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    /// From now on the time counts. The session is that of the connection whose place this one takes, or 0.
+    pub(crate) fn begin(last_session: u64, address: &'a str, options: &'a TcpOptions) -> Self {
+        Self {
+            last_session,
+            address,
+            options,
+            until: Instant::now().checked_add(options.connect_timeout),
+        }
+    }
+
+    /// Connects and is admitted, by an agent whose clients' verbs are carried so. The connection is left
+    /// with the timeouts of the last frame.
+    pub(crate) fn admit(&self, carrier: Carrier) -> Result<Admitted> {
+        if self.options.grant.len() > LONGEST_NAME {
+            return Err(FabricError::BadName {
+                name: self.options.grant.clone(),
+                reason: "a grant's name has at most 64 bytes",
+            });
+        }
+        let stream = self.open()?;
+        prepare(&stream, self.options.peer_timeout)?;
+        let welcome = self.shake_hands(&stream, carrier)?;
+        Ok(Admitted { stream, welcome })
+    }
+
     /// What is left of the time.
     fn left(&self) -> Result<Duration> {
         let left = self.until.map_or(self.options.connect_timeout, |until| {
@@ -146,9 +160,10 @@ impl Attempt<'_> {
         }
     }
 
-    fn shake_hands(&self, stream: &TcpStream) -> Result<Welcome> {
+    fn shake_hands(&self, stream: &TcpStream, carrier: Carrier) -> Result<Welcome> {
         let secret = self.options.secret.as_ref();
         let hello = Hello {
+            carrier,
             grant: self.options.grant.clone(),
             rights: self.options.rights,
             receiver_wait: self.options.limits.verb_timeout / 2,
@@ -203,14 +218,14 @@ impl Attempt<'_> {
         }
     }
 
-    fn malformed(&self, reason: Malformed) -> FabricError {
+    pub(crate) fn malformed(&self, reason: Malformed) -> FabricError {
         FabricError::Protocol {
             peer: self.address.into(),
             reason,
         }
     }
 
-    fn write(&self, mut stream: &TcpStream, words: &[u64]) -> Result<()> {
+    pub(crate) fn write(&self, mut stream: &TcpStream, words: &[u64]) -> Result<()> {
         stream
             .set_write_timeout(Some(self.left()?))
             .and_then(|()| stream.write_all(bytemuck::cast_slice(words)))
@@ -218,7 +233,7 @@ impl Attempt<'_> {
     }
 
     /// Reads one frame, which must be of this kind.
-    fn frame(&self, stream: &TcpStream, kind: FrameKind) -> Result<Vec<u64>> {
+    pub(crate) fn frame(&self, stream: &TcpStream, kind: FrameKind) -> Result<Vec<u64>> {
         let mut first = [0u64];
         self.read(stream, &mut first)?;
         let header = Header::decode_any_version(first[0]).map_err(|error| self.malformed(error))?;

@@ -29,8 +29,46 @@ use super::Refusal;
 use crate::tcp::wire::{FrameKind, Header, Malformed};
 use crate::{NodeInfo, RegionInfo, Rights, shm};
 
-/// The second word of a HELLO: `FARSLTCP`.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"FARSLTCP");
+/// What carries the verbs of an admitted client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Carrier {
+    /// The connection itself.
+    Tcp,
+    /// A queue pair, which the connection sets up.
+    Rdma,
+}
+
+impl Carrier {
+    /// The second word of a HELLO.
+    #[must_use]
+    pub const fn magic(self) -> u64 {
+        u64::from_le_bytes(match self {
+            Self::Tcp => *b"FARSLTCP",
+            Self::Rdma => *b"FARSLRDM",
+        })
+    }
+
+    /// The one whose magic the word is.
+    #[must_use]
+    pub const fn from_magic(word: u64) -> Option<Self> {
+        if word == Self::Tcp.magic() {
+            Some(Self::Tcp)
+        } else if word == Self::Rdma.magic() {
+            Some(Self::Rdma)
+        } else {
+            None
+        }
+    }
+}
+
+impl std::fmt::Display for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Rdma => "RDMA verbs",
+        })
+    }
+}
 /// The most bytes of a grant's name.
 pub const LONGEST_NAME: usize = 64;
 /// Words of a HELLO.
@@ -59,6 +97,8 @@ const fn wrong(what: &'static str) -> Malformed {
 /// What a client says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
+    /// What it wants its verbs carried by.
+    pub carrier: Carrier,
     /// The grant that it asks for: at most [`LONGEST_NAME`] bytes.
     pub grant: String,
     /// The most rights that it wants.
@@ -76,7 +116,7 @@ impl Hello {
         let mut words = [0; HELLO_WORDS];
         let name = &self.grant.as_bytes()[..self.grant.len().min(LONGEST_NAME)];
         words[0] = header(FrameKind::Hello, 0, HELLO_WORDS);
-        words[1] = MAGIC;
+        words[1] = self.carrier.magic();
         words[2] = u64::from(self.rights.bits()) | (name.len() as u64) << 8;
         words[3] = self.receiver_wait;
         words[4..8].copy_from_slice(&self.nonce);
@@ -84,11 +124,14 @@ impl Hello {
         words
     }
 
-    /// The client of a HELLO of any version whose first words are as they have to be.
+    /// The client of a HELLO of this version.
     ///
     /// # Errors
     /// [`Malformed`].
     pub fn decode(words: &[u64; HELLO_WORDS]) -> Result<Self, Malformed> {
+        let Some(carrier) = Carrier::from_magic(words[1]) else {
+            return Err(wrong("a HELLO without its magic"));
+        };
         let about = words[2];
         if about >> 16 != 0 {
             return Err(Malformed::Reserved { found: about >> 16 });
@@ -104,6 +147,7 @@ impl Hello {
             return Err(wrong("the grant's name is not UTF-8"));
         };
         Ok(Self {
+            carrier,
             grant: name.into(),
             rights: Rights::from_bits(about as u8),
             receiver_wait: words[3],
@@ -256,7 +300,8 @@ mod tests {
             lens in proptest::collection::vec(any::<(u64, u64)>(), 0..=16),
             frame_words: u32,
         ) {
-            let hello = Hello { grant, rights: Rights::from_bits(rights), receiver_wait, nonce };
+            let carrier = if frame_words % 2 == 0 { Carrier::Tcp } else { Carrier::Rdma };
+            let hello = Hello { carrier, grant, rights: Rights::from_bits(rights), receiver_wait, nonce };
             prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
             let rights = Rights::from_bits(rights);
             let welcome = Welcome {
@@ -299,6 +344,14 @@ mod tests {
             Refusal::GrantRevoked,
             Refusal::TooManyConnections { limit: 7 },
             Refusal::TooSlow { after_ms: 9 },
+            Refusal::OtherCarrier {
+                client: Carrier::Tcp,
+            },
+            Refusal::OtherCarrier {
+                client: Carrier::Rdma,
+            },
+            Refusal::NoQueuePair { limit: 128 },
+            Refusal::NoPath,
         ] {
             assert_eq!(decode_refused(&refused(refusal)), Some(refusal));
         }
@@ -308,6 +361,7 @@ mod tests {
     #[test]
     fn a_name_that_does_not_fit_its_frame_is_refused() {
         let mut hello = Hello {
+            carrier: Carrier::Tcp,
             grant: "all".into(),
             rights: Rights::ALL,
             receiver_wait: 0,

@@ -1,7 +1,7 @@
 //! Who may use the memory, and how far: grants, their secrets, and the handshake that stands before any
 //! verb.
 //!
-//! A [`Grant`] has a name, the regions it opens with the rights to each, and perhaps a [`Secret`]. A
+//! A [`Grant`] has a name, what it opens of the regions with the rights to each part, and perhaps a [`Secret`]. A
 //! connection is admitted under one grant, and each region of a grant has a random key that every verb
 //! must carry: a key of another grant is refused, and so is every verb once the grant is
 //! [revoked](super::Agent::revoke).
@@ -17,9 +17,10 @@ pub mod handshake;
 mod refusal;
 mod secret;
 
+pub(crate) use connect::Attempt;
 pub(super) use connect::connect_after;
 pub use connect::{Admitted, connect};
-pub use grant::Grant;
-pub(super) use grant::{Grants, Issued};
+pub use grant::{Area, Grant};
+pub(crate) use grant::{Grants, Issued};
 pub use refusal::Refusal;
 pub use secret::Secret;

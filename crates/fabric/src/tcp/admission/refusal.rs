@@ -1,5 +1,7 @@
 //! Why a client is not admitted, the same on both sides.
 
+use super::handshake::Carrier;
+
 /// Why a client is not admitted. The agent logs it, and the client has it in
 /// [`FabricError::NotAdmitted`](crate::FabricError::NotAdmitted).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -40,6 +42,21 @@ pub enum Refusal {
         /// The time it has, in milliseconds.
         after_ms: u32,
     },
+    /// The client speaks to an agent of another fabric.
+    #[error("the client wants its verbs carried by {client}, which is not what is served there")]
+    OtherCarrier {
+        /// What the client wants.
+        client: Carrier,
+    },
+    /// The node's RDMA device has no queue pair left.
+    #[error("the node's RDMA device gives no more queue pairs (it says that it has {limit})")]
+    NoQueuePair {
+        /// How many the device says that it has.
+        limit: u32,
+    },
+    /// The node's RDMA device cannot reach the client's.
+    #[error("the node's RDMA device has no way to the client's")]
+    NoPath,
 }
 
 impl Refusal {
@@ -60,6 +77,9 @@ impl Refusal {
             Self::GrantRevoked => [6, 0],
             Self::TooManyConnections { limit } => [7, limit as u64],
             Self::TooSlow { after_ms } => [8, after_ms as u64],
+            Self::OtherCarrier { client } => [9, matches!(client, Carrier::Rdma) as u64],
+            Self::NoQueuePair { limit } => [10, limit as u64],
+            Self::NoPath => [11, 0],
         }
     }
 
@@ -80,6 +100,17 @@ impl Refusal {
             8 => Self::TooSlow {
                 after_ms: detail as u32,
             },
+            9 => Self::OtherCarrier {
+                client: if detail == 0 {
+                    Carrier::Tcp
+                } else {
+                    Carrier::Rdma
+                },
+            },
+            10 => Self::NoQueuePair {
+                limit: detail as u32,
+            },
+            11 => Self::NoPath,
             _ => return None,
         })
     }

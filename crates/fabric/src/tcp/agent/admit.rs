@@ -1,11 +1,11 @@
 //! The agent's side of the handshake: a few words in, a few words out, and nothing else until it is done.
 
 use super::Shared;
-use super::serving::Serving;
+use super::service::{Client, Serve};
 use super::session::Session;
 use crate::Rights;
 use crate::tcp::admission::handshake::{
-    CHALLENGE_WORDS, HELLO_WORDS, Hello, MAGIC, PROOF_FRAME_WORDS, Side, Welcome, challenge,
+    CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
     is_proved, proof, prove, refused, set_proof,
 };
 use crate::tcp::admission::{Issued, Refusal};
@@ -30,11 +30,23 @@ pub(super) struct Challenged {
     receiver_wait: Duration,
 }
 
+impl Handshake {
+    /// The grant whose secret a client was asked to prove that it knows, and has not yet.
+    pub(super) fn unproved(&self) -> Option<&str> {
+        match self {
+            Self::Proof(challenged) if challenged.grant.secret.is_some() => {
+                Some(&challenged.grant.name)
+            }
+            Self::Proof(_) | Self::Hello(_) => None,
+        }
+    }
+}
+
 /// What a frame of a client leads to.
 pub(super) enum Step {
     /// More words are to come: so many in all.
     Wait(usize),
-    Admit(Session, Box<Serving>),
+    Admit(Session, Box<dyn Serve>),
     Refuse(Refusal),
 }
 
@@ -97,7 +109,7 @@ fn hello(
     let frame: &[u64; HELLO_WORDS] = frame
         .try_into()
         .map_err(|_| wrong("a HELLO is too short"))?;
-    if frame[1] != MAGIC {
+    if Carrier::from_magic(frame[1]).is_none() {
         return Err(wrong("a HELLO without its magic"));
     }
     let version = (frame[0] >> 56) as u8;
@@ -108,6 +120,11 @@ fn hello(
         }));
     }
     let hello = Hello::decode(frame)?;
+    if hello.carrier != shared.service.carrier() {
+        return Ok(Err(Refusal::OtherCarrier {
+            client: hello.carrier,
+        }));
+    }
     if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
@@ -130,7 +147,7 @@ impl Challenged {
         frame: &[u64],
         out: &mut Outbound,
         shared: &Shared,
-    ) -> Result<(Session, Box<Serving>), Refusal> {
+    ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let secret = self.grant.secret.as_ref();
         let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
@@ -155,12 +172,14 @@ impl Challenged {
         }
         shared.sessions.end(last_session);
         let session = shared.sessions.begin();
-        let serving = Serving::new(
-            &shared.node,
-            Arc::clone(&self.grant),
-            &node.regions,
-            self.receiver_wait,
-        );
+        let serving = shared.service.admit(Client {
+            node: &shared.node,
+            grant: Arc::clone(&self.grant),
+            regions: &node.regions,
+            receiver_wait: self.receiver_wait,
+            session: session.number(),
+            last_session,
+        });
         let mut welcome = Welcome {
             node,
             keys: self.grant.keys.clone(),
@@ -177,7 +196,7 @@ impl Challenged {
         let ours = prove(secret, Side::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
-        Ok((session, Box::new(serving)))
+        Ok((session, serving))
     }
 }
 

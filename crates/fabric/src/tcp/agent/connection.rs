@@ -1,13 +1,14 @@
 //! One client, as the agent holds it: its bytes, and how far it has come.
 
 use super::Shared;
-use super::admit::{Handshake, Step, refuse};
-use super::serving::{Pause, Serving};
-use super::session::Session;
+use super::admit::refuse;
+use super::counters::Warnings;
+use super::dialogue::{Dialogue, End, News, Warn};
+use super::serving::Pause;
 use crate::tcp::admission::Refusal;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
-use crate::tcp::wire::{FrameKind, Malformed};
+use crate::tcp::wire::FrameKind;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 /// A client's connection. An idle one holds no buffers.
@@ -16,14 +17,7 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     input: Inbound,
     out: Outbound,
-    phase: Phase,
-}
-
-enum Phase {
-    Handshake(Handshake),
-    Serving(Session, Box<Serving>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed.
-    Leaving,
+    dialogue: Dialogue,
 }
 
 /// Buffers that connections use in turns.
@@ -64,21 +58,6 @@ pub(super) struct Turn {
     pub(super) news: Option<News>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum News {
-    Admitted,
-    Refused(Refusal),
-}
-
-/// Why a connection is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
-    Closed,
-    /// Its client has another connection in its place.
-    Replaced,
-    Malformed(Malformed),
-}
-
 /// Batches of answers that one connection sends before another has its turn.
 const SENDS_A_TURN: u32 = 16;
 
@@ -89,18 +68,23 @@ impl Connection {
             peer,
             input: Inbound::default(),
             out: Outbound::default(),
-            phase: Phase::Handshake(Handshake::Hello(refusal)),
+            dialogue: Dialogue::new(refusal),
         }
     }
 
     /// Whether it may serve verbs.
     pub(super) fn is_serving(&self) -> bool {
-        matches!(self.phase, Phase::Serving(..))
+        self.dialogue.is_serving()
+    }
+
+    /// The grant whose secret its client was asked for, if it is at that.
+    pub(super) fn unproved(&self) -> Option<&str> {
+        self.dialogue.unproved()
     }
 
     /// Tells a client that took too long; it is told once, if it listens at all.
     pub(super) fn refuse_late(&mut self, refusal: Refusal) -> bool {
-        if !matches!(self.phase, Phase::Handshake(_)) {
+        if !self.dialogue.is_handshake() {
             return false;
         }
         refuse(&mut self.out, refusal);
@@ -109,7 +93,12 @@ impl Connection {
     }
 
     /// Does what can be done now.
-    pub(super) fn turn(&mut self, scratch: &mut Scratch, shared: &Shared) -> Result<Turn, End> {
+    pub(super) fn turn(
+        &mut self,
+        scratch: &mut Scratch,
+        shared: &Shared,
+        warnings: &mut Warnings,
+    ) -> Result<Turn, End> {
         // The buffers are the thread's, for as long as nothing has to be kept.
         let (lent_input, lent_out) = (!self.input.has_memory(), self.out.is_empty());
         if lent_input {
@@ -118,7 +107,7 @@ impl Connection {
         if lent_out {
             std::mem::swap(&mut self.out, &mut scratch.out);
         }
-        let turn = self.advance(shared);
+        let turn = self.advance(shared, warnings);
         if let Err(End::Malformed(_)) = turn
             && !self.out.is_empty()
         {
@@ -152,7 +141,7 @@ impl Connection {
         turn
     }
 
-    fn advance(&mut self, shared: &Shared) -> Result<Turn, End> {
+    fn advance(&mut self, shared: &Shared, warnings: &mut Warnings) -> Result<Turn, End> {
         let mut turn = Turn {
             wants: Wants::Turn,
             active: false,
@@ -164,12 +153,18 @@ impl Connection {
         }
         let mut received = false;
         for _ in 0..SENDS_A_TURN {
-            let pause = self.digest(&mut turn, shared)?;
+            let warn = Warn {
+                peer: self.peer,
+                warnings,
+            };
+            let dialogue = &mut self.dialogue;
+            let (pause, news) = dialogue.go_on(&mut self.input, &mut self.out, shared, warn)?;
+            turn.news = turn.news.or(news);
             if !self.flush(&mut turn)? {
                 return ends(Wants::Output, turn);
             }
             let wanted = match pause {
-                Pause::Full => continue,
+                Pause::Full | Pause::Refused(_) => continue,
                 Pause::Stalled => return ends(Wants::Receiver, turn),
                 Pause::Hungry(_) if received => return ends(Wants::Input, turn),
                 Pause::Hungry(wanted) => wanted,
@@ -193,41 +188,10 @@ impl Connection {
                 Io::Closed => return Err(End::Closed),
             }
         }
-        if matches!(self.phase, Phase::Leaving) {
+        if self.dialogue.is_leaving() {
             // The client reads to the end, and then closes its side.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
         Ok(true)
-    }
-
-    fn digest(&mut self, turn: &mut Turn, shared: &Shared) -> Result<Pause, End> {
-        loop {
-            match &mut self.phase {
-                Phase::Serving(session, serving) => {
-                    let _going = session.go_on().ok_or(End::Replaced)?;
-                    let pause = serving.run(&mut self.input, &mut self.out, shared);
-                    return pause.map_err(End::Malformed);
-                }
-                Phase::Leaving => {
-                    self.input.discard();
-                    return Ok(Pause::Hungry(1));
-                }
-                Phase::Handshake(handshake) => {
-                    let step = handshake.step(&mut self.input, &mut self.out, shared);
-                    match step.map_err(End::Malformed)? {
-                        Step::Wait(words) => return Ok(Pause::Hungry(words)),
-                        Step::Admit(session, serving) => {
-                            self.phase = Phase::Serving(session, serving);
-                            turn.news = Some(News::Admitted);
-                        }
-                        Step::Refuse(refusal) => {
-                            refuse(&mut self.out, refusal);
-                            self.phase = Phase::Leaving;
-                            turn.news = Some(News::Refused(refusal));
-                        }
-                    }
-                }
-            }
-        }
     }
 }

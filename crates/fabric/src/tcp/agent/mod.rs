@@ -7,21 +7,28 @@
 mod accept;
 mod admit;
 mod connection;
+mod conversation;
 mod counters;
+mod dialogue;
+mod service;
 mod serving;
 mod session;
 mod worker;
 
+pub use self::conversation::Conversation;
 pub use self::counters::AgentCounters;
+pub(crate) use self::service::{Client, Serve, Service, Tell};
+pub(crate) use self::serving::Pause;
 
 use self::accept::Acceptor;
 use self::counters::Tally;
+use self::service::Executing;
 use self::session::Sessions;
 use self::worker::{Newcomer, Worker};
-use super::admission::Grants;
+use super::admission::{Grants, Issued};
 use super::socket::os;
 use super::{AgentLimits, AgentOptions, Grant};
-use crate::shm::Node;
+use crate::shm::{Node, raise_file_limit};
 use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::io::ErrorKind;
@@ -41,9 +48,10 @@ pub struct Agent {
 }
 
 /// What the threads of an agent share.
-struct Shared {
+pub(crate) struct Shared {
     node: Node,
     grants: Grants,
+    service: Box<dyn Service>,
     sessions: Arc<Sessions>,
     limits: AgentLimits,
     /// The limit of frames, in words.
@@ -56,9 +64,34 @@ struct Shared {
     doors: Vec<Door>,
 }
 
+impl Shared {
+    /// Without any grants yet.
+    fn new(
+        node: Node,
+        options: &AgentOptions,
+        doors: Vec<Door>,
+        service: Box<dyn Service>,
+    ) -> Result<Self> {
+        Ok(Self {
+            node,
+            grants: Grants::default(),
+            service,
+            sessions: Arc::default(),
+            limits: options.limits,
+            frame_words: check(options)?,
+            spin: options.spin,
+            peer_timeout: options.peer_timeout,
+            stop: AtomicBool::new(false),
+            tally: Tally::default(),
+            doors,
+        })
+    }
+}
+
 /// How a thread is told of something.
 struct Door {
     wake: OwnedFd,
+    serve_everybody: AtomicBool,
     newcomers: Mutex<Vec<Newcomer>>,
 }
 
@@ -67,6 +100,7 @@ impl Door {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             wake: rustix::event::eventfd(0, flags).map_err(|errno| os("eventfd", errno))?,
+            serve_everybody: AtomicBool::new(false),
             newcomers: Mutex::default(),
         })
     }
@@ -93,40 +127,45 @@ impl Door {
 
 impl Agent {
     /// Serves the memory of a node: one of this process, which may be served over shared memory as well,
-    /// or one that this process is attached to.
+    /// or one that this process is attached to. Each client takes an open file of this process, whose limit on
+    /// them is raised as far as it goes.
     ///
     /// # Errors
     /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::Insecure`],
     /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
-        let frame_words = check(options)?;
+        let service = Box::new(Executing::new(&node)?);
+        Self::start_service(node, options, service, |agent| {
+            let mut grants = options.grants.iter();
+            grants.try_for_each(|grant| agent.grant(grant))
+        })
+    }
+
+    /// As [`Agent::start`], with something else that serves the clients that are admitted, and puts the
+    /// first grants in force before any client is.
+    pub(crate) fn start_service(
+        node: Node,
+        options: &AgentOptions,
+        service: Box<dyn Service>,
+        grant: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
+        check(options)?;
+        let doors = (0..options.threads).map(|_| Door::new());
+        let doors = doors.collect::<Result<_>>()?;
+        let shared = Arc::new(Shared::new(node, options, doors, service)?);
+        raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener
             .local_addr()
             .map_err(|error| os("getsockname", error))?;
-        let doors = (0..options.threads).map(|_| Door::new());
-        let shared = Arc::new(Shared {
-            node,
-            grants: Grants::default(),
-            sessions: Arc::default(),
-            limits: options.limits,
-            frame_words,
-            spin: options.spin,
-            peer_timeout: options.peer_timeout,
-            stop: AtomicBool::new(false),
-            tally: Tally::default(),
-            doors: doors.collect::<Result<_>>()?,
-        });
         let mut agent = Self {
             shared,
             address,
             insecure: options.insecure,
             threads: Vec::new(),
         };
-        for grant in &options.grants {
-            agent.grant(grant)?;
-        }
+        grant(&agent)?;
         let mut acceptor = Some(Acceptor::new(listener));
         for number in 0..options.threads {
             let shared = Arc::clone(&agent.shared);
@@ -142,7 +181,7 @@ impl Agent {
     }
 
     /// Everybody who reaches an address may use a grant without a secret.
-    fn check_secret(&self, grant: &Grant) -> Result<()> {
+    pub(crate) fn check_secret(&self, grant: &Grant) -> Result<()> {
         let Grant { name, secret, .. } = grant;
         if secret.is_some() {
             return Ok(());
@@ -185,6 +224,19 @@ impl Agent {
     /// none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {
         self.shared.grants.revoke(name)
+    }
+
+    /// Puts a grant in force that a service has made ready. One of the same name is revoked.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.shared.grants.put_in_force(issued);
+    }
+
+    /// Has every client served that is admitted, whether or not anything has come from it.
+    pub(crate) fn serve_everybody(&self) {
+        for door in &self.shared.doors {
+            door.serve_everybody.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// What it has seen so far.

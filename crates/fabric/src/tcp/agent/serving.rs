@@ -2,12 +2,13 @@
 
 use super::Shared;
 use super::counters::count;
+use super::service::{Serve, Tell};
 use crate::shm::{Node, mailbox};
-use crate::tcp::admission::Issued;
+use crate::tcp::admission::{Issued, Refusal};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
-    self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_request, request_words,
-    words_of,
+    self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_read, decode_request,
+    request_words, words_of,
 };
 use crate::verb::{check_access, check_aligned};
 use crate::{FabricError, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
@@ -41,17 +42,21 @@ struct Stalled {
 
 /// Why no more verbs are executed for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// There is no whole verb any more; the next needs so many words.
     Hungry(usize),
     /// Enough answers wait to be sent.
     Full,
     /// A message waits for its receiver.
     Stalled,
+    /// The client is not served any more.
+    Refused(Refusal),
 }
 
-/// How many READs ahead of the one that is executed memory is asked for.
-const AHEAD: usize = 6;
+/// The most READs whose memory is asked for before the first of them is copied.
+const BURST: usize = 32;
+/// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
+const ASKED_AHEAD: u32 = 256;
 
 impl Serving {
     pub(super) fn new(
@@ -75,12 +80,12 @@ impl Serving {
         }
     }
 
-    /// Executes the verbs that are here.
-    pub(super) fn run(
+    fn execute_all(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         if self.stalled.is_some() && !self.deliver(out, shared) {
             return Ok(Pause::Stalled);
@@ -101,6 +106,12 @@ impl Serving {
             if out.unsent() >= shared.limits.unsent_bytes {
                 break Pause::Full;
             }
+            let reads = self.run_reads(rest, out, shared);
+            if reads > 0 {
+                at += reads * READ_WORDS;
+                verbs += reads as u64;
+                continue;
+            }
             let count = Malformed::Count { count: left };
             let Some((request, used)) = decode_request(rest)? else {
                 let needed = request_words(first)?;
@@ -118,8 +129,9 @@ impl Serving {
             }
             at += used;
             verbs += 1;
-            if let Err(error) = self.execute(request, rest, out, shared) {
+            if let Err(error) = self.execute(request, out, shared) {
                 self.fail(&error, out, shared);
+                tell(&self.grant.name, &error);
             } else if self.stalled.is_some() {
                 break Pause::Stalled;
             }
@@ -159,6 +171,7 @@ impl Serving {
             return Err(FabricError::WrongKey { at });
         }
         check_access(at, len.into(), needed, &granted.info)?;
+        self.grant.check_area(at, len.into(), needed)?;
         Ok(granted.start + span.offset)
     }
 
@@ -171,22 +184,61 @@ impl Serving {
         self.locate(at, 8, Rights::ATOMIC)
     }
 
-    /// Executes a verb, with which `words` begin, and answers it if it is done.
+    /// Executes and answers READs that `words` begin with, and returns how many: none where the first verb
+    /// is no READ, or one that must be looked at more closely.
+    ///
+    /// All of them are checked, and their memory is asked for, before the first is copied: they wait for
+    /// memory side by side, where READs that are decoded and copied in turns wait one after the other.
     #[inline]
-    fn execute(
-        &mut self,
-        request: Request<'_>,
-        words: &[u64],
-        out: &mut Outbound,
-        shared: &Shared,
-    ) -> Result<()> {
+    fn run_reads(&mut self, words: &[u64], out: &mut Outbound, shared: &Shared) -> usize {
+        let memory = shared.node.words();
+        let limit = shared.frame_words as usize;
+        let (left, left_words) = self.frame;
+        let most = usize::from(left).min(left_words as usize / READ_WORDS);
+        let mut room = shared.limits.unsent_bytes.saturating_sub(out.unsent());
+        let mut burst = [(0, 0); BURST];
+        let mut count = 0;
+        let (requests, _) = words.as_chunks();
+        for (request, read) in requests.iter().take(most).zip(&mut burst) {
+            let Some(from) = decode_read(request) else {
+                break;
+            };
+            let answer = words_of(from.len);
+            if answer >= limit || answer * 8 > room {
+                break;
+            }
+            let Ok(byte) = self.locate(from, from.len, Rights::READ) else {
+                break;
+            };
+            memory.prefetch(byte, from.len.min(ASKED_AHEAD) as usize);
+            *read = (byte, from.len);
+            room -= answer * 8;
+            count += 1;
+        }
+        if count == usize::from(left) && count * READ_WORDS < left_words as usize {
+            // The frame is longer than its verbs, which has to be noticed before the last of them.
+            count -= 1;
+        }
+        for &(byte, len) in &burst[..count] {
+            let to = out.entry(FrameKind::Completions, words_of(len), limit);
+            memory.append_to(byte, len as usize, to);
+        }
+        self.frame = (
+            left - count as u16,
+            left_words - (count * READ_WORDS) as u32,
+        );
+        count
+    }
+
+    /// Executes a verb, and answers it if it is done.
+    #[inline]
+    fn execute(&mut self, request: Request<'_>, out: &mut Outbound, shared: &Shared) -> Result<()> {
         let memory = shared.node.words();
         match request {
             Request::Read(from) => {
-                self.prefetch(words, shared);
                 let byte = self.locate(from, from.len, Rights::READ)?;
-                let into = answer(words_of(from.len), out, shared)?;
-                memory.copy_out(byte, from.len as usize, into);
+                let to = answer(words_of(from.len), out, shared)?;
+                memory.append_to(byte, from.len as usize, to);
             }
             Request::ReadMany(pieces) => {
                 let mut bytes = SmallVec::<[u64; 8]>::new();
@@ -195,10 +247,9 @@ impl Serving {
                     bytes.push(self.locate(piece, piece.len, Rights::READ)?);
                     total += words_of(piece.len);
                 }
-                let mut into = answer(total, out, shared)?;
+                let to = answer(total, out, shared)?;
                 for (piece, byte) in pieces.zip(bytes) {
-                    memory.copy_out(byte, piece.len as usize, into);
-                    into = &mut into[words_of(piece.len)..];
+                    memory.append_to(byte, piece.len as usize, to);
                 }
             }
             Request::Write(to, payload) => {
@@ -210,11 +261,11 @@ impl Serving {
                 let word = memory.word(self.locate_word(at)?);
                 let seen =
                     word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
-                answer(1, out, shared)?[0] = seen.unwrap_or_else(|seen| seen);
+                answer(1, out, shared)?.push(seen.unwrap_or_else(|seen| seen));
             }
             Request::FetchAdd { at, add } => {
                 let word = memory.word(self.locate_word(at)?);
-                answer(1, out, shared)?[0] = word.fetch_add(add, Ordering::AcqRel);
+                answer(1, out, shared)?.push(word.fetch_add(add, Ordering::AcqRel));
             }
             Request::WriteImm { to, imm, payload } => {
                 if to.len as usize > mailbox::LONGEST {
@@ -235,19 +286,6 @@ impl Serving {
             }
         }
         Ok(())
-    }
-
-    /// Asks for the memory of a READ further on, if there is one.
-    #[inline]
-    fn prefetch(&self, words: &[u64], shared: &Shared) {
-        const MOST: u32 = 256;
-        let ahead = words.get(AHEAD * READ_WORDS..).map(decode_request);
-        if let Some(Ok(Some((Request::Read(from), _)))) = ahead
-            && let Ok(byte) = self.locate(from, from.len, Rights::READ)
-        {
-            let len = from.len.min(MOST) as usize;
-            shared.node.words().prefetch(byte, len);
-        }
     }
 
     /// Delivers the message that waits, or gives it up; false if it goes on waiting.
@@ -273,6 +311,19 @@ impl Serving {
     }
 }
 
+impl Serve for Serving {
+    /// Executes the verbs that are here.
+    fn run(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        shared: &Shared,
+        tell: &mut Tell<'_>,
+    ) -> std::result::Result<Pause, Malformed> {
+        self.execute_all(input, out, shared, tell)
+    }
+}
+
 /// Verbs and words of the frame whose header this is.
 fn begin(first: u64, shared: &Shared) -> std::result::Result<(u16, u32), Malformed> {
     let Header { kind, count, words } = Header::decode(first)?;
@@ -291,9 +342,9 @@ fn begin(first: u64, shared: &Shared) -> std::result::Result<(u16, u32), Malform
     Ok((count, words - 1))
 }
 
-/// Answers a verb with so many words, which are to be filled.
+/// Where to append the answer to a verb, which has so many words.
 #[inline]
-fn answer<'o>(words: usize, out: &'o mut Outbound, shared: &Shared) -> Result<&'o mut [u64]> {
+fn answer<'o>(words: usize, out: &'o mut Outbound, shared: &Shared) -> Result<&'o mut Vec<u64>> {
     let limit = shared.frame_words as usize;
     if words >= limit {
         return Err(FabricError::BufferTooLarge {
@@ -301,8 +352,5 @@ fn answer<'o>(words: usize, out: &'o mut Outbound, shared: &Shared) -> Result<&'
             limit: (limit - 1) * 8,
         });
     }
-    let to = out.entry(FrameKind::Completions, words, limit);
-    let start = to.len();
-    to.resize(start + words, 0);
-    Ok(&mut to[start..])
+    Ok(out.entry(FrameKind::Completions, words, limit))
 }

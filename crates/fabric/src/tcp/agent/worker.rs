@@ -6,8 +6,9 @@
 
 use super::Shared;
 use super::accept::Acceptor;
-use super::connection::{Connection, End, News, Scratch, Turn, Wants};
+use super::connection::{Connection, Scratch, Turn, Wants};
 use super::counters::{Warnings, count};
+use super::dialogue::{End, News};
 use crate::tcp::admission::Refusal;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -225,7 +226,7 @@ impl Worker {
         }
         for event in &*events {
             match event.data.u64() {
-                WAKE => self.welcome_newcomers(),
+                WAKE => self.answer_wake(),
                 LISTENER => self.accept(),
                 token => self.react(token, event.flags, many),
             }
@@ -273,17 +274,31 @@ impl Worker {
         if u64::from(*generation) != token >> 32 {
             return false;
         }
-        match held.connection.turn(&mut self.scratch, &self.shared) {
+        match held
+            .connection
+            .turn(&mut self.scratch, &self.shared, &mut self.warnings)
+        {
             Ok(turn) => {
                 self.after(token, turn);
                 turn.active
             }
             Err(end) => {
-                if let End::Malformed(reason) = end {
-                    let peer = held.connection.peer;
-                    count(&self.shared.tally.malformed, 1);
-                    self.warnings
-                        .warn(format_args!("closing the connection of {peer}: {reason}"));
+                let peer = held.connection.peer;
+                match end {
+                    End::Malformed(reason) => {
+                        count(&self.shared.tally.malformed, 1);
+                        self.warnings
+                            .warn(format_args!("closing the connection of {peer}: {reason}"));
+                    }
+                    // It has no secret, or wants one of a grant that has none.
+                    End::Closed => {
+                        if let Some(grant) = held.connection.unproved() {
+                            self.warnings.warn(format_args!(
+                                "{peer} left when it was asked for the secret of the grant {grant:?}"
+                            ));
+                        }
+                    }
+                    End::Replaced => log::debug!("{peer} has another connection by now"),
                 }
                 self.close(place);
                 true
@@ -324,6 +339,12 @@ impl Worker {
             }
             Some(News::Refused(refusal)) => {
                 let peer = held.connection.peer;
+                if held.stranger_until.is_none() {
+                    // It was admitted before, and has some time to leave.
+                    held.stranger_until =
+                        Some(Instant::now() + self.shared.limits.handshake_timeout);
+                    self.strangers += 1;
+                }
                 self.refused(peer, refusal);
             }
             None => {}
@@ -369,10 +390,13 @@ impl Worker {
         }
     }
 
-    fn welcome_newcomers(&mut self) {
+    fn answer_wake(&mut self) {
         let shared = Arc::clone(&self.shared);
         let door = &shared.doors[self.number];
         door.clear_wake();
+        if door.serve_everybody.swap(false, Ordering::AcqRel) {
+            self.serve_everybody();
+        }
         let mut newcomers = door
             .newcomers
             .lock()
@@ -380,6 +404,19 @@ impl Worker {
         let newcomers = std::mem::take(&mut *newcomers);
         for newcomer in newcomers {
             self.hold(newcomer);
+        }
+    }
+
+    /// Serves the admitted clients that are waited for. The others have their turn anyway.
+    fn serve_everybody(&mut self) {
+        let waited_for = |held: &Held| held.wants == Wants::Input && held.connection.is_serving();
+        let tokens: Vec<_> = (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.held.as_ref().is_some_and(waited_for))
+            .map(|(number, place)| token(number, place.generation))
+            .collect();
+        for token in tokens {
+            self.serve(token);
         }
     }
 

@@ -5,7 +5,6 @@
 //! verb only, which would be lost. So one thread of the process waits for the ends of all connections of
 //! all endpoints, and for nothing else about them.
 
-use super::line::Line;
 use crate::Result;
 use crate::tcp::socket::os;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -16,8 +15,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+/// Who is told that a connection has ended.
+pub(crate) trait Ends: Send + Sync {
+    /// The connection of that watch has ended.
+    fn has_ended(self: Arc<Self>, watch: u64);
+}
+
 /// The thread, for as long as anybody watches anything.
-pub(super) struct Keeper(Arc<Watches>);
+pub(crate) struct Keeper(Arc<Watches>);
 
 struct Watches {
     epoll: OwnedFd,
@@ -30,12 +35,12 @@ struct Watches {
 #[derive(Default)]
 struct Watched {
     /// Whose connection it is, and where to note its end, by the number of the watch.
-    lines: HashMap<u64, (Weak<Line>, Arc<AtomicBool>)>,
+    lines: HashMap<u64, (Weak<dyn Ends>, Arc<AtomicBool>)>,
     last: u64,
 }
 
 /// A connection that is watched while this is held.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     keeper: Arc<Keeper>,
     number: u64,
     ended: Arc<AtomicBool>,
@@ -92,13 +97,13 @@ impl Watch {
     ///
     /// # Errors
     /// [`FabricError::Os`](crate::FabricError::Os): no file, no memory or no thread can be had.
-    pub(super) fn new(stream: &TcpStream, line: &Weak<Line>) -> Result<Self> {
+    pub(crate) fn new(stream: &TcpStream, line: Weak<dyn Ends>) -> Result<Self> {
         let keeper = Keeper::of_process()?;
         let ended = Arc::new(AtomicBool::new(false));
         let mut watched = keeper.0.watched();
         watched.last += 1;
         let number = watched.last;
-        let told = (Weak::clone(line), Arc::clone(&ended));
+        let told = (line, Arc::clone(&ended));
         watched.lines.insert(number, told);
         drop(watched);
         let watch = Self {
@@ -114,12 +119,12 @@ impl Watch {
         Ok(watch)
     }
 
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Whether the connection has ended, as far as the kernel knows. The line is told after this is so.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 }

@@ -1,54 +1,96 @@
 //! What an endpoint, the keeper and a redialing thread share of a connection to a node: whether the one in
 //! use has ended, and the one that will take its place.
 
-use super::keeper::Watch;
+use super::keeper::{Ends, Watch};
 use crate::redial::Redial;
-use crate::tcp::TcpOptions;
-use crate::tcp::admission::{Admitted, connect_after};
-use crate::{FabricError, Result};
+use crate::tcp::admission::Admitted;
+use crate::{Backoff, FabricError, Result};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A node's address, and how it is connected to.
-pub(super) struct Line {
-    pub(super) address: String,
-    options: TcpOptions,
-    /// Whether the connection in use has ended, or there is none. Nothing more can be sent on it.
-    ended: AtomicBool,
-    state: Mutex<State>,
+/// What a line connects by.
+pub(crate) trait Connection: Send + 'static {
+    /// What ends when the connection does.
+    fn stream(&self) -> &TcpStream;
+
+    /// The number of its session.
+    fn session(&self) -> u64;
+
+    /// Which node it leads to.
+    fn incarnation(&self) -> u64;
 }
 
-struct State {
+impl Connection for Admitted {
+    fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn session(&self) -> u64 {
+        self.welcome.session
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.welcome.node.incarnation
+    }
+}
+
+/// Connects once, in place of a connection of that session or, where it is 0, of none. This blocks.
+type Dial<C> = dyn Fn(u64) -> Result<C> + Send + Sync;
+
+/// A node's address, and how it is connected to.
+pub(crate) struct Line<C: Connection> {
+    pub(crate) address: String,
+    dial: Arc<Dial<C>>,
+    reconnect: Backoff,
+    /// Whether the connection in use has ended, or there is none. Nothing more can be sent on it.
+    ended: AtomicBool,
+    state: Mutex<State<C>>,
+}
+
+struct State<C: Connection> {
     /// The number of the watch over the connection in use; 0 if there is none.
     in_use: u64,
     /// The session of the connection in use, or of the last one.
     session: u64,
     /// Makes the next connection.
-    redial: Option<Redial<Connected>>,
+    redial: Option<Redial<Connected<C>>>,
     /// Why there is no redial, if there should be one.
     cannot_redial: Option<FabricError>,
 }
 
 /// An admitted connection whose end is watched for.
-pub(super) struct Connected {
-    pub(super) admitted: Admitted,
+pub(crate) struct Connected<C> {
+    pub(crate) made: C,
     watch: Watch,
 }
 
+impl<C: Connection> Connected<C> {
+    fn watched(made: C, line: Weak<Line<C>>) -> Result<Self> {
+        let watch = Watch::new(made.stream(), line)?;
+        Ok(Self { made, watch })
+    }
+}
+
 /// What there is to take the place of a connection that ended.
-pub(super) enum Next {
+pub(crate) enum Next {
     /// A connection, to a node of this incarnation.
     Made(u64),
     /// None yet, and what the last attempt failed with, if there was one.
     None(Option<FabricError>),
 }
 
-impl Line {
+impl<C: Connection> Line<C> {
     /// A line that nobody has connected yet.
-    pub(super) fn new(address: &str, options: &TcpOptions) -> Arc<Self> {
+    pub(crate) fn new(
+        address: &str,
+        reconnect: Backoff,
+        dial: impl Fn(u64) -> Result<C> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             address: address.into(),
-            options: options.clone(),
+            dial: Arc::new(dial),
+            reconnect,
             ended: AtomicBool::new(true),
             state: Mutex::new(State {
                 in_use: 0,
@@ -59,35 +101,29 @@ impl Line {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the connection in use has ended, or there is none.
     #[inline]
-    pub(super) fn has_none(&self) -> bool {
+    pub(crate) fn has_none(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// Connects, and puts the connection in use. This blocks.
     ///
     /// # Errors
-    /// As [`connect`](crate::tcp::admission::connect).
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Connected> {
-        let connected = self.dial(0)?;
+    /// As connecting has.
+    pub(crate) fn connect(self: &Arc<Self>) -> Result<Connected<C>> {
+        let connected = Connected::watched((self.dial)(0)?, Arc::downgrade(self))?;
         self.put_in_use(&mut self.state(), &connected);
         Ok(connected)
     }
 
-    fn dial(self: &Arc<Self>, last_session: u64) -> Result<Connected> {
-        let admitted = connect_after(last_session, &self.address, &self.options)?;
-        let watch = Watch::new(&admitted.stream, &Arc::downgrade(self))?;
-        Ok(Connected { admitted, watch })
-    }
-
-    fn put_in_use(self: &Arc<Self>, state: &mut State, connected: &Connected) {
+    fn put_in_use(self: &Arc<Self>, state: &mut State<C>, connected: &Connected<C>) {
         state.in_use = connected.watch.number();
-        state.session = connected.admitted.welcome.session;
+        state.session = connected.made.session();
         self.ended.store(false, Ordering::Relaxed);
         // The keeper may have told so before the line knew the connection.
         if connected.watch.has_ended() {
@@ -96,11 +132,11 @@ impl Line {
     }
 
     /// Gives up the connection in use, if there is one, and sees to it that another is made.
-    pub(super) fn redial(self: &Arc<Self>) {
+    pub(crate) fn redial(self: &Arc<Self>) {
         self.redial_with(&mut self.state());
     }
 
-    fn redial_with(self: &Arc<Self>, state: &mut State) {
+    fn redial_with(self: &Arc<Self>, state: &mut State<C>) {
         self.ended.store(true, Ordering::Relaxed);
         state.in_use = 0;
         if state.redial.is_none() {
@@ -108,29 +144,27 @@ impl Line {
         }
     }
 
-    fn start_redial(self: &Arc<Self>, state: &mut State) {
+    fn start_redial(self: &Arc<Self>, state: &mut State<C>) {
         let (line, last_session) = (Arc::downgrade(self), state.session);
-        let (address, options) = (self.address.clone(), self.options.clone());
+        let dial = Arc::clone(&self.dial);
         // The line itself is held for moments only: an endpoint that is dropped is gone with it.
         let dial = move || {
-            let admitted = connect_after(last_session, &address, &options)?;
-            let watch = Watch::new(&admitted.stream, &line)?;
-            Ok(Connected { admitted, watch })
+            let made = dial(last_session)?;
+            Connected::watched(made, Weak::clone(&line))
         };
-        (state.redial, state.cannot_redial) = match Redial::start(self.options.reconnect, dial) {
+        (state.redial, state.cannot_redial) = match Redial::start(self.reconnect, dial) {
             Ok(redial) => (Some(redial), None),
             Err(error) => (None, Some(error)),
         };
     }
 
-    /// The keeper tells that a connection has ended.
-    pub(super) fn has_ended(self: &Arc<Self>, watch: u64) {
+    fn connection_ended(self: &Arc<Self>, watch: u64) {
         let mut state = self.state();
         if state.in_use == watch {
             self.redial_with(&mut state);
             return;
         }
-        let is_next = |redial: &Redial<Connected>| {
+        let is_next = |redial: &Redial<Connected<C>>| {
             let made = &redial.progress().made;
             made.as_ref()
                 .is_some_and(|made| made.watch.number() == watch)
@@ -142,9 +176,9 @@ impl Line {
     }
 
     /// What there is in place of the connection that has ended.
-    pub(super) fn next(self: &Arc<Self>) -> Next {
+    pub(crate) fn next(self: &Arc<Self>) -> Next {
         let mut state = self.state();
-        let has_ended = |redial: &Redial<Connected>| {
+        let has_ended = |redial: &Redial<Connected<C>>| {
             let made = &redial.progress().made;
             made.as_ref().is_some_and(|made| made.watch.has_ended())
         };
@@ -156,17 +190,23 @@ impl Line {
         };
         let progress = redial.progress();
         match &progress.made {
-            Some(made) => Next::Made(made.admitted.welcome.node.incarnation),
+            Some(made) => Next::Made(made.made.incarnation()),
             None => Next::None(progress.error.clone()),
         }
     }
 
     /// Puts the next connection in use, if there still is one.
-    pub(super) fn take_next(self: &Arc<Self>) -> Option<Connected> {
+    pub(crate) fn take_next(self: &Arc<Self>) -> Option<Connected<C>> {
         let mut state = self.state();
         let made = state.redial.as_ref()?.progress().made.take()?;
         state.redial = None;
         self.put_in_use(&mut state, &made);
         Some(made)
+    }
+}
+
+impl<C: Connection> Ends for Line<C> {
+    fn has_ended(self: Arc<Self>, watch: u64) {
+        self.connection_ended(watch);
     }
 }

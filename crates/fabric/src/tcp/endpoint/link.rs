@@ -1,8 +1,9 @@
 //! One connection to one node, as its endpoint holds it.
 
 use super::line::{Connected, Line, Next};
-use super::slots::{Answer, Slots, Woken};
+use super::slots::{Answer, Arrivals, Slots};
 use crate::shm::mailbox;
+use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
@@ -18,10 +19,10 @@ use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
 pub(super) struct Link {
-    line: Arc<Line>,
+    line: Arc<Line<Admitted>>,
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
-    connection: Option<Connected>,
+    connection: Option<Connected<Admitted>>,
     pub(super) info: NodeInfo,
     keys: Vec<u64>,
     /// The most words of a frame.
@@ -54,7 +55,11 @@ enum State {
 
 impl Link {
     /// A link that has its first connection, or none yet because that failed with this.
-    pub(super) fn new(line: Arc<Line>, node: NodeId, first: Result<Connected>) -> Self {
+    pub(super) fn new(
+        line: Arc<Line<Admitted>>,
+        node: NodeId,
+        first: Result<Connected<Admitted>>,
+    ) -> Self {
         let (connection, down) = match first {
             Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
             Err(error) => (None, error),
@@ -92,8 +97,8 @@ impl Link {
     }
 
     /// Begins with a connection that nothing was sent over yet.
-    fn open(&mut self, connected: Connected) {
-        let welcome = &connected.admitted.welcome;
+    fn open(&mut self, connected: Connected<Admitted>) {
+        let welcome = &connected.made.welcome;
         self.info.clone_from(&welcome.node);
         self.keys.clone_from(&welcome.keys);
         self.frame_words = welcome.frame_words as usize;
@@ -157,7 +162,7 @@ impl Link {
     /// What to poll for news.
     pub(super) fn stream(&self) -> Option<&TcpStream> {
         let connection = self.connection.as_ref();
-        connection.map(|connection| &connection.admitted.stream)
+        connection.map(|connection| &connection.made.stream)
     }
 
     /// When the verbs on their way are given up.
@@ -165,7 +170,7 @@ impl Link {
         self.waiting_since.saturating_add(verb_timeout)
     }
 
-    #[inline]
+    #[inline(always)]
     fn region(&self, at: RemoteAddr) -> Result<(&RegionInfo, u64)> {
         let index = usize::from(at.region.0);
         match (self.info.regions.get(index), self.keys.get(index)) {
@@ -179,7 +184,7 @@ impl Link {
     }
 
     /// A checked access on the wire.
-    #[inline]
+    #[inline(always)]
     fn span(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Span> {
         let (region, key) = self.region(at)?;
         check_access(at, len as u64, needed, region)?;
@@ -208,13 +213,13 @@ impl Link {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&mut self, words: usize) -> &mut Vec<u64> {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
     }
 
     /// Appends a READ to the batch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_read(&mut self, from: RemoteAddr, into: &Buffer) -> Result<Answer> {
         self.check_fits(into.len(), 0)?;
         let span = self.span(from, into.len(), Rights::READ)?;
@@ -281,7 +286,7 @@ impl Link {
     }
 
     /// Notes the slot of the verb that was put last.
-    #[inline]
+    #[inline(always)]
     pub(super) fn posted(&mut self, slot: u32) {
         if self.pending.is_empty() {
             self.unsent = true;
@@ -301,7 +306,7 @@ impl Link {
         if std::mem::take(&mut self.unsent) {
             self.waiting_since = now();
         }
-        let sent = self.out.send(&connection.admitted.stream, FrameKind::Verbs);
+        let sent = self.out.send(&connection.made.stream, FrameKind::Verbs);
         if sent == Io::Closed {
             // Answers to earlier verbs may have arrived: the end is noticed behind them.
             self.state = State::Closing;
@@ -320,16 +325,15 @@ impl Link {
         let Some(&oldest) = self.pending.front() else {
             return 0;
         };
-        let mut woken = Woken::default();
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
         let received = match &self.connection {
-            Some(connection) => self.input.receive(&connection.admitted.stream, wanted),
+            Some(connection) => self.input.receive(&connection.made.stream, wanted),
             None => Io::Closed,
         };
         match received {
             Io::Moved(_) => {
                 let waited = self.pending.len();
-                let taken = self.take_answers(slots, &mut woken);
+                let taken = self.take_answers(slots);
                 let mut done = waited - self.pending.len();
                 if done > 0 {
                     self.waiting_since = now();
@@ -356,63 +360,75 @@ impl Link {
         }
     }
 
-    fn take_answers(
-        &mut self,
-        slots: &Slots,
-        woken: &mut Woken,
-    ) -> std::result::Result<(), Malformed> {
-        loop {
+    fn take_answers(&mut self, slots: &Slots) -> std::result::Result<(), Malformed> {
+        let mut arrivals = slots.arrivals();
+        while self.take_completions(&mut arrivals)? {
             let words = self.input.words();
-            let (count, left) = self.frame;
-            if count > 0 {
-                let Some(&slot) = self.pending.front() else {
-                    return Err(Malformed::Answer);
-                };
-                let needed = slots.answer_words(slot);
-                if needed > left as usize {
-                    return Err(Malformed::Count { count });
+            let Some(&first) = words.first() else {
+                return Ok(());
+            };
+            let header = Header::decode(first)?;
+            match header.kind {
+                FrameKind::Completions if header.count > 0 => {
+                    self.frame = (header.count, header.words - 1);
+                    self.input.consume(1);
                 }
-                let Some(answer) = words.get(..needed) else {
-                    return Ok(());
-                };
-                slots.complete(slot, answer, woken);
-                self.frame = (count - 1, left - needed as u32);
-                self.input.consume(needed);
-                self.pending.pop_front();
-            } else if left > 0 {
-                return Err(Malformed::Count { count });
-            } else {
-                let Some(&first) = words.first() else {
-                    return Ok(());
-                };
-                let header = Header::decode(first)?;
-                match header.kind {
-                    FrameKind::Completions if header.count > 0 => {
-                        self.frame = (header.count, header.words - 1);
-                        self.input.consume(1);
-                    }
-                    FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
-                        let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
-                            return Ok(());
-                        };
-                        let error = wire::decode_failure(*failure, self.node)?;
-                        let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
-                        slots.fail(slot, error, woken);
-                        self.input.consume(FAILURE_WORDS);
-                    }
-                    kind => return Err(Malformed::Kind { found: kind as u8 }),
+                FrameKind::Failure if header.words as usize == FAILURE_WORDS => {
+                    let Some([_, failure @ ..]) = words.first_chunk::<FAILURE_WORDS>() else {
+                        return Ok(());
+                    };
+                    let error = wire::decode_failure(*failure, self.node)?;
+                    let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
+                    arrivals.fail(slot, error);
+                    self.input.consume(FAILURE_WORDS);
                 }
+                kind => return Err(Malformed::Kind { found: kind as u8 }),
             }
         }
+        Ok(())
+    }
+
+    /// Takes what has arrived of the frame that has begun; false if more of it is to come.
+    #[inline]
+    fn take_completions(
+        &mut self,
+        arrivals: &mut Arrivals<'_>,
+    ) -> std::result::Result<bool, Malformed> {
+        let mut words = self.input.words();
+        let arrived = words.len();
+        let (mut count, mut left) = self.frame;
+        while count > 0 {
+            let Some(&slot) = self.pending.front() else {
+                return Err(Malformed::Answer);
+            };
+            let needed = arrivals.answer_words(slot);
+            if needed > left as usize {
+                return Err(Malformed::Count { count });
+            }
+            let Some((answer, rest)) = words.split_at_checked(needed) else {
+                break;
+            };
+            arrivals.complete(slot, answer);
+            self.pending.pop_front();
+            words = rest;
+            (count, left) = (count - 1, left - needed as u32);
+        }
+        if count == 0 && left > 0 {
+            return Err(Malformed::Count { count });
+        }
+        let taken = arrived - words.len();
+        self.frame = (count, left);
+        self.input.consume(taken);
+        Ok(count == 0)
     }
 
     /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
-        let mut woken = Woken::default();
+        let mut arrivals = slots.arrivals();
         for &slot in &self.pending {
-            slots.fail(slot, error.clone(), &mut woken);
+            arrivals.fail(slot, error.clone());
         }
         self.lost.extend(self.pending.drain(..));
         self.state = State::Broken;

@@ -1,14 +1,15 @@
 //! A thread's door to nodes that agents serve.
 
 mod keeper;
-mod line;
+pub(crate) mod line;
 mod link;
-mod slots;
+pub(crate) mod slots;
 
 use self::line::{Connected, Line, Next};
 use self::link::Link;
 use self::slots::Slots;
 use super::TcpOptions;
+use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -172,7 +173,7 @@ impl TcpEndpoint {
     }
 
     /// The link to a node, which is open.
-    #[inline]
+    #[inline(always)]
     fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
         let link = self.link(node)?.borrow_mut();
         if link.is_open() {
@@ -214,7 +215,7 @@ impl TcpEndpoint {
         self.outstanding.get() < self.core.limits.send_queue_depth
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_posted(&self, slot: u32) -> TcpPosted {
         self.outstanding.set(self.outstanding.get() + 1);
         self.posted.set(true);
@@ -235,7 +236,7 @@ impl TcpEndpoint {
         Ok(self.note_posted(slot))
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<TcpPosted> {
         let mut link = self.open_link(from.node)?;
         let answer = link.put_read(from, &into)?;
@@ -246,7 +247,7 @@ impl TcpEndpoint {
 }
 
 /// A line, and its first connection or why there is none.
-type Dialed = (Arc<Line>, Result<Connected>);
+type Dialed = (Arc<Line<Admitted>>, Result<Connected<Admitted>>);
 
 /// Connects to all addresses at the same time.
 fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Vec<Dialed>> {
@@ -259,7 +260,10 @@ fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Resu
     }
     std::thread::scope(|scope| {
         let dial = |address: &str| {
-            let line = Line::new(address, options);
+            let (name, of_line) = (address.to_owned(), options.clone());
+            let line = Line::new(address, options.reconnect, move |last_session| {
+                connect_after(last_session, &name, &of_line)
+            });
             let first = line.connect();
             (line, first)
         };
@@ -323,7 +327,7 @@ impl Endpoint for TcpEndpoint {
         self.try_post(verb).map_err(PostError::Rejected)
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_read(
         &self,
         from: RemoteAddr,
@@ -335,7 +339,7 @@ impl Endpoint for TcpEndpoint {
         self.try_post_read(from, into).map_err(PostError::Rejected)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_posted(
         &self,
         posted: &mut TcpPosted,
@@ -349,7 +353,7 @@ impl Endpoint for TcpEndpoint {
         polled
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_read(&self, posted: &mut TcpPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
         self.poll_posted(posted, cx)
             .map(|outcome| outcome.map(Buffer::from_completion))

@@ -1,12 +1,12 @@
 //! The verbs on their way: what each waits for, and who waits for it.
 
 use crate::{Buffer, Completion, FabricError, Result};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::task::{Context, Poll, Waker};
 
 /// What the answer to a verb is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// So many words, for the slot's buffer.
     Bytes(u32),
     /// The word that an atomic found.
@@ -18,7 +18,7 @@ pub(super) enum Answer {
 impl Answer {
     /// Words of the answer on the wire.
     #[inline]
-    pub(super) const fn words(self) -> usize {
+    pub(crate) const fn words(self) -> usize {
         match self {
             Self::Bytes(words) => words as usize,
             Self::Word => 1,
@@ -53,96 +53,55 @@ struct Slot {
 
 /// All slots of an endpoint, by number.
 #[derive(Default)]
-pub(super) struct Slots {
-    slots: RefCell<Vec<Slot>>,
-    free: RefCell<Vec<u32>>,
-}
+pub(crate) struct Slots(RefCell<Table>);
 
-/// Whom the last completion has woken: verbs of one task in one turn need one wake.
 #[derive(Default)]
-pub(super) struct Woken(Option<u32>);
+struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
 
 impl Slots {
     /// A slot for a verb whose buffer, if it has one, is to be filled.
-    #[inline]
-    pub(super) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
-        let mut slots = self.slots.borrow_mut();
-        let Some(number) = self.free.borrow_mut().pop() else {
-            slots.push(Slot {
-                answer,
-                state: State::Waiting,
-                buffer,
-                word: 0,
-                waker: Waker::noop().clone(),
-                wanted: false,
-            });
-            return (slots.len() - 1) as u32;
+    #[inline(always)]
+    pub(crate) fn take(&self, answer: Answer, buffer: Option<Buffer>) -> u32 {
+        let mut table = self.0.borrow_mut();
+        let Some(number) = table.free.pop() else {
+            return table.add(answer, buffer);
         };
-        let slot = &mut slots[number as usize];
+        let slot = &mut table.slots[number as usize];
         slot.answer = answer;
         slot.state = State::Waiting;
         slot.buffer = buffer;
         number
     }
 
+    /// To leave the answers that a call has brought.
+    #[inline]
+    pub(crate) fn arrivals(&self) -> Arrivals<'_> {
+        Arrivals {
+            table: self.0.borrow_mut(),
+            woken: None,
+        }
+    }
+
     /// Words of the answer that a slot waits for.
     #[inline]
-    pub(super) fn answer_words(&self, number: u32) -> usize {
-        self.slots.borrow()[number as usize].answer.words()
-    }
-
-    /// Leaves an answer, of as many words as it has to have.
-    #[inline]
-    pub(super) fn complete(&self, number: u32, words: &[u64], woken: &mut Woken) {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[number as usize];
-        match slot.answer {
-            Answer::Bytes(_) => {
-                if let Some(buffer) = &mut slot.buffer {
-                    buffer.words_mut()[..words.len()].copy_from_slice(words);
-                }
-            }
-            Answer::Word => slot.word = words[0],
-            Answer::Placed => {}
-        }
-        self.settle(&mut slots, number, State::Done, woken);
-    }
-
-    /// Leaves an error.
-    pub(super) fn fail(&self, number: u32, error: FabricError, woken: &mut Woken) {
-        let mut slots = self.slots.borrow_mut();
-        let state = State::Failed(Box::new(error));
-        self.settle(&mut slots, number, state, woken);
-    }
-
-    #[inline]
-    fn settle(&self, slots: &mut [Slot], number: u32, state: State, woken: &mut Woken) {
-        let slot = &mut slots[number as usize];
-        if matches!(slot.state, State::Abandoned) {
-            self.release(slot, number);
-            return;
-        }
-        slot.state = state;
-        if std::mem::take(&mut slot.wanted) {
-            let slot = &slots[number as usize];
-            let same = |last: u32| slots[last as usize].waker.will_wake(&slot.waker);
-            if !woken.0.is_some_and(same) {
-                slot.waker.wake_by_ref();
-                woken.0 = Some(number);
-            }
-        }
+    pub(crate) fn answer_words(&self, number: u32) -> usize {
+        self.0.borrow().slots[number as usize].answer.words()
     }
 
     /// Whether a verb has failed whose task has not fetched the error yet.
-    pub(super) fn is_failed(&self, number: u32) -> bool {
-        matches!(self.slots.borrow()[number as usize].state, State::Failed(_))
+    pub(crate) fn is_failed(&self, number: u32) -> bool {
+        let table = self.0.borrow();
+        matches!(table.slots[number as usize].state, State::Failed(_))
     }
 
     /// Fetches the answer, once; if it is not here, the task is woken when it is.
-    #[inline]
-    pub(super) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[number as usize];
+    #[inline(always)]
+    pub(crate) fn poll(&self, number: u32, cx: &Context<'_>) -> Poll<Result<Completion>> {
+        let mut table = self.0.borrow_mut();
+        let slot = &mut table.slots[number as usize];
         let outcome = match &mut slot.state {
             State::Done => Ok(match (slot.answer, slot.buffer.take()) {
                 (Answer::Word, _) => Completion::Word(slot.word),
@@ -156,27 +115,98 @@ impl Slots {
                 return Poll::Pending;
             }
         };
-        self.release(slot, number);
+        table.release(number);
         Poll::Ready(outcome)
     }
 
     /// Nobody will fetch the answer.
-    pub(super) fn abandon(&self, number: u32) {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[number as usize];
+    pub(crate) fn abandon(&self, number: u32) {
+        let mut table = self.0.borrow_mut();
+        let slot = &mut table.slots[number as usize];
         if matches!(slot.state, State::Waiting) {
             slot.state = State::Abandoned;
             slot.wanted = false;
         } else {
-            self.release(slot, number);
+            table.release(number);
         }
+    }
+}
+
+impl Table {
+    #[cold]
+    fn add(&mut self, answer: Answer, buffer: Option<Buffer>) -> u32 {
+        self.slots.push(Slot {
+            answer,
+            state: State::Waiting,
+            buffer,
+            word: 0,
+            waker: Waker::noop().clone(),
+            wanted: false,
+        });
+        (self.slots.len() - 1) as u32
     }
 
     #[inline]
-    fn release(&self, slot: &mut Slot, number: u32) {
+    fn release(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
         slot.state = State::Free;
         slot.buffer = None;
         slot.wanted = false;
-        self.free.borrow_mut().push(number);
+        self.free.push(number);
+    }
+}
+
+/// Answers that arrive together, and are left in their slots one after the other.
+pub(crate) struct Arrivals<'s> {
+    table: RefMut<'s, Table>,
+    /// Whose task was woken last: the verbs of one task in one turn need one wake.
+    woken: Option<u32>,
+}
+
+impl Arrivals<'_> {
+    /// Words of the answer that a slot waits for.
+    #[inline]
+    pub(crate) fn answer_words(&self, number: u32) -> usize {
+        self.table.slots[number as usize].answer.words()
+    }
+
+    /// Leaves an answer, of as many words as it has to have.
+    #[inline]
+    pub(crate) fn complete(&mut self, number: u32, words: &[u64]) {
+        let slot = &mut self.table.slots[number as usize];
+        match slot.answer {
+            Answer::Bytes(_) => {
+                if let Some(buffer) = &mut slot.buffer {
+                    buffer.words_mut()[..words.len()].copy_from_slice(words);
+                }
+            }
+            Answer::Word => slot.word = words[0],
+            Answer::Placed => {}
+        }
+        self.settle(number, State::Done);
+    }
+
+    /// Leaves an error.
+    pub(crate) fn fail(&mut self, number: u32, error: FabricError) {
+        self.settle(number, State::Failed(Box::new(error)));
+    }
+
+    #[inline]
+    fn settle(&mut self, number: u32, state: State) {
+        let table = &mut *self.table;
+        let slot = &mut table.slots[number as usize];
+        if matches!(slot.state, State::Abandoned) {
+            return table.release(number);
+        }
+        slot.state = state;
+        if !std::mem::take(&mut slot.wanted) {
+            return;
+        }
+        let waker = &table.slots[number as usize].waker;
+        let same = |last: u32| table.slots[last as usize].waker.will_wake(waker);
+        if !self.woken.is_some_and(same) {
+            waker.wake_by_ref();
+            self.woken = Some(number);
+        }
     }
 }

@@ -8,7 +8,7 @@ mod tests;
 
 pub use failure::{FAILURE_WORDS, decode_failure, encode_failure};
 pub use request::{
-    Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_request, put_compare_swap,
+    Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_read, decode_request, put_compare_swap,
     put_fetch_add, put_read, put_read_many, put_write, put_write_imm, read_many_words,
     request_words,
 };
@@ -39,6 +39,12 @@ pub enum FrameKind {
     Welcome = 19,
     /// The agent will not serve this client.
     Refused = 20,
+    /// A client's end of a queue pair: see `verbs/path.rs`, for this one and the next two.
+    Pair = 32,
+    /// The agent's end of it.
+    Paired = 33,
+    /// A client asks why a verb was refused.
+    Ask = 34,
 }
 
 impl FrameKind {
@@ -52,6 +58,9 @@ impl FrameKind {
             18 => Self::Proof,
             19 => Self::Welcome,
             20 => Self::Refused,
+            32 => Self::Pair,
+            33 => Self::Paired,
+            34 => Self::Ask,
             _ => return None,
         })
     }

@@ -180,6 +180,17 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
     Ok(Some((request, needed)))
 }
 
+/// The READ that these words are, if they are one; what else they are [`decode_request`] tells.
+#[inline]
+#[must_use]
+pub const fn decode_read(words: &[u64; READ_WORDS]) -> Option<Span> {
+    let [first, offset, key] = *words;
+    if first >> 48 != READ as u64 {
+        return None;
+    }
+    Some(Span::of(first, offset, key))
+}
+
 /// The span of an atomic, whose length is not on the wire.
 const fn bare(span: Span) -> Result<Span, Malformed> {
     match span.len {

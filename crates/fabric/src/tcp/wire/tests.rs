@@ -109,6 +109,13 @@ proptest! {
             prop_assert!(used <= near.len());
         }
         let _ = near.first().map(|word| (Header::decode(*word), Header::decode_any_version(*word)));
+        if let Some(chunk) = near.first_chunk() {
+            let read = match decode_request(chunk) {
+                Ok(Some((Request::Read(from), READ_WORDS))) => Some(from),
+                _ => None,
+            };
+            prop_assert_eq!(decode_read(chunk), read);
+        }
         if let Some(failure) = near.first_chunk() {
             let _ = decode_failure(*failure, NodeId(0));
         }

@@ -1,0 +1,279 @@
+//! `farslot bench`: measurements, each beside the limit that was measured in the same run.
+
+mod ycsb;
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::memory_node::MemoryNode;
+use crate::output;
+use comfy_table::{CellAlignment, Table, presets};
+use farslot::fabric::sim::NicProfile;
+use farslot_bench::{
+    BenchError, BenchReport, BenchRow, Progress, lookup_served, lookup_sim, raw, schemes_shm,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// The options of `farslot bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Bench {
+    /// Lookups per second, beside bare READs (sim, tcp) or bare loads (shm) of the same memory
+    Lookup(LookupArgs),
+    /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
+    Raw(RawArgs),
+    /// The schemes side by side in memory of another process: hits and misses, by load factor
+    Schemes(SchemesArgs),
+    /// YCSB's workloads, beside other stores
+    Ycsb(ycsb::Args),
+}
+
+/// Where the table is.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Fabric {
+    /// Behind a simulated NIC, in virtual time
+    Sim,
+    /// In the memory of another process of this host, which is started for it
+    Shm,
+    /// In the memory of another process of this host, which is started for it, over TCP
+    Tcp,
+}
+
+/// The fabrics whose READs are measured bare.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum RawFabric {
+    /// Shared memory of this host
+    Shm,
+    /// TCP over loopback
+    Tcp,
+}
+
+#[derive(clap::Args, Debug)]
+struct RawArgs {
+    /// The fabric
+    #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
+    fabric: RawFabric,
+    /// Bytes of a READ, a multiple of 8, over shm of 64
+    #[arg(long, value_name = "BYTES", default_value_t = raw::Options::default().read_bytes)]
+    size: usize,
+    /// READs under way at once
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().outstanding)]
+    outstanding: usize,
+    /// Repetitions, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().repetitions)]
+    repetitions: usize,
+    /// READs of one repetition, with so many under way
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().operations)]
+    operations: usize,
+    /// READs of one repetition that are timed one by one
+    #[arg(long, value_name = "N", default_value_t = raw::Options::default().single_reads)]
+    single_reads: usize,
+    /// Memory that is read from, at random places
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    memory: bytesize::ByteSize,
+    /// What the places derive from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(clap::Args, Debug)]
+struct LookupArgs {
+    /// Where the table is
+    #[arg(long, value_enum, default_value_t = Fabric::Shm)]
+    fabric: Fabric,
+    /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    profile: Option<NicProfile>,
+    /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm; 2^22 over
+    /// tcp]
+    #[arg(long, value_name = "N")]
+    slots: Option<u64>,
+    /// What all chance derives from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(clap::Args, Debug)]
+struct SchemesArgs {
+    /// Slots of each table; four of them are made
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: bytesize::ByteSize,
+    /// Load factors, rising
+    #[arg(long, value_name = "PART,..", value_delimiter = ',', default_values_t = [0.5, 0.9])]
+    loads: Vec<f64>,
+    /// What read sizes are chosen by: a profile, or a file that `farslot calibrate` wrote [default: shared memory as
+    /// it was measured once]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    profile: Option<NicProfile>,
+    /// What all chance derives from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// A usage failure for options that do not go together; what the measurement says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let report = match args.bench {
+        Bench::Lookup(args) => match args.fabric {
+            Fabric::Sim => simulated(args)?,
+            Fabric::Shm | Fabric::Tcp => served(&args)?,
+        },
+        Bench::Raw(args) => bare_reads(&args)?,
+        Bench::Schemes(args) => schemes(args)?,
+        Bench::Ycsb(args) => return ycsb::run(&args, context),
+    };
+    if context.json {
+        return output::json(&report);
+    }
+    output::line(table(&report).to_string())?;
+    output::line(format!(
+        "fabric: {}; limits were measured in this run",
+        report.fabric
+    ))
+}
+
+fn simulated(args: LookupArgs) -> Result<BenchReport> {
+    let profile = args.profile.unwrap_or_else(NicProfile::connectx5_edr);
+    let defaults = lookup_sim::Options::new(profile);
+    let options = lookup_sim::Options {
+        slots: args.slots.unwrap_or(defaults.slots),
+        seed: args.seed,
+        ..defaults
+    };
+    Ok(on_spinner(|progress| lookup_sim::run(&options, progress))?)
+}
+
+fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
+    let options = raw::Options {
+        fabric: match args.fabric {
+            RawFabric::Shm => raw::Fabric::Shm,
+            RawFabric::Tcp => raw::Fabric::Tcp,
+        },
+        memory: args.memory.as_u64() / 8 * 8,
+        read_bytes: args.size,
+        outstanding: args.outstanding,
+        repetitions: args.repetitions,
+        operations: args.operations,
+        single_reads: args.single_reads,
+        seed: args.seed,
+    };
+    Ok(on_spinner(|progress| raw::run(&options, progress))?)
+}
+
+fn served(args: &LookupArgs) -> Result<BenchReport> {
+    if args.profile.is_some() {
+        return Err(Failure::Usage(
+            "--profile is for --fabric sim: shared memory and TCP are what they are".into(),
+        ));
+    }
+    let defaults = match args.fabric {
+        Fabric::Tcp => lookup_served::Options::over_tcp(),
+        _ => lookup_served::Options::default(),
+    };
+    let options = lookup_served::Options {
+        slots: args.slots.unwrap_or(defaults.slots),
+        seed: args.seed,
+        ..defaults
+    };
+    let node = match args.fabric {
+        Fabric::Tcp => MemoryNode::start_tcp(options.memory()?, 1)?,
+        _ => MemoryNode::start("bench", options.memory()?)?,
+    };
+    Ok(on_spinner(|progress| {
+        lookup_served::run(node.address(), &options, progress)
+    })?)
+}
+
+fn schemes(args: SchemesArgs) -> Result<BenchReport> {
+    let defaults = schemes_shm::Options::default();
+    let options = schemes_shm::Options {
+        table_bytes: args.memory.as_u64() / 8 * 8,
+        loads: args.loads,
+        nic: args
+            .profile
+            .as_ref()
+            .map_or(defaults.nic, farslot::read_cost),
+        seed: args.seed,
+        ..defaults
+    };
+    // The catalog, and what regions are rounded up to.
+    let node = MemoryNode::start("bench", options.memory()? + (2 << 20))?;
+    Ok(on_spinner(|progress| {
+        schemes_shm::run(node.address(), &options, progress)
+    })?)
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            error if error.is_usage() => Self::Usage(error.to_string()),
+            BenchError::Store(error) => error.into(),
+            BenchError::NotInstalled { program, .. } => Self::Failed(format!(
+                "{error}\n  install it:  sudo apt-get install {program}    (or scripts/peers install)"
+            )),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Runs a measurement that says on standard error, if that is a terminal, what it is at.
+pub fn on_spinner<T>(measurement: impl FnOnce(Progress<'_>) -> T) -> T {
+    let spinner = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let measured = measurement(&|at| spinner.set_message(at.to_owned()));
+    spinner.finish_and_clear();
+    measured
+}
+
+fn table(report: &BenchReport) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    let header = [
+        "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads",
+    ];
+    table.set_header(header);
+    for row in &report.rows {
+        table.add_row(cells(row));
+    }
+    for column in [1, 3, 4, 5, 6, 7, 8] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn cells(row: &BenchRow) -> [String; 9] {
+    let optional = |value: Option<f64>| value.map_or_else(String::new, number);
+    let ratio = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    [
+        row.name.clone(),
+        number(row.value),
+        row.unit.into(),
+        optional(row.limit),
+        ratio(row.ratio),
+        optional(row.paper),
+        optional(row.model),
+        row.read_size
+            .map_or_else(String::new, |slots| slots.to_string()),
+        ratio(row.reads_per_lookup),
+    ]
+}
+
+/// A number as a table shows it: rates in millions, others whole.
+fn number(value: f64) -> String {
+    if value >= 1e5 {
+        format!("{:.2} M", value / 1e6)
+    } else {
+        format!("{value:.0}")
+    }
+}

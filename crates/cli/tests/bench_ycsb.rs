@@ -1,0 +1,179 @@
+//! `farslot bench ycsb` and `bench raw`, small, with real processes.
+
+mod common;
+
+use common::{assert_fails, error_of, farslot, one_object};
+use serde_json::Value;
+
+const SMALL: [&str; 10] = [
+    "--records",
+    "2000",
+    "--value-bytes",
+    "64",
+    "--seconds",
+    "0.04",
+    "--rounds",
+    "2",
+    "--pipeline",
+    "8",
+];
+
+const RAW: [&str; 8] = [
+    "--memory",
+    "1MiB",
+    "--repetitions",
+    "1",
+    "--operations",
+    "2048",
+    "--single-reads",
+    "128",
+];
+
+fn report(args: &[&str]) -> Value {
+    let all = ["bench", "ycsb", "--json"];
+    let output = farslot(all.iter().chain(&SMALL).chain(args))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", error_of(&output));
+    one_object(&output)
+}
+
+fn check_row(row: &Value) {
+    for figure in ["operations", "operations_per_second", "p50_us", "p99_us"] {
+        assert!(row[figure].as_f64().unwrap() > 0.0, "{figure}: {row}");
+    }
+}
+
+#[test]
+fn every_workload_runs_on_every_fabric() {
+    for fabric in ["embedded", "shm", "tcp"] {
+        let report = report(&["--fabric", fabric, "--threads", "2"]);
+        assert_eq!(report["bench"], "ycsb");
+        assert!(
+            report["fabric"].as_str().unwrap().starts_with(fabric),
+            "{report}"
+        );
+        let rows = report["rows"].as_array().unwrap();
+        let workloads: Vec<_> = rows
+            .iter()
+            .map(|row| row["workload"].as_str().unwrap())
+            .collect();
+        assert_eq!(workloads, ["a", "b", "c", "d", "e", "f"]);
+        for row in rows {
+            check_row(row);
+            assert_eq!(row["system"], "farslot");
+            assert!(row["round_trips"].as_f64().unwrap() >= 1.0, "{row}");
+            let served = row["server_cpu_seconds_per_million"].is_number();
+            assert_eq!(served, fabric != "embedded", "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_served_already_is_used_by_its_address() {
+    let node = common::Node::start_at(common::ANY_PORT, "64MiB");
+    let report = report(&["--workload", "b,d", "--address", &node.address]);
+    assert_eq!(report["fabric"], "tcp");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    rows.iter().for_each(check_row);
+    // Its tables stay, and are not written to again.
+    let again = [
+        "bench",
+        "ycsb",
+        "--workload",
+        "b",
+        "--address",
+        &node.address,
+    ];
+    let again = farslot(again.iter().chain(&SMALL)).output().unwrap();
+    assert_fails(&again, 1, &["\"ycsb-b\" already"]);
+}
+
+#[test]
+fn peers_that_are_installed_are_compared_with() {
+    for peer in ["redis", "memcached"] {
+        let all = [
+            "bench",
+            "ycsb",
+            "--json",
+            "--workload",
+            "a,e",
+            "--against",
+            peer,
+        ];
+        let output = farslot(all.iter().chain(&SMALL)).output().unwrap();
+        let absent = error_of(&output);
+        if absent.contains("is not installed") {
+            eprintln!("SKIPPED: {absent}");
+            assert_fails(
+                &output,
+                1,
+                &[peer, "apt-get install", "scripts/peers install"],
+            );
+            continue;
+        }
+        assert!(output.status.success(), "{absent}");
+        let report = one_object(&output);
+        let rows = report["rows"].as_array().unwrap();
+        let systems: Vec<_> = rows
+            .iter()
+            .map(|row| row["system"].as_str().unwrap())
+            .collect();
+        assert_eq!(systems, ["farslot", peer, "farslot", peer]);
+        for row in rows {
+            check_row(row);
+            assert!(row["server_cpu_seconds_per_million"].is_number(), "{row}");
+            assert_eq!(
+                row["farslot_ratio"].is_number(),
+                row["system"] == peer,
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let run = |args: &[&str]| {
+        farslot(["bench", "ycsb"].iter().chain(args))
+            .output()
+            .unwrap()
+    };
+    assert_fails(
+        &run(&["--workload", "g"]),
+        2,
+        &["\"g\"", "a, b, c, d, e and f"],
+    );
+    assert_fails(
+        &run(&["--against", "postgres"]),
+        2,
+        &["postgres", "redis and memcached"],
+    );
+    assert_fails(
+        &run(&["--value-bytes", "8"]),
+        2,
+        &["value bytes is 8", "from 24"],
+    );
+    assert_fails(&run(&["--seconds=-1"]), 2, &["--seconds"]);
+    let nobody = ["--against", "redis=127.0.0.1:1", "--fabric", "embedded"];
+    assert_fails(&run(&nobody), 1, &["redis at 127.0.0.1:1", "refused"]);
+}
+
+#[test]
+fn bare_reads_have_one_form_on_both_fabrics() {
+    for (fabric, ceiling) in [("shm", "loads"), ("tcp", "echo")] {
+        let args = ["bench", "raw", "--json", "--fabric", fabric];
+        let args = args.iter().chain(&RAW);
+        let output = farslot(args).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        let report = one_object(&output);
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 6);
+        assert!(rows[0]["ratio"].as_f64().unwrap() > 0.0);
+        assert!(
+            rows[1]["name"].as_str().unwrap().starts_with(ceiling),
+            "{report}"
+        );
+    }
+}

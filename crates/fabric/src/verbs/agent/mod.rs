@@ -1,0 +1,184 @@
+//! The owner's side: memory that is registered with a NIC, and the queue pairs of its clients.
+//!
+//! After it has set a client up the agent takes no part in its verbs; its one thread only waits for the
+//! set-up connections, which say when a client has gone. Then its queue pair goes at once.
+
+mod messages;
+mod pairing;
+mod registration;
+
+use self::messages::Messages;
+use self::pairing::{Pairing, Slot};
+use self::registration::Registration;
+use super::VerbsAgentOptions;
+use super::device::Device;
+use crate::Result;
+use crate::shm::Node;
+use crate::shm::node::NicClaim;
+use crate::tcp::admission::Issued;
+use crate::tcp::{self, AgentCounters, Grant};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Lets a NIC serve a node's memory for as long as it is held. Dropping it closes every connection.
+///
+/// While it is held the memory is the NIC's: no processor may use it, over shared memory or TCP
+/// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not atomic against a processor's.
+pub struct Agent {
+    // In this order: the clients' queue pairs go, then what they use, then the claim.
+    setup: tcp::Agent,
+    owner: Arc<Owner>,
+    _claim: NicClaim,
+}
+
+/// What the clients of an agent have in common.
+struct Owner {
+    node: Node,
+    device: Arc<Device>,
+    messages: Arc<Messages>,
+    /// Of the grants in force.
+    registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
+    /// Of the clients, by their sessions.
+    queue_pairs: Mutex<HashMap<u64, Slot>>,
+}
+
+impl Owner {
+    fn registrations(&self) -> MutexGuard<'_, Vec<(Arc<Issued>, Arc<Registration>)>> {
+        let registrations = self.registrations.lock();
+        registrations.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue_pairs(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
+        let queue_pairs = self.queue_pairs.lock();
+        queue_pairs.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn registration(&self, grant: &Arc<Issued>) -> Option<Arc<Registration>> {
+        let registrations = self.registrations();
+        let mut registrations = registrations.iter();
+        let found = registrations.find(|(issued, _)| Arc::ptr_eq(issued, grant));
+        found.map(|(_, registration)| Arc::clone(registration))
+    }
+
+    /// Takes the memory of grants that are no longer in force from the NIC.
+    fn withdraw_revoked(&self) {
+        self.registrations().retain(|(issued, registration)| {
+            let revoked = issued.is_revoked();
+            if revoked {
+                registration.withdraw();
+            }
+            !revoked
+        });
+    }
+}
+
+impl Agent {
+    /// Registers the memory of a node of this process and serves it. All of the memory is locked: the
+    /// limit of locked memory must allow that, once for each grant.
+    ///
+    /// # Errors
+    /// [`NoRdmaDevice`](crate::FabricError::NoRdmaDevice); [`LockedMemory`](crate::FabricError::LockedMemory); [`NicAndProcessor`](crate::FabricError::NicAndProcessor) if
+    /// the memory is served otherwise as well; [`Unresolvable`](crate::FabricError::Unresolvable),
+    /// [`AddressInUse`](crate::FabricError::AddressInUse), [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion) or
+    /// [`BadName`](crate::FabricError::BadName) of a grant; what the system says.
+    pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
+        let device = Device::open(&options.device, local_address(&options.listen))?;
+        let messages = Messages::new(&node, &device)?;
+        let inbox: Weak<Messages> = Arc::downgrade(&messages);
+        let claim = node.claim_for_nic(inbox)?;
+        messages.make_room()?;
+        let owner = Arc::new(Owner {
+            node: node.clone(),
+            device,
+            messages,
+            registrations: Mutex::default(),
+            queue_pairs: Mutex::default(),
+        });
+        let service = Box::new(Pairing(Arc::clone(&owner)));
+        let setup = tcp::Agent::start_service(node, &options.of_setup(), service, |setup| {
+            let mut grants = options.grants.iter();
+            grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
+        })?;
+        log::info!(
+            "{} port {} serves {} regions by RDMA verbs, in pages of {} bytes, set up at {}",
+            owner.device.name,
+            owner.device.port.number,
+            owner.node.info().regions.len(),
+            owner.node.info().page_bytes,
+            setup.address()
+        );
+        Ok(Self {
+            setup,
+            owner,
+            _claim: claim,
+        })
+    }
+
+    /// The address that it listens at for set-up connections, with its port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.setup.address()
+    }
+
+    /// The name of the device that it serves by.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.owner.device.name
+    }
+
+    /// The node that it serves. Messages are taken from [its inbox](crate::Inbox), as over any fabric.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.owner.node
+    }
+
+    /// Puts a grant in force, with keys of its own: the memory is registered anew, with exactly the
+    /// grant's rights. One of the same name is revoked.
+    ///
+    /// # Errors
+    /// [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion); [`BadName`](crate::FabricError::BadName) of more than 64
+    /// bytes; [`LockedMemory`](crate::FabricError::LockedMemory); what the system says.
+    pub fn grant(&self, grant: &Grant) -> Result<()> {
+        put_in_force(grant, &self.setup, &self.owner)?;
+        // Clients of the one before are told.
+        self.setup.serve_everybody();
+        Ok(())
+    }
+
+    /// Ends a grant: its keys are void when this returns, and its clients are told. False if there is none
+    /// in force by that name.
+    pub fn revoke(&self, name: &str) -> bool {
+        let revoked = self.setup.revoke(name);
+        // Told first: a client whose verb the NIC refuses finds the reason on its connection.
+        self.setup.serve_everybody();
+        self.owner.withdraw_revoked();
+        revoked
+    }
+
+    /// What it has seen of its clients' set-up connections so far. Their verbs are the NIC's: they are not
+    /// counted here.
+    #[must_use]
+    pub fn counters(&self) -> AgentCounters {
+        self.setup.counters()
+    }
+}
+
+fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
+    setup.check_secret(grant)?;
+    let issued = Arc::new(Issued::new(grant, owner.node.info())?);
+    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
+    // Whoever is admitted finds it.
+    let entry = (Arc::clone(&issued), Arc::new(registration));
+    owner.registrations().push(entry);
+    setup.put_in_force(issued);
+    owner.withdraw_revoked();
+    Ok(())
+}
+
+/// The address that is listened at, if it is one of this machine rather than any of them.
+fn local_address(listen: &str) -> Option<IpAddr> {
+    let mut addresses = listen.to_socket_addrs().ok()?;
+    let address = addresses.next()?.ip();
+    (!address.is_unspecified()).then_some(address)
+}

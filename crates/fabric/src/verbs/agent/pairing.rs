@@ -1,0 +1,189 @@
+//! One client's set-up connection, as the agent serves it: it makes the client's queue pair, and says why a
+//! verb was refused.
+
+use super::Owner;
+use super::registration::Registration;
+use crate::tcp::admission::handshake::Carrier;
+use crate::tcp::admission::{Issued, Refusal};
+use crate::tcp::agent::{Client, Pause, Serve, Service, Shared, Tell};
+use crate::tcp::stream::{Inbound, Outbound};
+use crate::tcp::wire::{FrameKind, Header, Malformed, encode_failure};
+use crate::verb::check_access;
+use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
+use crate::verbs::resource::QueuePair;
+use crate::{FabricError, NodeId, RegionInfo, RemoteAddr, Rights};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Gives every client that is admitted a queue pair.
+pub(super) struct Pairing(pub(super) Arc<Owner>);
+
+impl Service for Pairing {
+    fn carrier(&self) -> Carrier {
+        Carrier::Rdma
+    }
+
+    fn admit(&self, client: Client<'_>) -> Box<dyn Serve> {
+        // Whatever the client still has on its way by its last queue pair is done by now, or never.
+        let last = self.0.queue_pairs().remove(&client.last_session);
+        if let Some(last) = last {
+            end(&last, &self.0);
+        }
+        let queue_pair = Slot::default();
+        let slot = Arc::clone(&queue_pair);
+        self.0.queue_pairs().insert(client.session, slot);
+        Box::new(Paired {
+            session: client.session,
+            owner: Arc::clone(&self.0),
+            registration: self.0.registration(&client.grant),
+            grant: client.grant,
+            regions: client.regions.to_vec(),
+            receiver_wait: client.receiver_wait,
+            queue_pair,
+        })
+    }
+}
+
+/// A client's queue pair, once it has one and for as long as its session goes on.
+pub(super) type Slot = Arc<Mutex<Option<QueuePair>>>;
+
+fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a client's queue pair, and keeps the messages that came by it.
+fn end(slot: &Slot, owner: &Owner) {
+    if let Some(queue_pair) = look_into(slot).take() {
+        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what has
+        // come is taken. A queue pair that cannot be stopped is about to go all the same.
+        let _ = path::stop(&queue_pair);
+        owner.messages.collect();
+    }
+}
+
+struct Paired {
+    session: u64,
+    queue_pair: Slot,
+    owner: Arc<Owner>,
+    grant: Arc<Issued>,
+    /// Nothing if the grant was revoked meanwhile.
+    registration: Option<Arc<Registration>>,
+    /// With the rights that the client has.
+    regions: Vec<RegionInfo>,
+    receiver_wait: Duration,
+}
+
+impl Serve for Paired {
+    fn run(
+        &mut self,
+        input: &mut Inbound,
+        out: &mut Outbound,
+        _: &Shared,
+        tell: &mut Tell<'_>,
+    ) -> Result<Pause, Malformed> {
+        if self.grant.is_revoked() {
+            return Ok(Pause::Refused(Refusal::GrantRevoked));
+        }
+        loop {
+            let words = input.words();
+            let Some(&first) = words.first() else {
+                return Ok(Pause::Hungry(1));
+            };
+            let header = Header::decode(first)?;
+            let length = match header.kind {
+                FrameKind::Pair if !self.has_queue_pair() => PAIR_WORDS,
+                FrameKind::Ask if self.has_queue_pair() => ASK_WORDS,
+                kind => return Err(Malformed::Kind { found: kind as u8 }),
+            };
+            if header.words as usize != length {
+                return Err(Malformed::Length {
+                    words: header.words,
+                    limit: length as u32,
+                });
+            }
+            let Some(frame) = words.get(..length) else {
+                return Ok(Pause::Hungry(length));
+            };
+            if let Some(pair) = frame.first_chunk::<PAIR_WORDS>() {
+                let client = path::decode_pair(*pair)?;
+                match self.pair(&client) {
+                    Ok(paired) => out.frame(FrameKind::Completions, &paired),
+                    Err(refusal) => return Ok(Pause::Refused(refusal)),
+                }
+            } else if let Some(ask) = frame.first_chunk::<ASK_WORDS>() {
+                let error = self.why_refused(&path::decode_ask(*ask));
+                tell(&self.grant.name, &error);
+                out.frame(FrameKind::Completions, &encode_failure(&error));
+            }
+            input.consume(length);
+        }
+    }
+}
+
+impl Paired {
+    fn has_queue_pair(&self) -> bool {
+        look_into(&self.queue_pair).is_some()
+    }
+
+    /// Makes the queue pair that receives what the client's sends; returns the PAIRED.
+    fn pair(&mut self, client: &End) -> Result<Vec<u64>, Refusal> {
+        let Some(registration) = &self.registration else {
+            return Err(Refusal::GrantRevoked);
+        };
+        let device = &self.owner.device;
+        let most = device.attributes.max_qp_rd_atom;
+        let reads_at_once = most.min(client.reads_at_once.into());
+        let messages = &self.owner.messages;
+        let room_timer = path::room_timer(self.receiver_wait.as_nanos() as u64);
+        let all = self.regions.iter();
+        let rights = all.fold(Rights::NONE, |all, region| all.and(region.rights));
+        let made = || {
+            let receives = Some(Arc::clone(&messages.receives));
+            let domain = &registration.domain;
+            let queue_pair = QueuePair::new(domain, &messages.completions, receives, 1, 0)?;
+            let end = End::of(&queue_pair, device, reads_at_once);
+            path::initialise(&queue_pair, device, rights)?;
+            path::receive(&queue_pair, device, client, end.reads_at_once, room_timer)?;
+            Ok((queue_pair, end))
+        };
+        let (queue_pair, end) = made().map_err(|error: FabricError| {
+            log::warn!("a client gets no queue pair: {error}");
+            match error {
+                FabricError::NoQueuePair { limit, .. } => Refusal::NoQueuePair { limit },
+                _ => Refusal::NoPath,
+            }
+        })?;
+        *look_into(&self.queue_pair) = Some(queue_pair);
+        Ok(path::paired(&end, &registration.opened))
+    }
+
+    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself, so that
+    /// mostly only the key is left.
+    fn why_refused(&self, verb: &RefusedVerb) -> FabricError {
+        let node = NodeId(0);
+        let region = verb.region;
+        let at = RemoteAddr {
+            node,
+            region,
+            offset: verb.offset,
+        };
+        let Some(info) = self.regions.get(usize::from(region.0)) else {
+            return FabricError::UnknownRegion {
+                node,
+                region,
+                regions: self.regions.len(),
+            };
+        };
+        check_access(at, verb.bytes.into(), verb.needed, info)
+            .and_then(|()| self.grant.check_area(at, verb.bytes.into(), verb.needed))
+            .err()
+            .unwrap_or(FabricError::WrongKey { at })
+    }
+}
+
+impl Drop for Paired {
+    fn drop(&mut self) {
+        self.owner.queue_pairs().remove(&self.session);
+        end(&self.queue_pair, &self.owner);
+    }
+}

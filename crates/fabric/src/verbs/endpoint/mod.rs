@@ -1,0 +1,574 @@
+//! A thread's door to its nodes: a queue pair to each, one completion queue for all.
+
+mod connect;
+mod link;
+mod setup;
+mod work;
+
+use self::connect::{Chosen, Nic, Paired};
+use self::link::{Common, Done, Link, node_of, requests_of};
+use super::VerbsOptions;
+use super::abi::ibv_wc;
+use super::memory::{FoundWords, Slabs};
+use crate::tcp::endpoint::line::{Connected, Line, Next};
+use crate::tcp::endpoint::slots::{Answer, Slots};
+use crate::tcp::socket::{nanos, now};
+use crate::verb::{FromCompletion, check_one_node};
+use crate::{
+    Buffer, BufferPool, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo,
+    NodeState, PostError, RemoteAddr, Result, Verb,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::ScopedJoinHandle;
+
+/// One thread's door to one or more nodes by an RDMA device: a reliable queue pair to each.
+pub struct VerbsEndpoint {
+    core: EndpointCore,
+    // The queue pairs go first: then the NIC uses nothing of the rest any more.
+    links: Box<[RefCell<Link>]>,
+    slots: Rc<Slots>,
+    found: FoundWords,
+    nic: Nic,
+    options: VerbsOptions,
+    /// Verbs posted and not completed.
+    outstanding: Cell<usize>,
+    /// The requests that they took.
+    requests: Cell<usize>,
+    /// Verbs posted since the last doorbell.
+    posted: Cell<bool>,
+    /// The channel will tell of the next completion.
+    armed: Cell<bool>,
+    /// When the clock and the set-up connections are looked at again.
+    next_look: Cell<Nanos>,
+    /// When nothing more happened.
+    idle_since: Cell<Nanos>,
+}
+
+/// A verb posted to a NIC.
+pub struct VerbsPosted {
+    slots: Rc<Slots>,
+    /// Nothing once its answer was fetched.
+    slot: Option<u32>,
+}
+
+impl Drop for VerbsPosted {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.slots.abandon(slot);
+        }
+    }
+}
+
+/// The longest sleep while verbs are on their way: a task may be woken from another thread, which no file
+/// tells.
+const LONGEST_SLEEP: Nanos = 10_000_000;
+/// And while none is.
+const IDLE_SLEEP: Nanos = 1_000_000;
+/// How often the clock and the set-up connections are looked at while completions are polled for.
+const LOOK: Nanos = 1_000_000;
+/// Completions that are taken from the NIC at once.
+const AT_ONCE: usize = 32;
+
+impl VerbsEndpoint {
+    /// An endpoint that is connected to the nodes whose agents listen at these addresses, `HOST:PORT` of
+    /// TCP each, all at the same time; nodes are numbered in this order. This blocks, for the connect
+    /// timeout at most.
+    ///
+    /// A connection that ends later is made anew in the background, by itself: at once, and then after
+    /// [waits](VerbsOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
+    /// the node is the same as before they simply work again then; where it came back empty they fail until
+    /// it is [adopted](Endpoint::adopt).
+    ///
+    /// # Errors
+    /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`]; of the
+    /// first address that has one: as [`connect`](crate::tcp::admission::connect), and
+    /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
+    /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
+    pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
+        let chosen = Chosen::new(options);
+        let dialed = dial_all(addresses, &chosen)?;
+        let links = dialed
+            .into_iter()
+            .map(|(line, first)| Ok((line, Ok(first?))))
+            .collect::<Result<Vec<_>>>()?;
+        Self::of_lines(links, &chosen, options)
+    }
+
+    /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
+    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
+    /// until then.
+    ///
+    /// # Errors
+    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
+    /// address that cannot be resolved, a client that is not admitted, another protocol or version, no
+    /// device, and [`FabricError::DuplicateNode`].
+    pub fn connect_available<A: AsRef<str> + Sync>(
+        addresses: &[A],
+        options: &VerbsOptions,
+    ) -> Result<Self> {
+        let chosen = Chosen::new(options);
+        let dialed = dial_all(addresses, &chosen)?;
+        let mut errors = dialed.iter().filter_map(|(_, first)| first.as_ref().err());
+        if let Some(error) = errors.clone().find(|error| !error.is_outage()) {
+            return Err(error.clone());
+        }
+        let none = dialed.iter().all(|(_, first)| first.is_err());
+        if let (true, Some(first)) = (none, errors.next()) {
+            return Err(first.clone());
+        }
+        Self::of_lines(dialed, &chosen, options)
+    }
+
+    fn of_lines(dialed: Vec<Dialed>, chosen: &Chosen, options: &VerbsOptions) -> Result<Self> {
+        // Who has reached a node has a device.
+        let nic = chosen.opened().ok_or_else(|| bad_count(dialed.len()))?;
+        let links = (0..).zip(dialed).map(|(node, (line, first))| {
+            let link = Link::new(line, NodeId(node), first);
+            RefCell::new(link)
+        });
+        let limits = options.limits;
+        let buffers = BufferPool::registered(
+            limits.largest_buffer,
+            limits.buffer_budget,
+            Box::new(Slabs(nic.domain.clone())),
+        );
+        let endpoint = Self {
+            core: EndpointCore::with_buffers(limits, buffers),
+            links: links.collect(),
+            slots: Rc::default(),
+            found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
+            nic,
+            options: options.clone(),
+            outstanding: Cell::new(0),
+            requests: Cell::new(0),
+            posted: Cell::new(false),
+            armed: Cell::new(false),
+            next_look: Cell::new(0),
+            idle_since: Cell::new(0),
+        };
+        // From the last on, so that an error names first the address that repeats another.
+        for node in (0..endpoint.links.len() as u16).rev().map(NodeId) {
+            let link = endpoint.link(node)?.borrow();
+            endpoint.check_unique(node, link.address(), link.info.incarnation)?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Checks that no other node has this incarnation.
+    fn check_unique(&self, node: NodeId, address: &str, incarnation: u64) -> Result<()> {
+        let others = (0..).zip(&self.links);
+        for (_, other) in others.filter(|(other, _)| *other != node.0) {
+            let other = other.borrow();
+            if incarnation != 0 && other.info.incarnation == incarnation {
+                return Err(FabricError::DuplicateNode {
+                    address: address.into(),
+                    other: other.address().into(),
+                    incarnation,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
+    /// was never connected to, is up again.
+    #[cold]
+    fn standing(&self, node: NodeId) -> Result<NodeState> {
+        let mut link = self.link(node)?.borrow_mut();
+        self.note_done(link.let_go(&self.common(), now()));
+        let incarnation = match link.next(&self.common()) {
+            Next::None(attempt) => return Ok(NodeState::Down(link.down(attempt))),
+            Next::Made(incarnation) => incarnation,
+        };
+        let known = link.info.incarnation;
+        if known == incarnation {
+            link.open_next();
+        } else if let Err(duplicate) = self.check_unique(node, link.address(), incarnation) {
+            return Ok(NodeState::Down(duplicate));
+        } else if known == 0 {
+            link.open_next();
+        } else {
+            return Ok(NodeState::Restarted { incarnation });
+        }
+        Ok(if link.is_open() {
+            NodeState::Up
+        } else {
+            NodeState::Down(link.down(None))
+        })
+    }
+
+    /// The link to a node, which is open.
+    #[inline]
+    fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        let link = self.link(node)?.borrow_mut();
+        if link.is_open() {
+            return Ok(link);
+        }
+        drop(link);
+        self.reopened_link(node)
+    }
+
+    #[cold]
+    fn reopened_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
+        match self.standing(node)? {
+            NodeState::Up => Ok(self.link(node)?.borrow_mut()),
+            NodeState::Down(error) => Err(error),
+            NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
+                node,
+                expected: self.link(node)?.borrow().info.incarnation,
+            }),
+        }
+    }
+
+    /// The name of the device that it uses.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.nic.device.name
+    }
+
+    #[inline]
+    pub(super) fn link(&self, node: NodeId) -> Result<&RefCell<Link>> {
+        self.links
+            .get(usize::from(node.0))
+            .ok_or_else(|| self.unknown(node))
+    }
+
+    #[cold]
+    fn unknown(&self, node: NodeId) -> FabricError {
+        FabricError::UnknownNode {
+            node,
+            connected: self.links.len(),
+        }
+    }
+
+    #[inline]
+    fn common(&self) -> Common<'_> {
+        Common {
+            slots: &self.slots,
+            found: &self.found,
+            verb_timeout: self.core.limits.verb_timeout,
+        }
+    }
+
+    /// Whether the send queue has room for a verb of so many requests.
+    #[inline]
+    fn has_room(&self, requests: usize) -> bool {
+        self.outstanding.get() < self.core.limits.send_queue_depth
+            && self.requests.get() + requests <= self.nic.requests as usize
+    }
+
+    #[inline]
+    fn note_posted(&self, slot: u32, requests: usize) -> VerbsPosted {
+        self.outstanding.set(self.outstanding.get() + 1);
+        self.requests.set(self.requests.get() + requests);
+        self.posted.set(true);
+        VerbsPosted {
+            slots: Rc::clone(&self.slots),
+            slot: Some(slot),
+        }
+    }
+
+    /// A gather without pieces asks nobody.
+    #[cold]
+    fn read_nothing(&self, into: Buffer) -> VerbsPosted {
+        let slot = self.slots.take(Answer::Bytes(0), Some(into));
+        self.slots.arrivals().complete(slot, &[]);
+        VerbsPosted {
+            slots: Rc::clone(&self.slots),
+            slot: Some(slot),
+        }
+    }
+
+    fn note_done(&self, done: Done) -> usize {
+        self.outstanding.set(self.outstanding.get() - done.verbs);
+        self.requests.set(self.requests.get() - done.requests);
+        if done.verbs > 0 {
+            self.core.queue_has_room();
+        }
+        done.verbs
+    }
+
+    /// Takes the completions that have arrived.
+    #[inline]
+    fn take_completions(&self) -> Done {
+        // SAFETY: zeros are a value of this plain structure of integers.
+        let mut completions: [ibv_wc; AT_ONCE] = unsafe { std::mem::zeroed() };
+        let mut done = Done::default();
+        loop {
+            let count = match self.nic.completions.poll(&mut completions) {
+                Ok(count) => count,
+                Err(error) => return self.break_all(&error),
+            };
+            for completion in &completions[..count] {
+                if let Some(link) = self.links.get(node_of(completion)) {
+                    let mut link = link.borrow_mut();
+                    done += link.complete(completion, &self.common(), now);
+                }
+            }
+            if count < AT_ONCE {
+                return done;
+            }
+        }
+    }
+
+    /// The completion queue is of no use any more.
+    #[cold]
+    fn break_all(&self, error: &FabricError) -> Done {
+        let mut done = Done::default();
+        for link in &self.links {
+            let mut link = link.borrow_mut();
+            done += link.break_with(error, error.clone(), &self.common());
+        }
+        done
+    }
+
+    /// Looks at the clock and at the set-up connections.
+    #[cold]
+    fn look(&self, at: Nanos) -> Done {
+        self.next_look.set(at + LOOK);
+        let mut done = Done::default();
+        for link in &self.links {
+            done += link.borrow_mut().look(&self.common(), at);
+        }
+        done
+    }
+}
+
+impl Drop for VerbsEndpoint {
+    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout: a NIC
+    /// forgets those of a queue pair that goes.
+    fn drop(&mut self) {
+        self.ring_doorbell();
+        let until = now().saturating_add(self.core.limits.verb_timeout);
+        let mut idle_turns = 0;
+        while self.outstanding.get() > 0 && now() < until {
+            if self.poll_completions() == 0 {
+                self.wait(Some(until), idle_turns);
+                idle_turns += 1;
+            } else {
+                idle_turns = 0;
+            }
+        }
+    }
+}
+
+fn bad_count(value: usize) -> FabricError {
+    FabricError::BadOption {
+        option: "the number of nodes",
+        value: value as u64,
+        limit: "from 1 to 65535",
+    }
+}
+
+/// A line, and its first connection or why there is none.
+type Dialed = (Arc<Line<Paired>>, Result<Connected<Paired>>);
+
+/// Connects to all addresses at the same time.
+fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], chosen: &Arc<Chosen>) -> Result<Vec<Dialed>> {
+    if !(1..=usize::from(u16::MAX)).contains(&addresses.len()) {
+        return Err(bad_count(addresses.len()));
+    }
+    let dial = |address: &str| {
+        let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
+        let reconnect = chosen.reconnect();
+        let line = Line::new(address, reconnect, move |last_session| {
+            dialing.dial(last_session, &name)
+        });
+        let first = line.connect();
+        (line, first)
+    };
+    std::thread::scope(|scope| {
+        let attempts: Vec<_> = addresses
+            .iter()
+            .map(|address| scope.spawn(|| dial(address.as_ref())))
+            .collect();
+        let ends = attempts.into_iter().map(ScopedJoinHandle::join);
+        ends.map(|end| Ok(end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+            .collect()
+    })
+}
+
+impl Endpoint for VerbsEndpoint {
+    type Posted = VerbsPosted;
+
+    #[inline]
+    fn core(&self) -> &EndpointCore {
+        &self.core
+    }
+
+    fn node_count(&self) -> usize {
+        self.links.len()
+    }
+
+    fn node(&self, node: NodeId) -> Result<NodeInfo> {
+        Ok(self.link(node)?.borrow().info.clone())
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        if self.link(node)?.borrow().is_open() {
+            return Ok(NodeState::Up);
+        }
+        self.standing(node)
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        match self.node_state(node)? {
+            NodeState::Up => {}
+            NodeState::Down(error) => return Err(error),
+            NodeState::Restarted { .. } => {
+                let mut link = self.link(node)?.borrow_mut();
+                link.open_next();
+                if !link.is_open() {
+                    return Err(link.down(None));
+                }
+            }
+        }
+        self.node(node)
+    }
+
+    fn post(&self, verb: Verb) -> std::result::Result<VerbsPosted, PostError> {
+        let requests = requests_of(&verb);
+        let verb = match verb {
+            Verb::ReadMany { pieces, into } if pieces.is_empty() => {
+                return Ok(self.read_nothing(into));
+            }
+            verb => verb,
+        };
+        if requests > self.nic.requests as usize {
+            return Err(PostError::Rejected(FabricError::TooManyPieces {
+                pieces: requests,
+                limit: self.nic.requests as usize,
+            }));
+        }
+        if !self.has_room(requests) {
+            return Err(PostError::QueueFull(verb));
+        }
+        let put = || {
+            if let Verb::ReadMany { pieces, .. } = &verb {
+                check_one_node(pieces)?;
+            }
+            self.open_link(verb.node())?.put(verb, &self.common())
+        };
+        let slot = put().map_err(PostError::Rejected)?;
+        Ok(self.note_posted(slot, requests))
+    }
+
+    #[inline]
+    fn post_read(
+        &self,
+        from: RemoteAddr,
+        into: Buffer,
+    ) -> std::result::Result<VerbsPosted, PostError> {
+        if !self.has_room(1) {
+            return Err(PostError::QueueFull(Verb::Read { from, into }));
+        }
+        let put = || self.open_link(from.node)?.put_read(from, into, &self.slots);
+        let slot = put().map_err(PostError::Rejected)?;
+        Ok(self.note_posted(slot, 1))
+    }
+
+    #[inline]
+    fn poll_posted(
+        &self,
+        posted: &mut VerbsPosted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion>> {
+        let slot = posted.slot.expect("a verb completes once");
+        let polled = self.slots.poll(slot, cx);
+        if polled.is_ready() {
+            posted.slot = None;
+        }
+        polled
+    }
+
+    #[inline]
+    fn poll_read(&self, posted: &mut VerbsPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+        self.poll_posted(posted, cx)
+            .map(|outcome| outcome.map(Buffer::from_completion))
+    }
+
+    #[inline]
+    fn ring_doorbell(&self) {
+        if !self.posted.take() {
+            return;
+        }
+        self.core.counters.doorbell_rung();
+        let mut failed = Done::default();
+        for link in &self.links {
+            failed += link.borrow_mut().send(&self.common(), now);
+        }
+        self.note_done(failed);
+    }
+
+    #[inline]
+    fn poll_completions(&self) -> usize {
+        if self.outstanding.get() == 0 {
+            return 0;
+        }
+        let mut done = self.take_completions();
+        if done.verbs == 0 {
+            let at = now();
+            if at >= self.next_look.get() {
+                done = self.look(at);
+            }
+        }
+        self.note_done(done)
+    }
+
+    fn now(&self) -> Nanos {
+        now()
+    }
+
+    fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
+        let since = now();
+        if idle_turns == 0 {
+            self.idle_since.set(since);
+        }
+        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.spin) {
+            std::hint::spin_loop();
+            return;
+        }
+        if !self.armed.get() && self.outstanding.get() > 0 {
+            // What came before is not told of: the next turn looks once more.
+            self.armed.set(self.nic.completions.arm().is_ok());
+            return;
+        }
+        let links: SmallVec<[_; 4]> = self.links.iter().map(RefCell::borrow).collect();
+        let waiting = || links.iter().filter(|link| link.is_waiting());
+        let verb_timeout = self.core.limits.verb_timeout;
+        let longest = match waiting().next() {
+            Some(_) => LONGEST_SLEEP,
+            None => IDLE_SLEEP,
+        };
+        let until = waiting()
+            .map(|link| link.give_up_at(verb_timeout).saturating_add(1))
+            .chain(deadline)
+            .fold(since + longest, Nanos::min);
+        let mut files: SmallVec<[_; 4]> = SmallVec::new();
+        files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
+        let setups = waiting().filter_map(|link| link.stream());
+        files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
+        let left = until.saturating_sub(since);
+        let left = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as i64,
+        };
+        // Interrupted or not, the next turn looks for itself.
+        let _ = poll(&mut files, Some(&left));
+        let told = |file: &PollFd<'_>| !file.revents().is_empty();
+        if told(&files[0]) {
+            self.nic.channel.clear();
+            self.armed.set(false);
+        }
+        if files[1..].iter().any(told) {
+            // A set-up connection has news.
+            self.next_look.set(0);
+        }
+    }
+}

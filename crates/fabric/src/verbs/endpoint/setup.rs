@@ -1,0 +1,118 @@
+//! The set-up connection once it has set the queue pair up: it says when the node has gone, when the grant
+//! is revoked, and why a verb was refused.
+
+use crate::tcp::admission::Refusal;
+use crate::tcp::admission::handshake::{REFUSED_WORDS, decode_refused};
+use crate::tcp::socket::{self, Io};
+use crate::tcp::wire::{FAILURE_WORDS, FrameKind, Header, Malformed, decode_failure};
+use crate::verbs::path::{self, RefusedVerb};
+use crate::{FabricError, NodeId};
+use std::net::{Shutdown, TcpStream};
+
+pub(super) struct Setup {
+    stream: TcpStream,
+    /// What has come and is no whole frame yet.
+    heard: Vec<u8>,
+    revoked: bool,
+}
+
+/// What the connection says.
+pub(super) enum News {
+    Nothing,
+    /// The agent serves this client no more.
+    Refused(Refusal),
+    /// The answer to the question why a verb was refused.
+    Explained(FabricError),
+    /// It is over.
+    Closed,
+    Malformed(Malformed),
+}
+
+impl Setup {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            heard: Vec::new(),
+            revoked: false,
+        }
+    }
+
+    /// What to poll for news, and what ends with the connection.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether the agent has said that the grant is revoked.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
+    /// Asks why a verb was refused.
+    pub(super) fn ask(&self, verb: &RefusedVerb) {
+        // A connection that takes no word has ended, which is heard next.
+        let _ = socket::send(&self.stream, bytemuck::cast_slice(&path::ask(verb)));
+    }
+
+    /// Listens, without waiting; returns the next thing that was said by `node`.
+    pub(super) fn hear(&mut self, node: NodeId) -> News {
+        loop {
+            if let Some(news) = self.next_frame(node) {
+                return news;
+            }
+            let mut bytes = [0; 64];
+            match socket::receive(&self.stream, &mut bytes) {
+                Io::Moved(count) => self.heard.extend(&bytes[..count]),
+                Io::Blocked => return News::Nothing,
+                Io::Closed => return News::Closed,
+            }
+        }
+    }
+
+    fn next_frame(&mut self, node: NodeId) -> Option<News> {
+        let first = self.heard.first_chunk::<8>()?;
+        let header = match Header::decode(u64::from_le_bytes(*first)) {
+            Ok(header) => header,
+            Err(malformed) => return Some(News::Malformed(malformed)),
+        };
+        let words = match header.kind {
+            FrameKind::Refused => REFUSED_WORDS,
+            FrameKind::Failure => FAILURE_WORDS,
+            kind => return Some(News::Malformed(Malformed::Kind { found: kind as u8 })),
+        };
+        if header.words as usize != words {
+            return Some(News::Malformed(Malformed::Length {
+                words: header.words,
+                limit: words as u32,
+            }));
+        }
+        if self.heard.len() < words * 8 {
+            return None;
+        }
+        let frame: Vec<u8> = self.heard.drain(..words * 8).collect();
+        let words: Vec<u64> = frame
+            .chunks_exact(8)
+            .map(bytemuck::pod_read_unaligned)
+            .collect();
+        if let [_, a, b, c, d] = *words {
+            return Some(match decode_failure([a, b, c, d], node) {
+                Ok(error) => News::Explained(error),
+                Err(malformed) => News::Malformed(malformed),
+            });
+        }
+        Some(match decode_refused(&words) {
+            Some(refusal) => {
+                self.revoked |= refusal == Refusal::GrantRevoked;
+                News::Refused(refusal)
+            }
+            None => News::Malformed(Malformed::Handshake {
+                what: "a refusal that is not known",
+            }),
+        })
+    }
+
+    /// Ends the connection: the agent lets the queue pair go.
+    pub(super) fn close(&self) {
+        // It may have ended already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}

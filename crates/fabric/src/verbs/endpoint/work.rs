@@ -1,0 +1,191 @@
+//! Requests that were posted and not yet handed to the NIC: the list of the next doorbell.
+
+use crate::Result;
+use crate::verbs::abi::{
+    Atomic, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_ATOMIC_CMP_AND_SWP,
+    IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+    Rdma, Target, ibv_send_wr, ibv_sge,
+};
+use crate::verbs::resource::QueuePair;
+use std::ptr::null_mut;
+
+/// Bytes of this machine's memory that a NIC uses.
+#[derive(Clone, Copy)]
+pub(super) struct Local {
+    pub(super) address: u64,
+    pub(super) bytes: u32,
+    pub(super) key: u32,
+}
+
+/// Where a request goes in the other machine's memory.
+#[derive(Clone, Copy)]
+pub(super) struct Remote {
+    pub(super) address: u64,
+    pub(super) key: u32,
+}
+
+/// A list of requests for one queue pair. Memory is kept from doorbell to doorbell.
+#[derive(Default)]
+pub(super) struct WorkList {
+    requests: Vec<ibv_send_wr>,
+    /// Of each request its local bytes.
+    locals: Vec<ibv_sge>,
+}
+
+// SAFETY: the pointers within are set for the length of one call of `post`, and mean nothing besides.
+unsafe impl Send for WorkList {}
+
+/// In a long list a request is signaled after so many, so that the NIC's queue empties before the
+/// last of them has completed ...
+const SIGNAL_AFTER: usize = 64;
+/// ... and after so many bytes, so that a long batch shows that it gets on.
+const SIGNAL_AFTER_BYTES: u64 = 1 << 20;
+
+impl WorkList {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.requests.clear();
+        self.locals.clear();
+    }
+
+    #[inline]
+    fn push(&mut self, id: u64, local: Local, opcode: u32, flags: u32, imm: u32, wr: Target) {
+        let Local {
+            address,
+            bytes,
+            key,
+        } = local;
+        self.locals.push(ibv_sge {
+            addr: address,
+            length: bytes,
+            lkey: key,
+        });
+        self.requests.push(ibv_send_wr {
+            wr_id: id,
+            next: null_mut(),
+            sg_list: null_mut(),
+            num_sge: (bytes > 0).into(),
+            opcode,
+            send_flags: flags,
+            imm_data: imm,
+            wr,
+            qp_type: 0,
+            bind_mw: [0; 6],
+        });
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, id: u64, from: Remote, into: Local) {
+        self.push(id, into, IBV_WR_RDMA_READ, 0, 0, from.rdma());
+    }
+
+    /// A write, of bytes within the request itself where there are no more than `inline_bytes`.
+    #[inline]
+    pub(super) fn write(&mut self, id: u64, to: Remote, data: Local, inline_bytes: u32) {
+        let flags = inline(data, inline_bytes);
+        self.push(id, data, IBV_WR_RDMA_WRITE, flags, 0, to.rdma());
+    }
+
+    /// As a [write](Self::write), with a number for the receiver.
+    pub(super) fn write_imm(
+        &mut self,
+        id: u64,
+        to: Remote,
+        data: Local,
+        inline_bytes: u32,
+        imm: u32,
+    ) {
+        let flags = inline(data, inline_bytes);
+        let opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        self.push(id, data, opcode, flags, imm.to_be(), to.rdma());
+    }
+
+    #[inline]
+    pub(super) fn compare_swap(
+        &mut self,
+        id: u64,
+        at: Remote,
+        found: Local,
+        expected: u64,
+        new: u64,
+    ) {
+        let target = at.atomic(expected, new);
+        self.push(id, found, IBV_WR_ATOMIC_CMP_AND_SWP, 0, 0, target);
+    }
+
+    #[inline]
+    pub(super) fn fetch_add(&mut self, id: u64, at: Remote, found: Local, add: u64) {
+        let target = at.atomic(add, 0);
+        self.push(id, found, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, target);
+    }
+
+    /// Hands the list to the NIC by one doorbell, its last request signaled, and is empty then.
+    ///
+    /// # Safety
+    /// The local memory of each request is registered, and used by nobody else until the request has
+    /// completed or the queue pair is dropped.
+    pub(super) unsafe fn post(&mut self, queue_pair: &QueuePair) -> Result<()> {
+        let last = self.requests.len() - 1;
+        let first = self.requests.as_mut_ptr();
+        let locals = self.locals.as_mut_ptr();
+        let mut bytes = 0;
+        for index in 0..=last {
+            // SAFETY: both lists have an element of that index, and the next where it is not the last.
+            unsafe {
+                let request = &mut *first.add(index);
+                request.sg_list = locals.add(index);
+                request.next = if index == last {
+                    null_mut()
+                } else {
+                    first.add(index + 1)
+                };
+                bytes += u64::from((*locals.add(index)).length);
+                let due = (index + 1).is_multiple_of(SIGNAL_AFTER) || bytes >= SIGNAL_AFTER_BYTES;
+                if due || index == last {
+                    request.send_flags |= IBV_SEND_SIGNALED;
+                    bytes = 0;
+                }
+            }
+        }
+        // SAFETY: the list is linked, and stays as it is for the call; the rest the caller promises.
+        let posted = unsafe { queue_pair.post(first) };
+        self.clear();
+        posted
+    }
+}
+
+impl Remote {
+    #[inline]
+    fn rdma(self) -> Target {
+        let rdma = Rdma {
+            remote_addr: self.address,
+            rkey: self.key,
+        };
+        Target { rdma }
+    }
+
+    #[inline]
+    fn atomic(self, compare_add: u64, swap: u64) -> Target {
+        Target {
+            atomic: Atomic {
+                remote_addr: self.address,
+                compare_add,
+                swap,
+                rkey: self.key,
+            },
+        }
+    }
+}
+
+#[inline]
+fn inline(data: Local, most: u32) -> u32 {
+    if data.bytes <= most {
+        IBV_SEND_INLINE
+    } else {
+        0
+    }
+}

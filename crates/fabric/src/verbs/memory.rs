@@ -1,0 +1,81 @@
+//! Memory of a client that its NIC uses: slabs of buffers, and the words that atomics bring.
+
+use super::resource::{MemoryRegion, ProtectionDomain};
+use crate::buffer::{Registrar, Slab};
+use crate::shm::mapping::Mapping;
+use crate::{FabricError, Result};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Registers slabs in one domain.
+pub(super) struct Slabs(pub(super) Arc<ProtectionDomain>);
+
+impl Registrar for Slabs {
+    fn register(&self, bytes: usize) -> Result<Slab> {
+        let memory = Registered::new(&self.0, bytes)?;
+        let (start, key) = (memory.start(), memory.region.local_key());
+        // SAFETY: the mapping has at least so many bytes, zeroed, from the start of a page on; nobody else
+        // has it, and it is unmapped with its owner.
+        Ok(unsafe { Slab::new(start, key, Box::new(memory)) })
+    }
+}
+
+/// Pages of this process that are registered for its own verbs.
+struct Registered {
+    // In this order: unregistered, then unmapped.
+    region: MemoryRegion,
+    memory: Mapping,
+}
+
+impl Registered {
+    fn new(domain: &Arc<ProtectionDomain>, bytes: usize) -> Result<Self> {
+        let memory = Mapping::anonymous(bytes as u64)?;
+        let start = NonNull::from(memory.words()).cast();
+        // SAFETY: the mapping outlives the region, and is used only as the fields' users say.
+        let region = unsafe { MemoryRegion::local(domain, start, bytes) }?;
+        Ok(Self { region, memory })
+    }
+
+    fn start(&self) -> NonNull<u64> {
+        NonNull::from(self.memory.words()).cast()
+    }
+}
+
+/// A word for each atomic on its way, where the NIC leaves what it found.
+pub(super) struct FoundWords {
+    memory: Registered,
+    count: usize,
+    free: RefCell<Vec<u32>>,
+}
+
+impl FoundWords {
+    pub(super) fn new(domain: &Arc<ProtectionDomain>, count: usize) -> Result<Self> {
+        Ok(Self {
+            memory: Registered::new(domain, count * 8)?,
+            count,
+            free: RefCell::new((0..count as u32).rev().collect()),
+        })
+    }
+
+    /// A word that nobody uses: its number, its address and the key to it.
+    ///
+    /// # Errors
+    /// [`FabricError::BuffersExhausted`]; never while no more verbs are on their way than there are words.
+    pub(super) fn take(&self) -> Result<(u32, u64, u32)> {
+        let number = self.free.borrow_mut().pop();
+        let number = number.ok_or_else(|| FabricError::BuffersExhausted {
+            requested: 8,
+            budget: self.count * 8,
+        })?;
+        let address = self.memory.start().as_ptr().expose_provenance() as u64;
+        let key = self.memory.region.local_key();
+        Ok((number, address + u64::from(number) * 8, key))
+    }
+
+    /// Gives a word back that the NIC does not use any more; returns what it left there.
+    pub(super) fn give_back(&self, number: u32) -> u64 {
+        self.free.borrow_mut().push(number);
+        self.memory.memory.words()[number as usize].load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

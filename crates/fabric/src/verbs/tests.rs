@@ -1,0 +1,166 @@
+//! What the NIC refuses of a client that does not check itself. These need an RDMA device:
+//! `scripts/test-verbs` runs them.
+
+use super::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use crate::shm::{Node, RegionSpec};
+use crate::tcp::Grant;
+use crate::{
+    EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, RegionId, RemoteAddr, Rights,
+};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+const NODE: NodeId = NodeId(0);
+
+fn at(offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node: NODE,
+        region: RegionId(0),
+        offset,
+    }
+}
+
+/// A node with a guard behind its first region, and the grants `default`, `other` and `read-only`.
+fn served() -> Agent {
+    let region = RegionSpec {
+        len: 4096,
+        rights: Rights::ALL,
+    };
+    let node = Node::embedded(&[region, region]).unwrap();
+    let grants = vec![
+        Grant::everything(None),
+        Grant {
+            name: "other".into(),
+            ..Grant::everything(None)
+        },
+        Grant::limited("read-only", None, node.info(), Rights::READ),
+    ];
+    let options = VerbsAgentOptions {
+        grants,
+        ..VerbsAgentOptions::default()
+    };
+    Agent::start(node, &options).unwrap()
+}
+
+fn client(agent: &Agent, grant: &str) -> Executor<VerbsEndpoint> {
+    let options = VerbsOptions {
+        grant: grant.into(),
+        limits: Limits {
+            verb_timeout: 20_000_000_000,
+            ..Limits::default()
+        },
+        ..VerbsOptions::default()
+    };
+    let address = agent.address().to_string();
+    Executor::new(Rc::new(
+        VerbsEndpoint::connect(&[address], &options).unwrap(),
+    ))
+}
+
+/// Waits until the connection was made anew, as it is after every refusal.
+fn wait_until_up(executor: &Executor<VerbsEndpoint>) {
+    use crate::Endpoint;
+    let until = Instant::now() + Duration::from_secs(30);
+    while executor.endpoint().node_state(NODE) != Ok(NodeState::Up) {
+        assert!(Instant::now() < until, "never up again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+#[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+fn a_key_of_one_grant_is_void_in_another() {
+    let agent = served();
+    let (mine, other) = (client(&agent, "default"), client(&agent, "other"));
+    let key_of = |executor: &Executor<VerbsEndpoint>| {
+        let link = executor.endpoint().link(NODE).unwrap().borrow();
+        link.regions[0][0].key
+    };
+    let (own, stolen) = (key_of(&mine), key_of(&other));
+    assert_ne!(own, stolen);
+    let use_key = |key| {
+        let mut link = mine.endpoint().link(NODE).unwrap().borrow_mut();
+        link.regions[0][0].key = key;
+    };
+    for wrong in [stolen, own ^ 1, own.wrapping_add(1 << 8)] {
+        use_key(wrong);
+        let at = at(8);
+        let refused = mine.block_on(mine.endpoint().fetch_add(at, 1));
+        assert_eq!(refused, Err(FabricError::WrongKey { at }));
+        wait_until_up(&mine);
+    }
+    // The connection that was made anew has the right ones.
+    assert_eq!(mine.block_on(mine.endpoint().fetch_add(at(8), 1)), Ok(0));
+    assert_eq!(other.block_on(other.endpoint().fetch_add(at(8), 1)), Ok(1));
+}
+
+#[test]
+#[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+fn the_nic_itself_checks_bounds_and_rights() {
+    let agent = served();
+    let reader = client(&agent, "read-only");
+    let writer = client(&agent, "default");
+    let endpoint = writer.endpoint();
+    assert_eq!(writer.block_on(endpoint.fetch_add(at(0), 7)), Ok(0));
+
+    // A client of a read-only grant that takes itself for a writer.
+    type Attempt = fn(&VerbsEndpoint) -> crate::verb::Verb;
+    let attempts: [Attempt; 4] = [
+        |endpoint| crate::Verb::Write {
+            to: at(0),
+            data: endpoint.core().buffers.copy_of(b"overwritten").unwrap(),
+        },
+        |endpoint| crate::Verb::WriteImm {
+            to: at(0),
+            data: endpoint.core().buffers.copy_of(b"overwritten").unwrap(),
+            imm: 1,
+        },
+        |_| crate::Verb::FetchAdd { at: at(0), add: 1 },
+        |_| crate::Verb::CompareSwap {
+            at: at(0),
+            expected: 7,
+            new: 8,
+        },
+    ];
+    use crate::{Endpoint, Inbox};
+    for attempt in attempts {
+        let mut link = reader.endpoint().link(NODE).unwrap().borrow_mut();
+        link.info.regions[0].rights = Rights::ALL;
+        link.regions[0][0].rights = Rights::ALL;
+        drop(link);
+        let endpoint = reader.endpoint();
+        let verb = attempt(endpoint);
+        let needed = verb.needs();
+        let mut posted = endpoint.post(verb).unwrap();
+        let refused = reader.block_on(std::future::poll_fn(|cx| {
+            endpoint.poll_posted(&mut posted, cx)
+        }));
+        let denied = Err(FabricError::AccessDenied {
+            at: at(0),
+            needed,
+            granted: Rights::READ,
+        });
+        assert_eq!(refused.map(drop), denied);
+        wait_until_up(&reader);
+    }
+    let found = reader.block_on(reader.endpoint().read(at(0), 8)).unwrap();
+    assert_eq!(found.words(), [7]);
+    assert_eq!(agent.node().take_message(), None);
+
+    // One that takes the region for longer than it is: before it and behind it lies other memory.
+    for beyond in [4096, 4090, u64::MAX - 7, 2 << 20] {
+        let mut link = endpoint.link(NODE).unwrap().borrow_mut();
+        link.info.regions[0].len = u64::MAX;
+        link.regions[0][0].bytes = u64::MAX;
+        drop(link);
+        let read = writer.block_on(endpoint.read(at(beyond), 7));
+        let out_of_bounds = Err(FabricError::OutOfBounds {
+            at: at(beyond),
+            len: 7,
+            region_len: 4096,
+        });
+        assert_eq!(read.map(drop), out_of_bounds);
+        wait_until_up(&writer);
+    }
+    assert_eq!(writer.block_on(endpoint.fetch_add(at(0), 0)), Ok(7));
+}

@@ -1,0 +1,66 @@
+//! The verbs over an RDMA device. `scripts/test-verbs` runs these, in a machine that has one; a plain
+//! `cargo test` does not.
+
+mod admission;
+#[path = "../common/mod.rs"]
+mod common;
+mod lab;
+mod limits;
+mod one_process;
+mod processes;
+
+use farslot_fabric::shm::Node;
+use farslot_fabric::tcp::Grant;
+use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use farslot_fabric::*;
+use std::rc::Rc;
+
+/// Long enough for machines that have other things to do.
+const PATIENT: Limits = Limits {
+    send_queue_depth: 1024,
+    largest_buffer: 4 << 20,
+    buffer_budget: 1 << 30,
+    verb_timeout: 20_000_000_000,
+};
+
+fn served_with(len: u64, grants: Vec<Grant>) -> (Node, Agent) {
+    let node = common::node(len, Rights::ALL);
+    let options = VerbsAgentOptions {
+        grants,
+        ..VerbsAgentOptions::default()
+    };
+    let agent = Agent::start(node.clone(), &options).unwrap();
+    (node, agent)
+}
+
+/// A node of this process that is served by its device until the test ends.
+fn served(len: u64) -> (Node, Agent) {
+    served_with(len, vec![Grant::everything(None)])
+}
+
+fn patient() -> VerbsOptions {
+    VerbsOptions {
+        limits: PATIENT,
+        ..VerbsOptions::default()
+    }
+}
+
+fn client_with(agent: &Agent, options: &VerbsOptions) -> Executor<VerbsEndpoint> {
+    let address = agent.address().to_string();
+    Executor::new(Rc::new(
+        VerbsEndpoint::connect(&[address], options).unwrap(),
+    ))
+}
+
+fn client(agent: &Agent) -> Executor<VerbsEndpoint> {
+    client_with(agent, &patient())
+}
+
+/// Waits until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_so() {
+        assert!(std::time::Instant::now() < until, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,81 @@
+//! One client's operations on a cuckoo table against a plain map: every slot kind, tiny and full
+//! tables, one operation at a time and many.
+
+use crate::common::Slot;
+use crate::common::cuckoo::{ORDERS, SLOTS, Ways, new_table, options, ways};
+use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
+use farslot_fabric::Endpoint;
+use farslot_index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
+use farslot_index::{IndexError, Occupancy};
+use farslot_testbed::TestFabric;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use std::marker::PhantomData;
+
+/// More keys than the tables have slots.
+const KEYS: u64 = 30;
+
+fn shape() -> impl Strategy<Value = Ways> {
+    (2..=4u32, 1..=8u32).prop_map(|(of, slots)| ways(of, slots))
+}
+
+/// Where a table's keys may be.
+struct Places<E> {
+    layout: CuckooLayout,
+    over: PhantomData<E>,
+}
+
+impl<E: Endpoint> Room for Places<E> {
+    type Table = CuckooTable<E>;
+
+    fn takes(&mut self, _: &[u8]) -> Checked {
+        Ok(())
+    }
+
+    /// Only a new key is refused, and only where a bucket can be full.
+    fn refuses(&self, key: &[u8], records: &Records, error: &IndexError) -> Checked {
+        let IndexError::Full { probed, slots } = error else {
+            return Err(TestCaseError::fail(error.to_string()));
+        };
+        prop_assert_eq!(*slots, self.layout.slots());
+        prop_assert!(*probed > 0 && *probed <= self.layout.slots());
+        prop_assert!(!records.contains_key(key));
+        prop_assert!(records.len() >= self.layout.bucket_slots as usize);
+        Ok(())
+    }
+
+    fn counts(&self, _: &CuckooTable<E>, records: &Records, occupancy: Occupancy) -> Checked {
+        prop_assert_eq!(occupancy.used_slots, records.len() as u64);
+        prop_assert_eq!(occupancy.slots, self.layout.slots());
+        Ok(())
+    }
+}
+
+fn play<F: TestFabric>(
+    slot: Slot,
+    slots: u64,
+    of: Ways,
+    seed: u64,
+    order: LookupOrder,
+    steps: &[Step],
+) -> Checked {
+    let (_node, executor, table) = new_table::<F>(&options(slot, slots, of, seed), order);
+    let places = Places {
+        layout: table.layout().clone(),
+        over: PhantomData,
+    };
+    executor.block_on(Model::new(slot, KEYS, places).play(&table, steps))
+}
+
+pub fn every_shape_is_a_map<F: TestFabric>() {
+    for slot in SLOTS {
+        for order in ORDERS {
+            let name = format!("{} {order:?}", slot.name);
+            let runs = (1..=28u64, shape(), any::<u64>(), vec(step(KEYS), 0..120));
+            run_cases(F::cases(60), &name, &runs, |(slots, shape, seed, steps)| {
+                play::<F>(slot, slots, shape, seed, order, &steps)
+            });
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `get_many` is many `get`s: the same answers, the same READs, booked alike.
+
+use crate::common::{Client, HEAP, INLINE, PAIR, Reads, SLOTS, Slot, TABLE, new_client, new_node};
+use farslot_fabric::counters::Snapshot;
+use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
+use farslot_index::linear::{
+    KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
+};
+use farslot_index::{BATCH_WIDTH, GET, Index, IndexError};
+use farslot_testbed::TestFabric;
+use std::rc::Rc;
+
+const KEYS: u64 = 120;
+
+type Answers = Vec<Result<Option<Vec<u8>>, IndexError>>;
+
+fn keys(slot: Slot) -> Vec<Vec<u8>> {
+    let mut keys: Vec<_> = (0..KEYS).map(|number| slot.key(number)).collect();
+    keys.insert(17, Vec::new());
+    keys
+}
+
+/// A table of which a part was filled, some of it removed, and some replaced.
+fn filled<F: TestFabric>(options: &LinearOptions, slot: Slot) -> (F, LinearLayout) {
+    let layout = options.layout().unwrap();
+    let node = new_node::<F>(&layout);
+    let (executor, table) = new_client(&node, &layout, Reads::fixed(4));
+    executor.block_on(async {
+        for number in 0..100 {
+            table
+                .put(&slot.key(number), &slot.value(number))
+                .await
+                .unwrap();
+        }
+        for number in (0..100).step_by(7) {
+            table.remove(&slot.key(number)).await.unwrap();
+        }
+        for number in (1..100).step_by(9) {
+            table
+                .put(&slot.key(number), &slot.value(number + 1))
+                .await
+                .unwrap();
+        }
+    });
+    (node, layout)
+}
+
+fn client<F: TestFabric>(
+    node: &F,
+    layout: &LinearLayout,
+    sizes: ReadSizes,
+    limits: Limits,
+) -> Client<F> {
+    let endpoint = node.connect(limits);
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let opening = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
+    let table = executor.block_on(opening).unwrap();
+    (executor, table)
+}
+
+/// The answers, and what was counted for them.
+fn looked_up<E: Endpoint>(
+    (executor, table): (Executor<E>, LinearTable<E>),
+    keys: &[Vec<u8>],
+    batched: bool,
+) -> (Answers, Snapshot) {
+    let mut answers: Vec<_> = keys.iter().map(|_| None).collect();
+    let before = executor.endpoint().core().counters.snapshot();
+    let slices = keys.iter().map(|key| &key[..]);
+    let note = |number: usize, answer: farslot_index::Result<Option<farslot_index::Value>>| {
+        let answer = answer.map(|value| value.map(|value| value.to_vec()));
+        assert!(answers[number].replace(answer).is_none());
+    };
+    if batched {
+        executor.block_on(table.get_many(slices, note));
+    } else {
+        executor.block_on(window(BATCH_WIDTH, slices.map(|key| table.get(key)), note));
+    }
+    let after = executor.endpoint().core().counters.snapshot();
+    let answers = answers
+        .into_iter()
+        .map(|answer| answer.expect("one answer a key"));
+    (answers.collect(), after.since(&before))
+}
+
+fn sizes(layout: &LinearLayout, slots: u32) -> ReadSizes {
+    ReadSizes::new(layout, ReadPolicy::Fixed(slots)).unwrap()
+}
+
+pub fn answers_and_counters_are_those_of_single_gets<F: TestFabric>() {
+    for slot in SLOTS {
+        for multi in [false, true] {
+            let mut options = slot.options(128, 5);
+            if multi {
+                options.keys = KeyRule::Multi;
+            }
+            let (node, layout) = filled::<F>(&options, slot);
+            for read_size in [1, 2, 5, 128] {
+                for sizes in [
+                    sizes(&layout, read_size),
+                    sizes(&layout, read_size).looking_ahead(),
+                ] {
+                    let client = || client(&node, &layout, sizes.clone(), F::limits());
+                    let keys = keys(slot);
+                    let (one_by_one, expected) = looked_up(client(), &keys, false);
+                    let (batched, counted) = looked_up(client(), &keys, true);
+                    assert_eq!(batched, one_by_one, "{slot:?}");
+                    assert_eq!(counted.operation(GET), expected.operation(GET), "{slot:?}");
+                    assert_eq!(counted.verbs, expected.verbs, "{slot:?}");
+                    if F::PUNCTUAL {
+                        assert_eq!(counted, expected, "{slot:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for<F: TestFabric>() {
+    for slot in [PAIR, INLINE, HEAP] {
+        let (node, layout) = filled::<F>(&slot.options(128, 5), slot);
+        let limits = Limits {
+            send_queue_depth: 3,
+            ..F::limits()
+        };
+        let narrow = client(&node, &layout, sizes(&layout, 2), limits);
+        let wide = client(&node, &layout, sizes(&layout, 2), F::limits());
+        let (answers, counted) = looked_up(narrow, &keys(slot), true);
+        let (expected, by_wide) = looked_up(wide, &keys(slot), true);
+        assert_eq!(answers, expected);
+        assert!(counted.queue_full > 0);
+        // When the load factor is asked for depends on which lookups end first.
+        assert_eq!(counted.operation(GET), by_wide.operation(GET));
+    }
+}
+
+pub fn the_load_factor_is_asked_for_as_often_as_by_single_gets<F: TestFabric>() {
+    let (node, layout) = filled::<F>(&PAIR.options(128, 5), PAIR);
+    let keys: Vec<_> = (0..30_000).map(|number| PAIR.key(number % KEYS)).collect();
+    let client = || client(&node, &layout, sizes(&layout, 4), F::limits());
+    let (one_by_one, expected) = looked_up(client(), &keys, false);
+    let (batched, counted) = looked_up(client(), &keys, true);
+    assert_eq!(batched, one_by_one);
+    assert_eq!(counted.operations, expected.operations);
+}
+
+pub fn without_memory_for_buffers_every_lookup_says_so<F: TestFabric>() {
+    let (node, layout) = filled::<F>(&PAIR.options(128, 5), PAIR);
+    let limits = Limits {
+        largest_buffer: 64,
+        ..F::limits()
+    };
+    let (answers, _) = looked_up(
+        client(&node, &layout, sizes(&layout, 8), limits),
+        &keys(PAIR),
+        true,
+    );
+    let refused = |answer: &Result<_, _>| {
+        let error = IndexError::Fabric(FabricError::BufferTooLarge {
+            requested: 128,
+            limit: 64,
+        });
+        *answer == Err(error) || *answer == Err(IndexError::EmptyKey)
+    };
+    assert!(answers.iter().all(refused), "{answers:?}");
+}
+
+pub fn a_batch_may_be_dropped_at_any_turn<F: TestFabric>() {
+    let (node, layout) = filled::<F>(&HEAP.options(128, 5), HEAP);
+    let (executor, table) = client(&node, &layout, sizes(&layout, 2), F::limits());
+    let table = Rc::new(table);
+    for turns in 0..20 {
+        let (table, keys) = (Rc::clone(&table), keys(HEAP));
+        executor.spawn(async move {
+            let slices = keys.iter().map(|key| &key[..]);
+            table.get_many(slices, |_, _| {}).await;
+        });
+        for _ in 0..turns {
+            executor.turn();
+        }
+        executor.abandon();
+    }
+    let value = executor.block_on(table.get(&HEAP.key(2))).unwrap();
+    assert_eq!(value.as_deref(), Some(&HEAP.value(2)[..]));
+}

@@ -1,0 +1,136 @@
+//! One client's operations against a plain map: unique keys, every slot kind, full tables.
+
+use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
+use crate::common::{HEAP, Reads, SLOTS, Slot, all_reads, new_table, scan_all};
+use farslot_fabric::Endpoint;
+use farslot_index::linear::LinearTable;
+use farslot_index::{Index, IndexError, Occupancy};
+use farslot_testbed::TestFabric;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+
+/// More keys than the tables have slots.
+const KEYS: u64 = 14;
+
+/// The keys that have a slot, dead or alive: nobody else's from then on.
+struct Owners<E> {
+    slots: usize,
+    keys: BTreeSet<Vec<u8>>,
+    over: PhantomData<E>,
+}
+
+impl<E: Endpoint> Room for Owners<E> {
+    type Table = LinearTable<E>;
+
+    fn takes(&mut self, key: &[u8]) -> Checked {
+        self.keys.insert(key.to_vec());
+        prop_assert!(self.keys.len() <= self.slots);
+        Ok(())
+    }
+
+    fn refuses(&self, key: &[u8], _: &Records, error: &IndexError) -> Checked {
+        let slots = self.slots as u64;
+        let full = IndexError::Full {
+            probed: slots,
+            slots,
+        };
+        prop_assert_eq!(error, &full);
+        prop_assert_eq!(self.keys.len(), self.slots);
+        prop_assert!(!self.keys.contains(key));
+        Ok(())
+    }
+
+    fn counts(&self, table: &Self::Table, _: &Records, occupancy: Occupancy) -> Checked {
+        prop_assert_eq!(occupancy.used_slots, self.keys.len() as u64);
+        prop_assert_eq!(table.load_factor(), occupancy.load_factor());
+        Ok(())
+    }
+}
+
+fn play<F: TestFabric>(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &[Step]) -> Checked {
+    let (_node, executor, table) = new_table::<F>(&slot.options(slots, seed), reads);
+    let owners = Owners {
+        slots: slots as usize,
+        keys: BTreeSet::new(),
+        over: PhantomData,
+    };
+    executor.block_on(Model::new(slot, KEYS, owners).play(&table, steps))
+}
+
+pub fn every_slot_kind_is_a_map<F: TestFabric>() {
+    for slot in SLOTS {
+        let runs = (1..=12u64, any::<u64>(), all_reads(), vec(step(KEYS), 0..80));
+        run_cases(
+            F::cases(150),
+            slot.name,
+            &runs,
+            |(slots, seed, reads, steps)| play::<F>(slot, slots, seed, reads, &steps),
+        );
+    }
+}
+
+pub fn a_full_table_refuses_new_keys_and_serves_the_others<F: TestFabric>() {
+    for slot in SLOTS {
+        for look_ahead in [false, true] {
+            let reads = Reads {
+                fixed: Some(3),
+                look_ahead,
+            };
+            let steps = (0..14)
+                .map(|key| Step::Put(key, key))
+                .chain((0..14).map(|key| Step::Update(key, key + 100)))
+                .chain((0..14).map(|key| Step::FindOrPut(key, key + 200)))
+                .chain((0..14).step_by(2).map(Step::Remove))
+                // A removed key's slot is its own: it comes back, others still find no place.
+                .chain((0..14).rev().map(|key| Step::Put(key, key + 300)))
+                .chain((0..14).map(Step::Get));
+            play::<F>(slot, 8, 5, reads, &Vec::from_iter(steps)).unwrap();
+        }
+    }
+}
+
+pub fn a_full_heap_refuses_records_and_serves_the_others<F: TestFabric>() {
+    let mut options = HEAP.options(64, 7);
+    options.heap_bytes = Some(2048);
+    let (_node, executor, table) = new_table::<F>(&options, Reads::fixed(4));
+    executor.block_on(async {
+        let key = |number: u64| format!("key {number:02}").into_bytes();
+        let (old, new) = ([1; 100], [2; 100]);
+        let mut held = 0;
+        let refused = loop {
+            match table.put(&key(held), &old).await {
+                Ok(_) => held += 1,
+                Err(error) => break error,
+            }
+        };
+        let full = IndexError::HeapFull {
+            record_bytes: 16 + 6 + 100,
+            heap_bytes: 2048,
+        };
+        assert_eq!(refused, full);
+        // The first granule of 16 bytes is not used, and these records take 128.
+        assert_eq!(held, (2048 - 16) / 128);
+        assert_eq!(table.put(&key(0), &new).await, Err(full));
+        for number in 0..held {
+            assert_eq!(
+                table.get(&key(number)).await.unwrap().as_deref(),
+                Some(&old[..])
+            );
+        }
+        assert!(table.get(&key(held)).await.unwrap().is_none());
+        assert_eq!(scan_all(&table).await.unwrap().len() as u64, held);
+        table.flush().await.unwrap();
+        assert_eq!(table.occupancy().await.unwrap().entries, held);
+        // What a removed record leaves is used again.
+        assert!(table.remove(&key(3)).await.unwrap());
+        assert!(table.put(&key(50), &old).await.unwrap());
+        assert!(matches!(
+            table.put(&key(51), &old).await,
+            Err(IndexError::HeapFull { .. })
+        ));
+        assert!(table.remove(&key(4)).await.unwrap());
+        assert!(table.update(&key(5), &old).await.unwrap());
+    });
+}

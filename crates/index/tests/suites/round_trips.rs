@@ -1,0 +1,273 @@
+//! What operations cost, as the endpoint counts it: verbs, and round trips one after the other.
+
+use crate::common::{
+    HEAP, HYBRID, INLINE, PAIR, Reads, Slot, WORD, WORD_SET, new_client, new_node,
+};
+use farslot_fabric::{Endpoint, Executor, OperationClass, VerbKind};
+use farslot_index::hash::scale;
+use farslot_index::linear::{LinearLayout, LinearTable};
+use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
+use farslot_testbed::TestFabric;
+use std::sync::Arc;
+
+/// Large enough that the clients' counts of its slots are reported now and then only.
+const SLOTS: u64 = 1 << 16;
+
+struct Client<F: TestFabric> {
+    executor: Executor<F::Endpoint>,
+    table: LinearTable<F::Endpoint>,
+    slot: Slot,
+    node: Arc<F>,
+}
+
+fn client<F: TestFabric>(slot: Slot, slots: u64, reads: Reads) -> Client<F> {
+    let layout = slot.options(slots, 5).layout().unwrap();
+    attach(Arc::new(new_node(&layout)), slot, &layout, reads)
+}
+
+fn attach<F: TestFabric>(
+    node: Arc<F>,
+    slot: Slot,
+    layout: &LinearLayout,
+    reads: Reads,
+) -> Client<F> {
+    let (executor, table) = new_client(&*node, layout, reads);
+    Client {
+        executor,
+        table,
+        slot,
+        node,
+    }
+}
+
+/// What one operation cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cost {
+    verbs: u64,
+    round_trips: u64,
+}
+
+const fn cost(verbs: u64, round_trips: u64) -> Cost {
+    Cost { verbs, round_trips }
+}
+
+impl<F: TestFabric> Client<F> {
+    /// Runs one operation of a class.
+    fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> Cost {
+        let counters = || self.executor.endpoint().core().counters.snapshot();
+        let before = counters();
+        self.executor.block_on(operation);
+        let spent = counters().since(&before).operation(class);
+        assert_eq!(spent.count, 1);
+        cost(spent.verbs, spent.round_trips)
+    }
+
+    fn get(&self, key: u64, found: bool) -> Cost {
+        self.cost(GET, async {
+            let got = self.table.get(&self.slot.key(key)).await.unwrap();
+            assert_eq!(got.is_some(), found);
+        })
+    }
+
+    fn put(&self, key: u64, value: u64, new: bool) -> Cost {
+        let (key, value) = (self.slot.key(key), self.slot.value(value));
+        self.cost(PUT, async {
+            assert_eq!(self.table.put(&key, &value).await.unwrap(), new);
+        })
+    }
+
+    fn find_or_put(&self, key: u64, value: u64) -> Cost {
+        let (key, value) = (self.slot.key(key), self.slot.value(value));
+        self.cost(FIND_OR_PUT, async {
+            self.table.find_or_put(&key, &value).await.unwrap();
+        })
+    }
+
+    fn update(&self, key: u64, value: u64, present: bool) -> Cost {
+        let (key, value) = (self.slot.key(key), self.slot.value(value));
+        self.cost(UPDATE, async {
+            assert_eq!(self.table.update(&key, &value).await.unwrap(), present);
+        })
+    }
+
+    fn remove(&self, key: u64, present: bool) -> Cost {
+        self.cost(REMOVE, async {
+            let key = self.slot.key(key);
+            assert_eq!(self.table.remove(&key).await.unwrap(), present);
+        })
+    }
+}
+
+/// The costs of a key's life.
+#[derive(PartialEq, Eq, Debug)]
+struct Costs {
+    miss: Cost,
+    put_new: Cost,
+    hit: Cost,
+    found: Cost,
+    put_again: Cost,
+    update: Cost,
+    /// After its value was replaced.
+    hit_replaced: Cost,
+    remove: Cost,
+    miss_dead: Cost,
+    update_absent: Cost,
+    remove_absent: Cost,
+    revive: Cost,
+}
+
+fn costs<F: TestFabric>(slot: Slot) -> Costs {
+    let client = client::<F>(slot, SLOTS, Reads::fixed(4));
+    // The first record of a client takes an extent of the heap, a FETCH-AND-ADD that later ones do
+    // not need.
+    client.put(1, 1, true);
+    client.put(1, 2, false);
+    Costs {
+        miss: client.get(2, false),
+        put_new: client.put(2, 1, true),
+        hit: client.get(2, true),
+        found: client.find_or_put(2, 2),
+        put_again: client.put(2, 3, false),
+        update: client.update(2, 4, true),
+        hit_replaced: client.get(2, true),
+        remove: client.remove(2, true),
+        miss_dead: client.get(2, false),
+        update_absent: client.update(2, 5, false),
+        remove_absent: client.remove(2, false),
+        revive: client.put(2, 6, true),
+    }
+}
+
+/// READ the slot, and one compare-and-swap of the word that holds everything.
+pub fn words<F: TestFabric>() {
+    for slot in [WORD, WORD_SET] {
+        let expected = Costs {
+            miss: cost(1, 1),
+            put_new: cost(2, 2),
+            hit: cost(1, 1),
+            found: cost(1, 1),
+            put_again: cost(2, 2),
+            update: cost(2, 2),
+            hit_replaced: cost(1, 1),
+            remove: cost(2, 2),
+            miss_dead: cost(1, 1),
+            update_absent: cost(1, 1),
+            remove_absent: cost(1, 1),
+            revive: cost(2, 2),
+        };
+        assert_eq!(costs::<F>(slot), expected);
+    }
+}
+
+/// As words, but a new key takes two compare-and-swaps, of the key's word and of the value's.
+pub fn pairs<F: TestFabric>() {
+    let expected = Costs {
+        miss: cost(1, 1),
+        put_new: cost(3, 3),
+        hit: cost(1, 1),
+        found: cost(1, 1),
+        put_again: cost(2, 2),
+        update: cost(2, 2),
+        hit_replaced: cost(1, 1),
+        remove: cost(2, 2),
+        miss_dead: cost(1, 1),
+        update_absent: cost(1, 1),
+        remove_absent: cost(1, 1),
+        revive: cost(2, 2),
+    };
+    assert_eq!(costs::<F>(PAIR), expected);
+}
+
+/// The records of another kind in hybrid slots.
+const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
+    Slot {
+        kind: HYBRID.kind,
+        inline_bytes: Some(inline_bytes),
+        ..records
+    }
+}
+
+/// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and published in one batch. A replaced value is out of
+/// band: written before it is published, and read after its slot.
+pub fn inline_records<F: TestFabric>() {
+    let expected = Costs {
+        miss: cost(1, 1),
+        put_new: cost(4, 3),
+        hit: cost(1, 1),
+        found: cost(1, 1),
+        put_again: cost(3, 3),
+        update: cost(4, 4),
+        hit_replaced: cost(2, 2),
+        remove: cost(3, 3),
+        miss_dead: cost(1, 1),
+        update_absent: cost(1, 1),
+        remove_absent: cost(1, 1),
+        revive: cost(3, 3),
+    };
+    assert_eq!(costs::<F>(INLINE), expected);
+    assert_eq!(costs::<F>(hybrid(32, INLINE)), expected);
+}
+
+/// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for, then
+/// published. A lookup reads the slot, then the record.
+pub fn records_out_of_band<F: TestFabric>() {
+    let expected = Costs {
+        miss: cost(1, 1),
+        put_new: cost(3, 2),
+        hit: cost(2, 2),
+        found: cost(2, 2),
+        put_again: cost(4, 3),
+        update: cost(4, 4),
+        hit_replaced: cost(2, 2),
+        remove: cost(3, 3),
+        miss_dead: cost(1, 1),
+        update_absent: cost(1, 1),
+        remove_absent: cost(1, 1),
+        revive: cost(3, 2),
+    };
+    assert_eq!(costs::<F>(HEAP), expected);
+    assert_eq!(costs::<F>(hybrid(8, HEAP)), expected);
+}
+
+/// A chunk that wraps around the table's end is one gather (paper 002, section 3.2).
+pub fn a_lookup_that_wraps_reads_many_once<F: TestFabric>() {
+    for slot in [WORD, PAIR, INLINE] {
+        let client = client::<F>(slot, 16, Reads::fixed(4));
+        let layout = client.table.layout();
+        let home = |key: &u64| scale(layout.hasher.hash(&slot.key(*key)), layout.slots);
+        let last = (0..128).find(|key| home(key) == 15).unwrap();
+        let first = (0..128).find(|key| home(key) == 0).unwrap();
+        client.put(last, 1, true);
+        client.put(first, 1, true);
+        let kinds = || {
+            let counters = client.executor.endpoint().core().counters.snapshot();
+            [VerbKind::Read, VerbKind::ReadMany].map(|kind| counters.verbs_of(kind))
+        };
+        let before = kinds();
+        assert_eq!(client.get(last, true), cost(1, 1));
+        assert_eq!(kinds(), [before[0], before[1] + 1], "{}", slot.name);
+        assert_eq!(client.get(first, true), cost(1, 1));
+        assert_eq!(kinds(), [before[0] + 1, before[1] + 1], "{}", slot.name);
+    }
+}
+
+/// At high load a lookup takes as many READs as it has chunks to look through; looking ahead, two
+/// chunks share a round trip.
+pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead<F: TestFabric>() {
+    let fill = client::<F>(WORD_SET, 64, Reads::fixed(64));
+    for key in 0..64 {
+        fill.put(key, 0, true);
+    }
+    let layout = fill.table.layout().clone();
+    let missing = 100;
+    let in_turn = attach(Arc::clone(&fill.node), WORD_SET, &layout, Reads::fixed(16));
+    assert_eq!(in_turn.get(missing, false), cost(4, 4));
+    let ahead = Reads {
+        look_ahead: true,
+        ..Reads::fixed(16)
+    };
+    let ahead = attach(fill.node, WORD_SET, &layout, ahead);
+    let spent = ahead.get(missing, false);
+    assert_eq!(spent.verbs, 4);
+    assert!(spent.round_trips <= 3, "{spent:?}");
+}

@@ -1,0 +1,143 @@
+//! Grants of single tables: what their clients can do, and what they cannot.
+
+use farslot::fabric::tcp::Refusal;
+use farslot::fabric::{FabricError, Rights};
+use farslot::index::IndexError;
+use farslot::{
+    CuckooShape, FieldSize, OpenOptions, Secret, Server, ServerOptions, Store, StoreError,
+};
+use farslot::{TableGrant, TableOptions};
+
+const MIB: u64 = 1 << 20;
+
+fn secret(number: u8) -> Option<Secret> {
+    Some(Secret::new([number; 16]).unwrap())
+}
+
+fn server() -> Server {
+    let options = ServerOptions {
+        secret: secret(1),
+        ..ServerOptions::default()
+    };
+    let server = Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
+    let store = server.store();
+    let small = TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8));
+    let large = TableOptions::new(1_000)
+        .keys(FieldSize::UpTo(20))
+        .values(FieldSize::UpTo(2_000));
+    let cuckoo = large.clone().cuckoo(CuckooShape::default());
+    for (name, options) in [("a", &small), ("b", &large), ("c", &cuckoo), ("d", &small)] {
+        store.create(name, options).unwrap();
+        let table = store.table(name).unwrap();
+        assert!(table.put(&[1; 8], &[2; 8]).unwrap());
+        table.close().unwrap();
+    }
+    server
+}
+
+fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
+    let options = OpenOptions {
+        grant: grant.into(),
+        secret,
+        ..OpenOptions::default()
+    };
+    Store::open_with(&server.addresses()[0].to_string(), options)
+}
+
+fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
+    TableGrant {
+        name: name.into(),
+        secret: secret(number),
+        tables: tables.iter().map(ToString::to_string).collect(),
+        rights,
+    }
+}
+
+fn error_of<T>(result: farslot::Result<T>) -> FabricError {
+    match result.map(drop) {
+        Err(StoreError::Fabric(error) | StoreError::Index(IndexError::Fabric(error))) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_denied<T>(result: farslot::Result<T>) -> bool {
+    matches!(error_of(result), FabricError::AccessDenied { .. })
+}
+
+#[test]
+fn a_grant_opens_its_tables_and_no_other_memory() {
+    let server = server();
+    let writers = grant("writers", 2, &["b", "c"], Rights::ALL);
+    let readers = grant("readers", 3, &["a", "b", "c"], Rights::READ);
+    server.grant(&writers).unwrap();
+    server.grant(&readers).unwrap();
+
+    let store = open(&server, "writers", secret(2)).unwrap();
+    assert_eq!(store.tables().unwrap().len(), 4, "the catalog can be read");
+    for name in ["b", "c"] {
+        let table = store.table(name).unwrap();
+        for number in 0..200u64 {
+            let value = vec![number as u8; number as usize * 10];
+            assert!(table.put(&number.to_le_bytes(), &value).unwrap());
+        }
+        let value = table.get(&150u64.to_le_bytes()).unwrap();
+        assert_eq!(value, Some(vec![150; 1500]));
+        assert!(table.remove(&[1; 8]).unwrap());
+        table.close().unwrap();
+    }
+    for name in ["a", "d"] {
+        assert!(is_denied(
+            store.table(name).and_then(|table| table.get(&[1; 8]))
+        ));
+    }
+    let options = TableOptions::new(10);
+    assert!(is_denied(store.create("e", &options)));
+
+    let store = open(&server, "readers", secret(3)).unwrap();
+    for (name, value) in [("a", Some(vec![2; 8])), ("b", None), ("c", None)] {
+        let table = store.table(name).unwrap();
+        assert_eq!(table.get(&[1; 8]), Ok(value));
+        assert!(is_denied(table.put(&[1; 8], &[3; 8])));
+    }
+    assert!(is_denied(
+        store.table("d").and_then(|table| table.get(&[1; 8]))
+    ));
+
+    // Nothing came of what was refused.
+    let table = server.store().table("d").unwrap();
+    assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
+    assert_eq!(server.store().tables().unwrap().len(), 4);
+}
+
+#[test]
+fn grants_end_when_they_are_revoked_and_name_tables_that_there_are() {
+    let server = server();
+    let unknown = server.grant(&grant("some", 2, &["a", "z"], Rights::ALL));
+    let tables = "a, b, c, d".into();
+    let name = "z".into();
+    assert_eq!(unknown, Err(StoreError::NoSuchTable { name, tables }));
+    assert!(!server.revoke("some"));
+
+    server
+        .grant(&grant("some", 2, &["a"], Rights::ALL))
+        .unwrap();
+    let store = open(&server, "some", secret(2)).unwrap();
+    let table = store.table("a").unwrap();
+    assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
+    assert!(server.revoke("some"));
+    let ended = error_of(table.get(&[1; 8]));
+    assert!(matches!(ended, FabricError::GrantRevoked { .. }));
+    let refused = error_of(open(&server, "some", secret(2)));
+    let reason = Refusal::GrantRevoked;
+    assert!(matches!(refused, FabricError::NotAdmitted { reason: is, .. } if is == reason));
+
+    // Granted anew, with another table, to those who connect anew.
+    server
+        .grant(&grant("some", 2, &["a", "d"], Rights::READ))
+        .unwrap();
+    let store = open(&server, "some", secret(2)).unwrap();
+    let table = store.table("d").unwrap();
+    assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
+}

@@ -1,0 +1,282 @@
+//! Clients and owners that are killed at any moment.
+
+use crate::common::Served;
+use crate::roles::{BUILT, LASTING, Other, is_whole, value_of};
+use farslot::fabric::FabricError;
+use farslot::index::IndexError;
+use farslot::{CuckooShape, FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions};
+
+const MEMORY: u64 = 64 << 20;
+
+fn options(kind: SlotKind) -> TableOptions {
+    TableOptions::new(4_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(48))
+        .slots(kind)
+        .heap_bytes(8 << 20)
+}
+
+pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
+    for kind in [SlotKind::Inline, SlotKind::Heap, SlotKind::Hybrid] {
+        let node = S::start(MEMORY);
+        let store = node.open();
+        store.create("t", &options(kind)).unwrap();
+        for _ in 0..S::repeat(5) {
+            let mut writer = Other::start("writer", &node.address(), "t");
+            writer.wait_for("under way");
+            writer.kill();
+            check_records(&store.table("t").unwrap(), 2_000);
+        }
+    }
+}
+
+/// Checks what a killed writer has left, and that all can be written: so many records are there then.
+fn check_records(table: &Table, records: u64) {
+    let mut found = 0;
+    table
+        .for_each(|key, value| {
+            assert!(is_whole(value), "{key:?} has {value:?}");
+            found += 1;
+        })
+        .unwrap();
+    assert!(found > 1_000);
+    let all: Vec<_> = (0u64..2_000)
+        .map(|number| (number.to_le_bytes(), value_of(number)))
+        .collect();
+    let keys: Vec<&[u8]> = all.iter().map(|(key, _)| &key[..]).collect();
+    let mut absent = vec![false; all.len()];
+    table.get_many(&keys, |number, value| {
+        let value = value.unwrap();
+        assert!(value.is_none_or(is_whole), "{value:?}");
+        absent[number] = value.is_none();
+    });
+    let pairs: Vec<(&[u8], &[u8])> = all.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+    table.put_many(&pairs, |number, put| {
+        assert_eq!(put, Ok(absent[number]), "key {number}");
+    });
+    let mut answers = 0;
+    table.get_many(&keys, |number, value| {
+        assert_eq!(value.unwrap(), Some(&all[number].1[..]));
+        answers += 1;
+    });
+    assert_eq!(answers, all.len());
+    assert_eq!(table.survey().unwrap().live(), records);
+}
+
+/// Its clients are told, its address is free, and who serves there next is another: nothing of the one
+/// before is found there.
+pub fn an_owner_is_named_and_its_address_is_free<S: Served>() {
+    let (mut owner, address) = Other::owner(&S::fresh_address());
+    let store = Store::open(&address).unwrap();
+    let options = options(SlotKind::Heap);
+    store.create("t", &options).unwrap();
+    store.create("c", &cuckoo(SlotKind::Heap)).unwrap();
+    let sealed = TableOptions::new(1).sealed();
+    store
+        .build("s", &sealed, &[(&[1; 8], &value_of(1))])
+        .unwrap();
+    let tables = ["t", "c", "s"].map(|name| store.table(name).unwrap());
+    for table in &tables[..2] {
+        table.put(&[1; 8], &value_of(1)).unwrap();
+    }
+    owner.kill();
+    for table in &tables {
+        // Over shared memory the news may take a moment.
+        let error = loop {
+            if let Err(error) = table.get(&[1; 8]) {
+                break error;
+            }
+        };
+        let stopped = StoreError::Fabric(FabricError::NodeStopped {
+            node: farslot::fabric::NodeId(0),
+        });
+        assert_eq!(error, stopped.clone());
+        assert_eq!(table.for_each(|_, _| ()), Err(stopped.clone()));
+        // How many records a table has that never changes, its clients know.
+        let surveyed = table.survey().map(|_| ());
+        assert_eq!(
+            surveyed,
+            if table.is_sealed() {
+                Ok(())
+            } else {
+                Err(stopped)
+            }
+        );
+    }
+    assert!(store.table("t").is_err() && store.create("u", &options).is_err());
+    assert!(matches!(
+        Store::open(&address).map(|_| ()),
+        Err(StoreError::Fabric(
+            FabricError::NoSuchRegion { .. } | FabricError::ConnectionRefused { .. }
+        ))
+    ));
+
+    let (_owner, same) = Other::owner(&address);
+    assert_eq!(same, address);
+    assert!(tables.iter().all(|table| table.get(&[1; 8]).is_err()));
+    let fresh = Store::open(&address).unwrap();
+    assert_eq!(fresh.tables().unwrap(), []);
+    fresh.create("t", &options).unwrap();
+    assert_eq!(fresh.table("t").unwrap().get(&[1; 8]).unwrap(), None);
+    assert!(tables[0].get(&[1; 8]).is_err() && tables[0].put(&[1; 8], &value_of(2)).is_err());
+}
+
+pub fn an_owner_that_ends_by_itself_frees_its_address_too<S: Served>() {
+    let (mut owner, address) = Other::owner(&S::fresh_address());
+    owner.end();
+    assert!(Store::open(&address).is_err());
+    let _again = S::serve(&address, 16 << 20);
+}
+
+fn cuckoo(kind: SlotKind) -> TableOptions {
+    options(kind).cuckoo(CuckooShape {
+        ways: 2,
+        bucket_slots: 4,
+    })
+}
+
+fn is_busy(result: farslot::Result<bool>) -> bool {
+    matches!(
+        result,
+        Err(StoreError::Index(IndexError::WriterBusy { .. }))
+    )
+}
+
+/// Options for a client that takes over from dead ones: it waits for as long as a verb of theirs may take.
+fn impatient() -> farslot::OpenOptions {
+    let mut options = crate::common::patient();
+    options.limits.verb_timeout = 2_000_000_000;
+    options
+}
+
+pub fn a_cuckoo_writer_is_replaced_and_nothing_is_lost<S: Served>() {
+    // Each waits for as long as a verb of the dead may take.
+    for kind in [SlotKind::Inline, SlotKind::Signatures] {
+        let node = S::start(MEMORY);
+        let store = Store::open_with(&node.address(), impatient()).unwrap();
+        store.create("t", &cuckoo(kind)).unwrap();
+        let last = |table: &Table| {
+            for number in LASTING {
+                table.put(&number.to_le_bytes(), &value_of(number)).unwrap();
+            }
+        };
+        last(&store.table("t").unwrap());
+        for _ in 0..2 {
+            let mut writer = Other::start("writer", &node.address(), "t");
+            writer.wait_for("under way");
+            writer.kill();
+            let table = store.table("t").unwrap();
+            assert!(is_busy(table.put(&[1; 8], &value_of(1))));
+            for number in LASTING {
+                let value = table.get(&number.to_le_bytes()).unwrap();
+                assert_eq!(value.as_deref(), Some(&value_of(number)[..]));
+            }
+            table.take_over().unwrap();
+            // What stood twice stands once when it has been written.
+            last(&table);
+            check_records(&table, 2_000 + LASTING.count() as u64);
+            for number in 0u64..2_000 {
+                assert!(table.remove(&number.to_le_bytes()).unwrap());
+            }
+            assert_eq!(table.survey().unwrap().live(), LASTING.count() as u64);
+        }
+    }
+}
+
+pub fn a_cuckoo_writer_that_ends_by_itself_leaves_the_table_to_the_next<S: Served>() {
+    let node = S::start(MEMORY);
+    let store = node.open();
+    let options = cuckoo(SlotKind::Heap);
+    store.create("t", &options).unwrap();
+    for _ in 0..2 {
+        Other::start("clean writer", &node.address(), "t").end();
+    }
+    let table = store.table("t").unwrap();
+    assert_eq!(table.writer().unwrap(), None);
+    assert!(!table.put(&[7; 8], &value_of(8)).unwrap());
+}
+
+pub fn readers_beside_a_cuckoo_writer_never_miss_what_it_moves<S: Served>() {
+    let node = S::start(MEMORY);
+    let store = node.open();
+    // So full that new keys displace others.
+    let options = cuckoo(SlotKind::Inline).load_factor(0.95);
+    store.create("t", &options).unwrap();
+    let table = store.table("t").unwrap();
+    for number in LASTING {
+        table.put(&number.to_le_bytes(), &value_of(number)).unwrap();
+    }
+    let mut readers: Vec<_> = (0..2)
+        .map(|_| Other::start("reader", &node.address(), "t"))
+        .collect();
+    for reader in &mut readers {
+        reader.wait_for("under way");
+    }
+    for round in 0..u64::from(S::repeat(15)) {
+        for number in 0..3_000u64 {
+            let key = (round * 10_000 + number).to_le_bytes();
+            table.put(&key, &value_of(number)).unwrap();
+        }
+        for number in 0..3_000u64 {
+            assert!(
+                table
+                    .remove(&(round * 10_000 + number).to_le_bytes())
+                    .unwrap()
+            );
+        }
+    }
+    for reader in &mut readers {
+        reader.end();
+    }
+    let Survey::Cuckoo(survey) = table.survey().unwrap() else {
+        panic!("no survey of buckets");
+    };
+    assert!(
+        survey.displacements > u64::from(S::repeat(1_000)),
+        "{}",
+        survey.displacements
+    );
+}
+
+/// Checks that every record of a table that [`build_numbers`] has built is there.
+fn check_numbers(table: &Table) {
+    let keys: Vec<_> = (0..BUILT).map(u64::to_le_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let mut answers = 0;
+    table.get_many(&keys, |number, value| {
+        assert_eq!(value.unwrap(), Some(&value_of(number as u64)[..]));
+        answers += 1;
+    });
+    assert_eq!(answers, BUILT);
+    assert_eq!(table.survey().unwrap().live(), BUILT);
+}
+
+pub fn a_builder_leaves_a_table_that_says_so<S: Served>() {
+    let node = S::start(256 << 20);
+    let store = node.open();
+    let mut finished = 0;
+    for round in 0..4 {
+        let name = format!("t{round}");
+        let mut builder = Other::start("builder", &node.address(), &name);
+        while store.table(&name).is_err() {
+            std::thread::yield_now();
+        }
+        builder.kill();
+        let table = store.table(&name).unwrap();
+        match table.get(&[1; 8]) {
+            Err(StoreError::Index(IndexError::NotBuilt)) => {
+                assert!(table.survey().is_err() && table.for_each(|_, _| ()).is_err());
+            }
+            // It was faster than the kill: then all of it is there.
+            Ok(None) => {
+                check_numbers(&table);
+                finished += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(finished < 4, "never killed in time");
+    // What a builder that ends by itself has built in another process is found here.
+    Other::start("builder", &node.address(), "whole").end();
+    check_numbers(&store.table("whole").unwrap());
+}

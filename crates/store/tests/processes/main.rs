@@ -1,0 +1,48 @@
+//! Stores in the hands of several threads and real processes, some of which are killed: each function of
+//! these suites is a test over each fabric that processes can share,
+//! `cargo test -p farslot --test processes tcp::` for instance.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod killed;
+mod rights;
+mod roles;
+mod threads;
+mod together;
+
+/// Not a test of its own: what another process does.
+#[test]
+fn other_process() {
+    roles::play();
+}
+
+farslot_testbed::suites! {
+    {
+        shm: crate::common::Shm,
+        tcp: crate::common::Tcp,
+    }
+    {
+        killed {
+            a_client_leaves_whole_records_and_a_table_that_serves
+            an_owner_is_named_and_its_address_is_free
+            an_owner_that_ends_by_itself_frees_its_address_too
+            a_cuckoo_writer_is_replaced_and_nothing_is_lost
+            a_cuckoo_writer_that_ends_by_itself_leaves_the_table_to_the_next
+            readers_beside_a_cuckoo_writer_never_miss_what_it_moves
+            a_builder_leaves_a_table_that_says_so
+        }
+        rights {
+            a_reader_answers_and_is_refused_every_write
+            a_reader_of_a_sealed_table_needs_no_more
+        }
+        threads {
+            share_a_table
+            large_values_leave_room_for_smaller_ones
+            a_hot_key_is_never_unreadable
+            of_many_creators_of_one_name_one_wins
+        }
+        together {
+            eight_processes_open_and_use_every_scheme
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the other processes of these tests do: a test that needs one starts this binary again with a role.
+
+use farslot::{FieldSize, Server, Store, Table, TableOptions};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const ROLE: &str = "FARSLOT_TEST_ROLE";
+const ADDRESS: &str = "FARSLOT_TEST_ADDRESS";
+const TABLE: &str = "FARSLOT_TEST_TABLE";
+
+/// Another process at work. It is killed when this is dropped.
+pub struct Other {
+    pub process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    /// Starts one with a role, at a store's address, for a table.
+    pub fn start(role: &str, address: &str, table: &str) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "other_process", "--nocapture"])
+            .envs([(ROLE, role), (ADDRESS, address), (TABLE, table)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, lines }
+    }
+
+    /// Starts one that lends memory at an address; returns it, and the address with its port.
+    pub fn owner(address: &str) -> (Self, String) {
+        let mut owner = Self::start("owner", address, "");
+        let address = owner.wait_for("serving at ");
+        (owner, address)
+    }
+
+    /// Waits until it says a line with this; returns what follows.
+    pub fn wait_for(&mut self, word: &str) -> String {
+        let line = self.lines.find_map(|line| {
+            let line = line.unwrap();
+            line.split_once(word).map(|(_, rest)| rest.to_owned())
+        });
+        line.unwrap_or_else(|| panic!("it never said {word:?}"))
+    }
+
+    /// Gives it a line on its standard input.
+    pub fn go_on(&mut self) {
+        writeln!(self.process.stdin.as_mut().unwrap()).unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Closes its standard input and waits for its end.
+    pub fn end(&mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Plays the role that this process was started with, if it was.
+pub fn play() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let [address, name] = [ADDRESS, TABLE].map(|variable| std::env::var(variable).unwrap());
+    let store = || Store::open_with(&address, crate::common::patient()).unwrap();
+    let table = || store().table(&name).unwrap();
+    match role.as_str() {
+        "owner" => {
+            let server = Server::start(&address, 64 << 20).unwrap();
+            println!("serving at {}", server.addresses()[0]);
+            wait_for_the_end();
+        }
+        "writer" => write_for_ever(&table()),
+        "reader" => read_the_lasting(&table()),
+        "builder" => build_numbers(&store(), &name),
+        "clean writer" => {
+            table().put(&[7; 8], &value_of(7)).unwrap();
+            // Dropped, not closed.
+        }
+        "one of many" => crate::together::one_of_many(&store(), name.parse().unwrap()),
+        other => panic!("no role {other:?}"),
+    }
+}
+
+/// Until standard input closes.
+fn wait_for_the_end() {
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+/// Keys that are never removed while others come and go.
+pub const LASTING: std::ops::Range<u64> = 1_000_000..1_001_000;
+
+/// Looks the lasting keys up until standard input closes: each must be there, whole.
+fn read_the_lasting(table: &Table) {
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        wait_for_the_end();
+        closed.send(()).unwrap();
+    });
+    println!("under way");
+    let mut rounds = 0;
+    while is_closed.try_recv().is_err() {
+        for number in LASTING {
+            let value = table.get(&number.to_le_bytes()).unwrap();
+            assert_eq!(
+                value.as_deref(),
+                Some(&value_of(number)[..]),
+                "key {number}"
+            );
+        }
+        rounds += 1;
+    }
+    println!("looked {rounds} times");
+}
+
+/// How far a writer is when it says that it is under way.
+const UNDER_WAY: u64 = 5_000;
+
+fn write_for_ever(table: &Table) {
+    for number in 0u64.. {
+        let key = (number % 2_000).to_le_bytes();
+        match number % 7 {
+            6 => drop(table.remove(&key).unwrap()),
+            _ => drop(table.put(&key, &value_of(number)).unwrap()),
+        }
+        if number == UNDER_WAY {
+            println!("under way");
+        }
+    }
+}
+
+/// A value that shows whether it is whole: 48 bytes of one number.
+pub fn value_of(number: u64) -> [u8; 48] {
+    let mut value = [0; 48];
+    value
+        .chunks_exact_mut(8)
+        .for_each(|word| word.copy_from_slice(&number.to_le_bytes()));
+    value
+}
+
+pub fn is_whole(value: &[u8]) -> bool {
+    value.len() == 48 && value.chunks_exact(8).all(|word| word == &value[..8])
+}
+
+/// Records of a table that a builder builds.
+pub const BUILT: u64 = 100_000;
+
+/// Builds a sealed table of numbered records.
+fn build_numbers(store: &Store, table: &str) {
+    let records: Vec<_> = (0..BUILT)
+        .map(|number| (number.to_le_bytes(), value_of(number)))
+        .collect();
+    let records: Vec<(&[u8], &[u8])> = records
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    let options = TableOptions::new(1)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(48))
+        .sealed();
+    assert_eq!(store.build(table, &options, &records), Ok(BUILT));
+}

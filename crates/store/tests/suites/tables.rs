@@ -1,0 +1,229 @@
+//! A table through the public API: every kind of slot.
+
+use crate::common::TestStore;
+use farslot::index::IndexError;
+use farslot::{CuckooShape, FieldSize, Found, SlotKind, StoreError, Survey, Table, TableOptions};
+use std::collections::HashMap;
+
+fn kinds() -> [TableOptions; 9] {
+    let fixed = |key, value| {
+        TableOptions::new(500)
+            .keys(FieldSize::Fixed(key))
+            .values(FieldSize::Fixed(value))
+    };
+    let cuckoo = CuckooShape::default();
+    [
+        fixed(4, 3).slots(SlotKind::Word),
+        fixed(4, 3),
+        fixed(4, 3).slots(SlotKind::Inline),
+        fixed(4, 3).slots(SlotKind::Heap),
+        fixed(4, 3).slots(SlotKind::Hybrid).inline_bytes(8),
+        fixed(4, 3).slots(SlotKind::Word).cuckoo(cuckoo),
+        fixed(4, 3).cuckoo(cuckoo),
+        fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),
+        fixed(4, 3).slots(SlotKind::Signatures).cuckoo(cuckoo),
+    ]
+}
+
+fn each_table<S: TestStore>(test: impl Fn(&Table)) {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    for (index, options) in kinds().iter().enumerate() {
+        let name = format!("kind-{index}");
+        store.create(&name, options).unwrap();
+        test(&store.table(&name).unwrap());
+    }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_le_bytes()
+}
+
+fn value(number: u32) -> [u8; 3] {
+    [number as u8, (number >> 8) as u8, 7]
+}
+
+pub fn single_operations<S: TestStore>() {
+    each_table::<S>(|table| {
+        assert_eq!(table.get(&key(1)).unwrap(), None);
+        assert!(table.put(&key(1), &value(1)).unwrap());
+        assert!(!table.put(&key(1), &value(2)).unwrap());
+        assert_eq!(table.get(&key(1)).unwrap().unwrap(), value(2));
+        let found = table.find_or_put(&key(1), &value(3)).unwrap();
+        assert_eq!(found, Found::Already(value(2).to_vec()));
+        assert_eq!(
+            table.find_or_put(&key(2), &value(3)).unwrap(),
+            Found::Inserted
+        );
+        assert!(table.update(&key(2), &value(4)).unwrap());
+        assert!(!table.update(&key(3), &value(4)).unwrap());
+        assert!(table.remove(&key(2)).unwrap());
+        assert!(!table.remove(&key(2)).unwrap());
+        assert_eq!(table.get_all(&key(1)).unwrap(), [value(2).to_vec()]);
+        table.flush().unwrap();
+        assert_eq!(table.occupancy().unwrap().entries, 1);
+    });
+}
+
+pub fn batches_iteration_and_survey<S: TestStore>() {
+    each_table::<S>(|table| {
+        let records: Vec<_> = (0..300)
+            .map(|number| (key(number), value(number)))
+            .collect();
+        let batch: Vec<(&[u8], &[u8])> = records
+            .iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .collect();
+        let mut new = 0;
+        table.put_many(&batch, |_, put| new += u32::from(put.unwrap()));
+        assert_eq!(new, 300);
+
+        let keys: Vec<_> = (200..400).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut hits = 0;
+        table.get_many(&keys, |index, found| match found.unwrap() {
+            Some(found) => {
+                assert_eq!(found, value(200 + index as u32));
+                hits += 1;
+            }
+            None => assert!(index >= 100),
+        });
+        assert_eq!(hits, 100);
+
+        let mut removed = 0;
+        table.remove_many(&keys, |_, was| removed += u32::from(was.unwrap()));
+        assert_eq!(removed, 100);
+
+        let mut seen = HashMap::new();
+        table
+            .for_each(|key, value| {
+                assert!(seen.insert(key.to_vec(), value.to_vec()).is_none());
+            })
+            .unwrap();
+        let expected: HashMap<_, _> = (0..200)
+            .map(|number| (key(number).to_vec(), value(number).to_vec()))
+            .collect();
+        assert_eq!(seen, expected);
+
+        let survey = table.survey().unwrap();
+        assert_eq!(survey.live(), 200);
+        assert_eq!(survey.parts().len(), 64);
+        let load: f64 = survey.parts().iter().sum::<f64>() / 64.0;
+        match &survey {
+            Survey::Linear(survey) => {
+                assert_eq!(survey.dead, 100);
+                assert!(survey.cluster_count() > 0);
+                assert!((load - survey.load_factor()).abs() < 1e-9, "{load}");
+            }
+            Survey::Cuckoo(survey) => {
+                let buckets = survey.buckets.iter().sum::<u64>();
+                let used = (0..).zip(&survey.buckets).map(|(used, count)| used * count);
+                assert_eq!((buckets * 4, used.sum::<u64>()), (survey.slots, 200));
+                // The parts are of unequal sizes: a bucket more, or less.
+                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
+    let node = S::start(16 << 20);
+    let store = node.open();
+    let options = TableOptions::new(50)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8))
+        .load_factor(1.0);
+    store.create("full", &options).unwrap();
+    let table = store.table("full").unwrap();
+    let key = |number: u64| number.to_le_bytes();
+    for number in 0..50 {
+        assert!(table.put(&key(number), &key(number)).unwrap());
+    }
+    for number in 50..60 {
+        assert_eq!(
+            table.put(&key(number), &key(0)),
+            Err(StoreError::Index(IndexError::Full {
+                probed: 50,
+                slots: 50
+            }))
+        );
+        assert_eq!(table.get(&key(number)).unwrap(), None);
+    }
+    for number in 0..50 {
+        assert!(!table.put(&key(number), &key(number + 1)).unwrap());
+        assert_eq!(table.get(&key(number)).unwrap().unwrap(), key(number + 1));
+    }
+}
+
+pub fn keys_and_values_that_do_not_fit_are_named<S: TestStore>() {
+    let node = S::start(16 << 20);
+    let store = node.open();
+    let options = TableOptions::new(50)
+        .keys(FieldSize::UpTo(10))
+        .values(FieldSize::UpTo(20));
+    store.create("sized", &options).unwrap();
+    let table = store.table("sized").unwrap();
+    let message = |result: farslot::Result<bool>| result.unwrap_err().to_string();
+    assert_eq!(
+        message(table.put(b"", b"v")),
+        "a key must have at least 1 byte"
+    );
+    assert_eq!(
+        message(table.put(&[1; 11], b"v")),
+        "a key of 11 bytes does not fit: the table's keys have at most 10 bytes"
+    );
+    assert_eq!(
+        message(table.put(b"k", &[1; 21])),
+        "a value of 21 bytes does not fit: the table's values have at most 20 bytes"
+    );
+    assert!(table.get(b"").is_err() && table.remove(&[0; 11]).is_err());
+    assert_eq!(table.survey().unwrap().live(), 0);
+}
+
+pub fn callbacks_may_use_the_table<S: TestStore>() {
+    each_table::<S>(|table| {
+        for number in 0..40 {
+            table.put(&key(number), &value(number)).unwrap();
+        }
+        table
+            .for_each(|key, _| assert!(table.remove(key).unwrap()))
+            .unwrap();
+        assert_eq!(table.survey().unwrap().live(), 0);
+        for number in 0..40 {
+            table.put(&key(number), &value(number)).unwrap();
+        }
+        let keys: Vec<_> = (0..40).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        table.get_many(&keys, |index, found| {
+            assert!(found.unwrap().is_some());
+            assert!(table.update(keys[index], &value(7)).unwrap());
+        });
+        table.get_all_many(&keys, |_, values| {
+            assert_eq!(values.unwrap(), [value(7).to_vec()]);
+        });
+        let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (*key, &[1, 2, 3][..])).collect();
+        table.update_many(&records, |_, was| assert!(was.unwrap()));
+        assert_eq!(table.get(keys[5]).unwrap().unwrap(), [1, 2, 3]);
+    });
+}
+
+pub fn callbacks_of_writes_may_write<S: TestStore>() {
+    each_table::<S>(|table| {
+        let keys: Vec<_> = (0..400).map(key).collect();
+        let (first, second) = keys.split_at(200);
+        let records: Vec<(&[u8], &[u8])> =
+            first.iter().map(|key| (&key[..], &b"one"[..])).collect();
+        table.put_many(&records, |index, put| {
+            assert!(put.unwrap());
+            assert!(table.put(&second[index], b"two").unwrap());
+        });
+        let firsts: Vec<&[u8]> = first.iter().map(|key| &key[..]).collect();
+        table.remove_many(&firsts, |index, was| {
+            assert!(was.unwrap());
+            assert!(table.update(&second[index], b"six").unwrap());
+        });
+        assert_eq!(table.survey().unwrap().live(), 200);
+        assert_eq!(table.get(&second[199]).unwrap().unwrap(), b"six");
+    });
+}
