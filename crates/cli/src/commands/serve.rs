@@ -53,13 +53,13 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let by_network =
         |address: &&Address| matches!(address, Address::Tcp { .. } | Address::Verbs { .. });
     for address in &all {
-        if !matches!(address, Address::Shm { .. }) && !by_network(&address) {
+        if !matches!(address, Address::Shm { .. }) && !by_network(address) {
             return Err(Failure::Usage(format!(
                 "{address} has no process that could serve it: use shm://NAME, tcp://HOST:PORT or verbs://HOST:PORT"
             )));
         }
     }
-    let over_network = all.iter().any(|address| by_network(&address));
+    let over_network = all.iter().any(|address| by_network(address));
     let (secret, read_only_secret) = if over_network {
         secrets(&args, context)?
     } else {
