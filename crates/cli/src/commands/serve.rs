@@ -59,7 +59,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             )));
         }
     }
-    let over_network = all.iter().any(|address| by_network(address));
+    let over_network = all.iter().any(by_network);
     let (secret, read_only_secret) = if over_network {
         secrets(&args, context)?
     } else {
