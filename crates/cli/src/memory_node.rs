@@ -28,6 +28,14 @@ impl MemoryNode {
         Self::start_at("tcp://127.0.0.1:0", bytes, threads)
     }
 
+    /// Starts one that this machine's RDMA NIC serves, at any port of this host that is free.
+    ///
+    /// # Errors
+    /// As [`MemoryNode::start`].
+    pub fn start_verbs(bytes: u64) -> Result<Self> {
+        Self::start_at("verbs://127.0.0.1:0", bytes, 1)
+    }
+
     fn start_at(address: &str, bytes: u64, threads: usize) -> Result<Self> {
         let failed = || Failure::io("the memory node");
         let program = std::env::current_exe().map_err(failed())?;

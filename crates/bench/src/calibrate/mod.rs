@@ -28,7 +28,7 @@ use farslot::{
     Address, FieldSize, OpenOptions, Scheme, SlotKind, Store, StoreError, TableOptions, TableRecord,
 };
 use probe::Scratch;
-use real_bed::{RealBed, Shm, Tcp};
+use real_bed::{RealBed, Shm, Tcp, Verbs};
 use sim_bed::SimBed;
 
 /// The name of the table whose memory is measured.
@@ -95,6 +95,11 @@ pub fn run(
         let page = node.info().page_bytes >> 10;
         let description = format!("shared memory, {mib} MiB in pages of {page} KiB");
         let mut bed = RealBed::new(Shm(node.clone()), scratch, description, options.seed);
+        return measure::calibrate(&mut bed, address, options.clients, progress);
+    }
+    if matches!(parsed, Address::Verbs { .. }) {
+        let description = format!("RDMA verbs, {mib} MiB");
+        let mut bed = RealBed::new(Verbs(store), scratch, description, options.seed);
         return measure::calibrate(&mut bed, address, options.clients, progress);
     }
     let description = format!("TCP, {mib} MiB");

@@ -1,6 +1,6 @@
-//! Memory that is there, of this process or another, over shared memory or TCP: real threads. Latencies by the
+//! Memory that is there, of this process or another, over shared memory, TCP or verbs: real threads. Latencies by the
 //! clock on the wall. Rates over shared memory by the processor time of the threads, for one that waits for its
-//! turn on a busy machine posts nothing; over TCP by the clock, for its agents work as well.
+//! turn on a busy machine posts nothing; over TCP and verbs by the clock, for its agents, or a NIC, work as well.
 
 use super::bed::{Bed, Load, median};
 use super::probe::{Busy, Client, Probe, Scratch};
@@ -9,6 +9,7 @@ use farslot::Store;
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::sim::{NicCacheProfile, NicProfile};
 use farslot::fabric::tcp::TcpEndpoint;
+use farslot::fabric::verbs::VerbsEndpoint;
 use farslot::fabric::{Endpoint, Executor, Limits};
 use rustix::time::{ClockId, clock_gettime};
 use std::rc::Rc;
@@ -98,9 +99,40 @@ impl Source for Tcp {
     }
 
     fn time(&self) -> Duration {
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed()
+        wall_time()
     }
+}
+
+/// Queue pairs to a store's node.
+pub(super) struct Verbs(pub(super) Store);
+
+impl Source for Verbs {
+    type Endpoint = VerbsEndpoint;
+
+    const BLOCKS: usize = 128;
+
+    fn endpoint(&self) -> Result<Rc<VerbsEndpoint>> {
+        let address = || self.0.address().to_string();
+        let not_verbs = || BenchError::NotReal { address: address() };
+        self.0.verbs_endpoint()?.ok_or_else(not_verbs)
+    }
+
+    fn defaults(&self) -> (NicProfile, &'static str) {
+        let nic = NicProfile {
+            name: "calibrated-verbs".into(),
+            ..NicProfile::connectx5_edr()
+        };
+        (nic, "not measured: as cx5-edr has it")
+    }
+
+    fn time(&self) -> Duration {
+        wall_time()
+    }
+}
+
+fn wall_time() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }
 
 /// A profile of no NIC at all.

@@ -5,6 +5,7 @@ use crate::memory_limit::{self, random_lines};
 use crate::{BenchError, Keys, Result, threads};
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::tcp::TcpEndpoint;
+use farslot::fabric::verbs::VerbsEndpoint;
 use farslot::fabric::{Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
 use farslot::index::BATCH_WIDTH;
 use farslot::{Store, Table, TableRecord};
@@ -105,6 +106,7 @@ pub(super) fn histogram() -> Histogram<u64> {
 pub(super) enum Fabric {
     Shm(Node, Executor<ShmEndpoint>),
     Tcp(Executor<TcpEndpoint>),
+    Verbs(Executor<VerbsEndpoint>),
 }
 
 impl Fabric {
@@ -114,8 +116,11 @@ impl Fabric {
             let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
             return Ok(Self::Shm(node.clone(), Executor::new(Rc::new(endpoint))));
         }
-        match store.tcp_endpoint()? {
-            Some(endpoint) => Ok(Self::Tcp(Executor::new(endpoint))),
+        if let Some(endpoint) = store.tcp_endpoint()? {
+            return Ok(Self::Tcp(Executor::new(endpoint)));
+        }
+        match store.verbs_endpoint()? {
+            Some(endpoint) => Ok(Self::Verbs(Executor::new(endpoint))),
             None => Err(BenchError::NotReal {
                 address: store.address().to_string(),
             }),
@@ -148,7 +153,7 @@ impl Lines {
     pub(super) fn loads(&self, lines: &[u64]) -> Result<Option<f64>> {
         match &self.fabric {
             Fabric::Shm(node, _) => memory_limit::plain(node, REGION, lines).map(Some),
-            Fabric::Tcp(_) => Ok(None),
+            Fabric::Tcp(_) | Fabric::Verbs(_) => Ok(None),
         }
     }
 
@@ -156,7 +161,7 @@ impl Lines {
     pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<Option<f64>> {
         match &self.fabric {
             Fabric::Shm(node, _) => memory_limit::prefetched(node, REGION, lines).map(Some),
-            Fabric::Tcp(_) => Ok(None),
+            Fabric::Tcp(_) | Fabric::Verbs(_) => Ok(None),
         }
     }
 
@@ -165,6 +170,7 @@ impl Lines {
         match &self.fabric {
             Fabric::Shm(_, executor) => reads(executor, lines),
             Fabric::Tcp(executor) => reads(executor, lines),
+            Fabric::Verbs(executor) => reads(executor, lines),
         }
     }
 }

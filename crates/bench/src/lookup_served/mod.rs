@@ -1,4 +1,4 @@
-//! Gets/s of one thread from memory that another process lends, over shared memory or TCP, beside what the
+//! Gets/s of one thread from memory that another process lends, over shared memory, TCP or verbs, beside what the
 //! memory itself, or the fabric, gives.
 //!
 //! Keys and values have 8 bytes, slots 16. Every figure is the median over repetitions, and within each
@@ -7,7 +7,7 @@
 //!
 //! Over shared memory the ceilings are loads of cache lines at random places of the table, through the same mapping: one
 //! after the other, or with the next ones prefetched. Between them and the gets stand READs of a line
-//! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP such READs are
+//! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP and verbs such READs are
 //! the ceiling: what they are worth themselves, [`raw`](crate::raw) tells.
 
 mod measures;

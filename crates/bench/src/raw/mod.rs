@@ -10,6 +10,9 @@
 //! Over shared memory the loads are of the same lines through the same mapping, with the next ones prefetched where
 //! READs are many. What the READs lose to them is the fabric's as well.
 //!
+//! Over verbs nothing is measured beside the READs: what a NIC can do bare, its maker's tools tell (`ib_read_bw -s 64`,
+//! `ib_read_lat -s 64`). With Soft-RoCE every READ is the work of this machine's processors.
+//!
 //! Every figure is the median over repetitions, and within each repetition everything is measured once, one
 //! after the other. Every READ's first word is checked.
 
@@ -34,6 +37,8 @@ pub enum Fabric {
     Shm,
     /// Memory behind an agent, over loopback.
     Tcp,
+    /// Memory of this process, through this machine's RDMA NIC.
+    Verbs,
 }
 
 /// What the benchmark may vary.
@@ -77,7 +82,7 @@ impl Options {
         let bad =
             |option, value: usize, limit: &str| Err(BenchError::bad(option, value as u64, limit));
         let (unit, limit) = match self.fabric {
-            Fabric::Tcp => (8, "a multiple of 8 up to 1 MiB"),
+            Fabric::Tcp | Fabric::Verbs => (8, "a multiple of 8 up to 1 MiB"),
             // What plain loads are of.
             Fabric::Shm => (LINE, "a multiple of 64 up to 1 MiB over shared memory"),
         };
@@ -137,13 +142,22 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
         Fabric::Tcp => {
             let reads = Reads::over_tcp(options)?;
             let fabric = "TCP over loopback, one client thread and one agent thread";
-            (fabric.into(), measure(options, reads, &Echoes, progress)?)
+            (
+                fabric.into(),
+                measure(options, reads, Some(&Echoes), progress)?,
+            )
         }
         Fabric::Shm => {
             let (reads, mapping) = Reads::over_shm(options)?;
             let page = mapping.info().page_bytes >> 10;
             let fabric = format!("shared memory, one client thread, in pages of {page} KiB");
-            (fabric, measure(options, reads, &Loads(mapping), progress)?)
+            let rows = measure(options, reads, Some(&Loads(mapping)), progress)?;
+            (fabric, rows)
+        }
+        Fabric::Verbs => {
+            let (reads, device) = Reads::over_verbs(options)?;
+            let fabric = format!("RDMA verbs through {device}, one client thread");
+            (fabric, measure(options, reads, None, progress)?)
         }
     };
     Ok(BenchReport {
@@ -156,7 +170,7 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
 fn measure<E: Endpoint, S>(
     options: &Options,
     mut reads: Reads<E, S>,
-    ceiling: &dyn Ceiling,
+    ceiling: Option<&dyn Ceiling>,
     progress: Progress<'_>,
 ) -> Result<Vec<BenchRow>> {
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
@@ -164,12 +178,16 @@ fn measure<E: Endpoint, S>(
     for repetition in 1..=options.repetitions {
         let of = options.repetitions;
         progress(&format!("repetition {repetition} of {of}"));
-        samples.limit.push(ceiling.rate(options, &mut random)?);
+        if let Some(ceiling) = ceiling {
+            samples.limit.push(ceiling.rate(options, &mut random)?);
+        }
         samples.reads.push(reads.rate(options, &mut random)?);
         let mut latency = histogram();
-        ceiling.latency(options, &mut random, &mut latency)?;
-        samples.limit_latency.push(quantiles(&latency));
-        latency.reset();
+        if let Some(ceiling) = ceiling {
+            ceiling.latency(options, &mut random, &mut latency)?;
+            samples.limit_latency.push(quantiles(&latency));
+            latency.reset();
+        }
         reads.latency(options, &mut random, &mut latency)?;
         samples.latency.push(quantiles(&latency));
     }
@@ -188,23 +206,32 @@ struct Samples {
 }
 
 impl Samples {
-    fn rows(&self, options: &Options, ceiling: &dyn Ceiling) -> Vec<BenchRow> {
+    fn rows(&self, options: &Options, ceiling: Option<&dyn Ceiling>) -> Vec<BenchRow> {
         let size = options.read_bytes;
-        let (reads, limit) = (median(self.reads.clone()), median(self.limit.clone()));
         let of = |samples: &[[f64; 2]], which: usize| {
             median(samples.iter().map(|sample| sample[which]).collect())
         };
+        let mut rows = Vec::new();
+        let mut add = |row: BenchRow, limit: Option<(String, f64)>| match limit {
+            None => rows.push(row),
+            Some((what, limit)) => {
+                let unit = row.unit;
+                rows.push(row.limited_by(limit));
+                rows.push(BenchRow::new(what, limit, unit));
+            }
+        };
         let many = format!("READs of {size} B, {} outstanding", options.outstanding);
-        let mut rows = vec![
-            BenchRow::new(many, reads, "READs/s").limited_by(limit),
-            BenchRow::new(ceiling.many(options), limit, "READs/s"),
-        ];
-        let one = ceiling.one(options);
+        let reads = BenchRow::new(many, median(self.reads.clone()), "READs/s");
+        let limit = ceiling.map(|ceiling| (ceiling.many(options), median(self.limit.clone())));
+        add(reads, limit);
         for (which, name) in ["p50", "p99"].into_iter().enumerate() {
-            let (ours, limit) = (of(&self.latency, which), of(&self.limit_latency, which));
             let read = format!("READ of {size} B, one outstanding, {name}");
-            rows.push(BenchRow::new(read, ours, "ns").limited_by(limit));
-            rows.push(BenchRow::new(format!("{one}, {name}"), limit, "ns"));
+            let read = BenchRow::new(read, of(&self.latency, which), "ns");
+            let limit = ceiling.map(|ceiling| {
+                let one = ceiling.one(options);
+                (format!("{one}, {name}"), of(&self.limit_latency, which))
+            });
+            add(read, limit);
         }
         rows
     }

@@ -6,6 +6,7 @@ use crate::answers::Answers;
 use farslot::fabric::Endpoint;
 use farslot::fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot::fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot::fabric::{
     EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
 };
@@ -72,6 +73,26 @@ impl Reads<TcpEndpoint, Agent> {
             executor: Executor::new(Rc::new(endpoint)),
             _served: agent,
         })
+    }
+}
+
+impl Reads<VerbsEndpoint, verbs::Agent> {
+    /// Through this machine's NIC. Beside it the device's name.
+    pub(super) fn over_verbs(options: &Options) -> Result<(Self, String)> {
+        let node = Node::embedded(&[region(options)])?;
+        fill(&node)?;
+        let agent = verbs::Agent::start(node, &VerbsAgentOptions::default())?;
+        let to_agent = VerbsOptions {
+            spin: SPIN,
+            ..VerbsOptions::default()
+        };
+        let endpoint = VerbsEndpoint::connect(&[agent.address().to_string()], &to_agent)?;
+        let device = endpoint.device().to_owned();
+        let reads = Self {
+            executor: Executor::new(Rc::new(endpoint)),
+            _served: agent,
+        };
+        Ok((reads, device))
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The options of `farslot calibrate`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What to measure: embedded, shm://NAME, tcp://HOST:PORT, or sim://PROFILE
+    /// What to measure: embedded, shm://NAME, tcp://HOST:PORT, verbs://HOST:PORT, or sim://PROFILE
     #[arg(id = "fabric", value_name = "ADDRESS")]
     fabric: Option<Address>,
     /// Where to write the profile [default: standard output]
@@ -37,7 +37,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let address = args.fabric.as_ref().or(context.address.as_ref());
     let Some(address) = address else {
         return Err(Failure::Usage(
-            "what shall be measured? embedded, shm://NAME, tcp://HOST:PORT, or sim://PROFILE"
+            "what shall be measured? embedded, shm://NAME, tcp://HOST:PORT, verbs://HOST:PORT, or sim://PROFILE"
                 .into(),
         ));
     };

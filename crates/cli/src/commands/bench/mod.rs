@@ -23,7 +23,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
-    /// Lookups per second, beside bare READs (sim, tcp) or bare loads (shm) of the same memory
+    /// Lookups per second, beside bare READs (sim, tcp, verbs) or bare loads (shm) of the same memory
     Lookup(LookupArgs),
     /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
     Raw(RawArgs),
@@ -42,6 +42,8 @@ enum Fabric {
     Shm,
     /// In the memory of another process of this host, which is started for it, over TCP
     Tcp,
+    /// The same, over this machine's RDMA NIC
+    Verbs,
 }
 
 /// The fabrics whose READs are measured bare.
@@ -51,6 +53,8 @@ enum RawFabric {
     Shm,
     /// TCP over loopback
     Tcp,
+    /// This machine's RDMA NIC
+    Verbs,
 }
 
 #[derive(clap::Args, Debug)]
@@ -123,7 +127,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let report = match args.bench {
         Bench::Lookup(args) => match args.fabric {
             Fabric::Sim => simulated(args)?,
-            Fabric::Shm | Fabric::Tcp => served(&args)?,
+            Fabric::Shm | Fabric::Tcp | Fabric::Verbs => served(&args)?,
         },
         Bench::Raw(args) => bare_reads(&args)?,
         Bench::Schemes(args) => schemes(args)?,
@@ -155,6 +159,7 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
         fabric: match args.fabric {
             RawFabric::Shm => raw::Fabric::Shm,
             RawFabric::Tcp => raw::Fabric::Tcp,
+            RawFabric::Verbs => raw::Fabric::Verbs,
         },
         memory: args.memory.as_u64() / 8 * 8,
         read_bytes: args.size,
@@ -174,7 +179,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
         ));
     }
     let defaults = match args.fabric {
-        Fabric::Tcp => lookup_served::Options::over_tcp(),
+        Fabric::Tcp | Fabric::Verbs => lookup_served::Options::over_tcp(),
         _ => lookup_served::Options::default(),
     };
     let options = lookup_served::Options {
@@ -184,6 +189,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
     };
     let node = match args.fabric {
         Fabric::Tcp => MemoryNode::start_tcp(options.memory()?, 1)?,
+        Fabric::Verbs => MemoryNode::start_verbs(options.memory()?)?,
         _ => MemoryNode::start("bench", options.memory()?)?,
     };
     Ok(on_spinner(|progress| {
