@@ -44,9 +44,6 @@ pub trait Served: TestStore {
 
     /// Where it is served.
     fn address(&self) -> String;
-
-    /// The server.
-    fn server(&self) -> &Server;
 }
 
 /// Options for machines that have other things to do: verbs are waited for longer.
@@ -116,10 +113,6 @@ impl Served for Shm {
     fn address(&self) -> String {
         self.0.addresses()[0].to_string()
     }
-
-    fn server(&self) -> &Server {
-        &self.0
-    }
 }
 
 /// Memory of this process, behind an agent.
@@ -145,8 +138,29 @@ impl Served for Tcp {
     fn address(&self) -> String {
         self.0.addresses()[0].to_string()
     }
+}
 
-    fn server(&self) -> &Server {
-        &self.0
+/// Memory of this process, registered with its RDMA device.
+pub struct Verbs(Server);
+
+impl TestStore for Verbs {
+    type Fabric = farslot_testbed::Verbs;
+
+    fn start(bytes: u64) -> Self {
+        Self(Self::serve(&Self::fresh_address(), bytes))
+    }
+
+    fn open(&self) -> Store {
+        Store::open_with(&self.address(), patient()).unwrap()
+    }
+}
+
+impl Served for Verbs {
+    fn fresh_address() -> String {
+        "verbs://127.0.0.1:0".into()
+    }
+
+    fn address(&self) -> String {
+        self.0.addresses()[0].to_string()
     }
 }

@@ -15,6 +15,8 @@ farslot_testbed::suites! {
         embedded: crate::common::Embedded,
         shm: crate::common::Shm,
         tcp: crate::common::Tcp,
+        #[ignore = "needs a verbs device: scripts/test-verbs"]
+        verbs: crate::common::Verbs,
     }
     {
         catalog {
