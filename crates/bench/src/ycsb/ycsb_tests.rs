@@ -305,7 +305,8 @@ fn records_in_their_slots_take_one_round_trip() {
         let report = run(&options, embedded, &|_| {}).unwrap();
         assert_eq!(report.slots, slots);
         let round_trips = report.rows[0].round_trips.unwrap();
-        assert!((1.0..1.5).contains(&round_trips), "{report:?}");
+        // Out of band it would be 2 and more; how far from its home a record lies depends on the hash's seed.
+        assert!((1.0..1.8).contains(&round_trips), "{report:?}");
     }
     let word = Options {
         slots: Some(SlotKind::Word),
