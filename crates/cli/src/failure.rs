@@ -194,7 +194,12 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
             format!("use what is served there (farslot -a shm://{name} stat), or another name")
         }
         FabricError::ConnectionRefused { address } => {
-            format!("start it: farslot serve tcp://{address} --memory 1GiB &")
+            let scheme = if at.starts_with("verbs://") {
+                "verbs"
+            } else {
+                "tcp"
+            };
+            format!("start it: farslot serve {scheme}://{address} --memory 1GiB &")
         }
         FabricError::AddressInUse { .. } => {
             "use another port, or 0 for any that is free: farslot serve tcp://HOST:0".into()
