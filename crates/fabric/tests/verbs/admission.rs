@@ -136,8 +136,8 @@ fn a_grant_of_areas_opens_these_and_nothing_between() {
         areas: Some(vec![
             area(0..128, Rights::READ),
             area(128..256, Rights::ALL),
-            // Neither a whole page nor at the beginning of one.
-            area(5000..9001, Rights::READ.and(Rights::WRITE)),
+            // No whole page, nor at the beginning of one.
+            area(5000..9000, Rights::READ.and(Rights::WRITE)),
         ]),
     };
     agent.grant(&grant).unwrap();
