@@ -3,6 +3,7 @@
 use super::line::{Connected, Line, Next};
 use super::slots::{Answer, Arrivals, Slots};
 use crate::shm::mailbox;
+use crate::standing::Known;
 use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -53,6 +54,16 @@ enum State {
     Broken,
 }
 
+impl Known for Link {
+    fn address(&self) -> &str {
+        &self.line.address
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.info.incarnation
+    }
+}
+
 impl Link {
     /// A link that has its first connection, or none yet because that failed with this.
     pub(super) fn new(
@@ -90,10 +101,6 @@ impl Link {
             None => link.line.redial(),
         }
         link
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.line.address
     }
 
     /// Begins with a connection that nothing was sent over yet.

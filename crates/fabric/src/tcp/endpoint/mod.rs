@@ -11,6 +11,7 @@ use self::slots::Slots;
 use super::TcpOptions;
 use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
+use crate::standing::{Known, check_all_unique, check_unique};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo, NodeState,
@@ -122,28 +123,8 @@ impl TcpEndpoint {
             sending: Cell::new(false),
             idle_since: Cell::new(0),
         };
-        // From the last on, so that an error names first the address that repeats another.
-        for node in (0..endpoint.links.len() as u16).rev().map(NodeId) {
-            let link = endpoint.link(node)?.borrow();
-            endpoint.check_unique(node, link.address(), link.info.incarnation)?;
-        }
+        check_all_unique(&endpoint.links)?;
         Ok(endpoint)
-    }
-
-    /// Checks that no other node has this incarnation.
-    fn check_unique(&self, node: NodeId, address: &str, incarnation: u64) -> Result<()> {
-        let others = (0..).zip(&self.links);
-        for (_, other) in others.filter(|(other, _)| *other != node.0) {
-            let other = other.borrow();
-            if incarnation != 0 && other.info.incarnation == incarnation {
-                return Err(FabricError::DuplicateNode {
-                    address: address.into(),
-                    other: other.address().into(),
-                    incarnation,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
@@ -158,7 +139,8 @@ impl TcpEndpoint {
         let known = link.info.incarnation;
         if known == incarnation {
             link.open_next();
-        } else if let Err(duplicate) = self.check_unique(node, link.address(), incarnation) {
+        } else if let Err(duplicate) = check_unique(&self.links, node, link.address(), incarnation)
+        {
             return Ok(NodeState::Down(duplicate));
         } else if known == 0 {
             link.open_next();

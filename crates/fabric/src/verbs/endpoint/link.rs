@@ -6,6 +6,7 @@ use super::connect::{Areas, Paired};
 use super::setup::News;
 use super::work::WorkList;
 use crate::shm::mailbox;
+use crate::standing::Known;
 use crate::tcp::admission::Refusal;
 use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::Slots;
@@ -117,6 +118,16 @@ pub(super) fn requests_of(verb: &Verb) -> usize {
     }
 }
 
+impl Known for Link {
+    fn address(&self) -> &str {
+        &self.line.address
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.info.incarnation
+    }
+}
+
 impl Link {
     /// A link that has its first connection, or none yet because that failed with this.
     pub(super) fn new(
@@ -154,10 +165,6 @@ impl Link {
             None => link.line.redial(),
         }
         link
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.line.address
     }
 
     /// Begins with a connection by which nothing was posted yet.

@@ -10,6 +10,7 @@ use self::link::{Common, Done, Link, node_of, requests_of};
 use super::VerbsOptions;
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
+use crate::standing::{Known, check_all_unique, check_unique};
 use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots};
 use crate::tcp::socket::{nanos, now};
@@ -152,28 +153,8 @@ impl VerbsEndpoint {
             next_look: Cell::new(0),
             idle_since: Cell::new(0),
         };
-        // From the last on, so that an error names first the address that repeats another.
-        for node in (0..endpoint.links.len() as u16).rev().map(NodeId) {
-            let link = endpoint.link(node)?.borrow();
-            endpoint.check_unique(node, link.address(), link.info.incarnation)?;
-        }
+        check_all_unique(&endpoint.links)?;
         Ok(endpoint)
-    }
-
-    /// Checks that no other node has this incarnation.
-    fn check_unique(&self, node: NodeId, address: &str, incarnation: u64) -> Result<()> {
-        let others = (0..).zip(&self.links);
-        for (_, other) in others.filter(|(other, _)| *other != node.0) {
-            let other = other.borrow();
-            if incarnation != 0 && other.info.incarnation == incarnation {
-                return Err(FabricError::DuplicateNode {
-                    address: address.into(),
-                    other: other.address().into(),
-                    incarnation,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
@@ -189,7 +170,8 @@ impl VerbsEndpoint {
         let known = link.info.incarnation;
         if known == incarnation {
             link.open_next();
-        } else if let Err(duplicate) = self.check_unique(node, link.address(), incarnation) {
+        } else if let Err(duplicate) = check_unique(&self.links, node, link.address(), incarnation)
+        {
             return Ok(NodeState::Down(duplicate));
         } else if known == 0 {
             link.open_next();
