@@ -15,7 +15,10 @@ mod hybrid;
 mod hybrid_tables;
 mod insertion;
 mod linear_tables;
+mod local_insertion;
+mod loop_ratio;
 mod probing;
+mod several_ways;
 mod stats;
 mod storage;
 mod table1;
@@ -179,6 +182,24 @@ const ALL: &[Reproduction] = &[
         scale: insertion::SCALE,
         run: insertion::run,
     },
+    Reproduction {
+        id: loop_ratio::ID,
+        title: "paper 004, figure 1: insertions that walk into an endless loop",
+        scale: loop_ratio::SCALE,
+        run: loop_ratio::run,
+    },
+    Reproduction {
+        id: local_insertion::ID,
+        title: "paper 004, counted: what an insertion costs in SmartCuckoo and in what it is compared with",
+        scale: local_insertion::SCALE,
+        run: local_insertion::run,
+    },
+    Reproduction {
+        id: several_ways::ID,
+        title: "beyond paper 004: failures known with several hash functions and slots",
+        scale: several_ways::SCALE,
+        run: several_ways::run,
+    },
 ];
 
 /// What can be reproduced: its id, and what that is.
@@ -188,7 +209,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The papers of which there is something.
 pub fn papers() -> impl Iterator<Item = &'static str> {
-    ["000"].into_iter()
+    ["000", "004"].into_iter()
 }
 
 /// The ids of a paper's tables and figures, in order; none if nothing of that paper is here.

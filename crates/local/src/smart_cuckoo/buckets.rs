@@ -1,0 +1,213 @@
+//! Two tables of one-slot buckets.
+
+use super::forest::MOST_BUCKETS;
+use super::plan::{Backups, Plan, Planner};
+use crate::hash::Candidates;
+use std::num::NonZeroU8;
+
+/// A record with its tag, which is where an `Option` of it has its discriminant: a bucket is no larger
+/// than an `Option` of the record alone, and a probe is of one cache line, or two.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(super) struct Tagged<K, V> {
+    tag: NonZeroU8,
+    pub(super) record: (K, V),
+}
+
+/// A bucket: of one slot.
+pub(super) type Bucket<K, V> = Option<Tagged<K, V>>;
+
+/// What the candidates of a key hold.
+pub(super) enum Probe {
+    /// The key, in this bucket.
+    At(u32),
+    /// Not the key, and this bucket nothing.
+    Vacant(u32),
+    /// Other keys.
+    Full,
+}
+
+/// The buckets of both tables.
+#[derive(Clone, Debug)]
+pub(super) struct Buckets<K, V> {
+    buckets: Box<[Bucket<K, V>]>,
+    /// Buckets of each of the two tables.
+    side: u32,
+    /// Chooses the hash functions.
+    seed: u64,
+}
+
+impl<K, V> Buckets<K, V> {
+    /// The most buckets of each of the two tables.
+    pub(super) const MOST_SIDE: u32 = MOST_BUCKETS / 2;
+
+    /// Bytes for each bucket beside its key and value.
+    pub(super) fn overhead_per_bucket() -> usize {
+        size_of::<Bucket<K, V>>() - size_of::<K>() - size_of::<V>()
+    }
+
+    /// Tables of `side` buckets each, at most [`Self::MOST_SIDE`]; with none, nothing is allocated.
+    pub(super) fn new(side: u32, seed: u64) -> Self {
+        debug_assert!(side <= Self::MOST_SIDE);
+        let slots = 2 * side as usize;
+        Self {
+            buckets: std::iter::repeat_with(|| None).take(slots).collect(),
+            side,
+            seed,
+        }
+    }
+
+    /// Buckets of both tables together.
+    pub(super) fn slots(&self) -> usize {
+        self.buckets.len()
+    }
+
+    pub(super) fn side(&self) -> u32 {
+        self.side
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The candidates of a key by its hash.
+    #[inline]
+    pub(super) fn candidates(&self, hash: u64) -> Candidates {
+        Candidates::of(hash, self.seed, self.side)
+    }
+
+    /// The record in a bucket.
+    #[inline]
+    pub(super) fn get(&self, bucket: u32) -> Option<&(K, V)> {
+        self.buckets[bucket as usize]
+            .as_ref()
+            .map(|tagged| &tagged.record)
+    }
+
+    /// The record in a bucket, of which the key must stay as it is.
+    #[inline]
+    pub(super) fn get_mut(&mut self, bucket: u32) -> Option<&mut (K, V)> {
+        self.buckets[bucket as usize]
+            .as_mut()
+            .map(|tagged| &mut tagged.record)
+    }
+
+    /// All buckets in order.
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Bucket<K, V>> {
+        self.buckets.iter()
+    }
+
+    /// All buckets in order; keys must stay as they are.
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Bucket<K, V>> {
+        self.buckets.iter_mut()
+    }
+
+    /// All buckets in order.
+    pub(super) fn into_buckets(self) -> Box<[Bucket<K, V>]> {
+        self.buckets
+    }
+
+    /// The bucket with the record that `is_it` accepts: two probes at most.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        candidates: Candidates,
+        mut is_it: impl FnMut(&K) -> bool,
+    ) -> Option<u32> {
+        let Candidates { first, second, tag } = candidates;
+        let mut holds = |bucket: u32| match &self.buckets[bucket as usize] {
+            Some(tagged) => tagged.tag == tag && is_it(&tagged.record.0),
+            None => false,
+        };
+        if holds(first) {
+            return Some(first);
+        }
+        holds(second).then_some(second)
+    }
+
+    /// Looks for the record that `is_it` accepts, and for a place for it.
+    #[inline]
+    pub(super) fn probe(&self, candidates: Candidates, mut is_it: impl FnMut(&K) -> bool) -> Probe {
+        let Candidates { first, second, tag } = candidates;
+        let [one, two] = [first, second].map(|bucket| &self.buckets[bucket as usize]);
+        let mut holds = |bucket: &Bucket<K, V>| match bucket {
+            Some(tagged) => tagged.tag == tag && is_it(&tagged.record.0),
+            None => false,
+        };
+        if holds(one) {
+            Probe::At(first)
+        } else if holds(two) {
+            Probe::At(second)
+        } else if one.is_none() {
+            Probe::Vacant(first)
+        } else if two.is_none() {
+            Probe::Vacant(second)
+        } else {
+            Probe::Full
+        }
+    }
+
+    /// Puts a record where it was planned to go. Returns its bucket, and a record that was there all
+    /// the same, as only a `Hash` that contradicts itself can bring about. Calls no code of the user's.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        tag: NonZeroU8,
+        record: (K, V),
+        plan: Plan,
+        planner: &Planner,
+    ) -> (u32, Option<(K, V)>) {
+        let bucket = match plan {
+            Plan::Direct(bucket) => bucket,
+            Plan::KickOut(vacant) => self.kick_out(planner.path(), vacant),
+            Plan::Fails => unreachable!("a failure is not placed"),
+        };
+        (bucket, self.put(bucket, tag, record))
+    }
+
+    /// Puts a record into a bucket, and returns what was there.
+    #[inline]
+    pub(super) fn put(&mut self, bucket: u32, tag: NonZeroU8, record: (K, V)) -> Option<(K, V)> {
+        let tagged = self.buckets[bucket as usize].replace(Tagged { tag, record });
+        tagged.map(|tagged| tagged.record)
+    }
+
+    /// Takes the record out of a bucket.
+    pub(super) fn take(&mut self, bucket: u32) -> Option<(K, V)> {
+        let tagged = self.buckets[bucket as usize].take();
+        tagged.map(|tagged| tagged.record)
+    }
+
+    /// Moves each record of a path on by one, the last one first, so that none is ever without a
+    /// place. Returns the path's first bucket, which is vacant now.
+    fn kick_out(&mut self, path: &[u32], vacant: u32) -> u32 {
+        let mut to = vacant as usize;
+        for &from in path.iter().rev() {
+            self.buckets[to] = self.buckets[from as usize].take();
+            to = from as usize;
+        }
+        to as u32
+    }
+}
+
+/// Buckets as what defines the pseudoforest: a record's backup follows from its key's hash.
+pub(super) struct Hashed<'a, K, V, H> {
+    pub(super) buckets: &'a Buckets<K, V>,
+    /// The hash of a key: the user's code, which may panic.
+    pub(super) hash_of: H,
+}
+
+impl<K, V, H: Fn(&K) -> u64> Backups for Hashed<'_, K, V, H> {
+    #[inline]
+    fn is_vacant(&self, bucket: u32) -> bool {
+        self.buckets.buckets[bucket as usize].is_none()
+    }
+
+    #[inline]
+    fn backup(&self, bucket: u32) -> u32 {
+        self.buckets.get(bucket).map_or(bucket, |(key, _)| {
+            let candidates = self.buckets.candidates((self.hash_of)(key));
+            candidates.backup_of(bucket)
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a new record goes, decided before anything moves (paper 004, sections 3.2 and 3.3).
+
+use super::forest::{Forest, Scenario, Standing};
+use crate::hash::Candidates;
+
+/// The directed pseudoforest as the records define it: each occupied bucket leads to its record's
+/// other candidate.
+pub(crate) trait Backups {
+    /// Whether no record is in the bucket.
+    fn is_vacant(&self, bucket: u32) -> bool;
+    /// The other candidate of the record in an occupied bucket.
+    fn backup(&self, bucket: u32) -> u32;
+}
+
+/// What is to be done for a new record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// It goes to this vacant bucket.
+    Direct(u32),
+    /// It goes to the first bucket of [`Planner::path`], after every record on that path has moved
+    /// on by one, the last one into this vacant bucket.
+    KickOut(u32),
+    /// There is no place for all records.
+    Fails,
+}
+
+/// Decides, and keeps the last path. What it has read is counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Planner {
+    walks: [Walk; 2],
+    /// Which of the walks has found a vacant bucket.
+    found: usize,
+    /// Buckets read, the candidates apart.
+    pub(crate) steps: u64,
+    /// Failures that the forest alone told.
+    pub(crate) known_failures: u64,
+    /// Failures that paths through groups of unknown kind told.
+    pub(crate) read_failures: u64,
+}
+
+/// A path of backups from a candidate, with Brent's detection of cycles ("An improved Monte Carlo
+/// factorization algorithm", 1980).
+#[derive(Clone, Debug, Default)]
+struct Walk {
+    path: Vec<u32>,
+    /// Where the path was `since` steps ago; meeting it again is a cycle.
+    mark: u32,
+    since: u32,
+    window: u32,
+    /// Steps that may be taken: more vertices its subgraph has not.
+    most: u32,
+}
+
+enum Step {
+    On,
+    Vacant(u32),
+    Cycle,
+}
+
+impl Walk {
+    fn start(&mut self, bucket: u32, most: u32) {
+        self.path.clear();
+        self.path.push(bucket);
+        (self.mark, self.since, self.window, self.most) = (bucket, 0, 1, most);
+    }
+
+    #[inline]
+    fn step(&mut self, backups: &impl Backups) -> Step {
+        let at = self.path[self.path.len() - 1];
+        let next = backups.backup(at);
+        if backups.is_vacant(next) {
+            return Step::Vacant(next);
+        }
+        // The second condition is only met if a `Hash` contradicts itself.
+        if next == self.mark || self.path.len() >= self.most as usize {
+            return Step::Cycle;
+        }
+        self.since += 1;
+        if self.since == self.window {
+            (self.mark, self.since, self.window) = (next, 0, self.window * 2);
+        }
+        self.path.push(next);
+        Step::On
+    }
+}
+
+impl Planner {
+    /// The occupied buckets of the last path, from the candidate on.
+    pub(crate) fn path(&self) -> &[u32] {
+        &self.walks[self.found].path
+    }
+
+    /// Decides where a record with these candidates goes. Moves nothing, and leaves the forest's
+    /// edges as they are: the caller places the record and connects its candidates.
+    #[inline]
+    pub(crate) fn plan(
+        &mut self,
+        forest: &mut Forest,
+        candidates: Candidates,
+        backups: &impl Backups,
+    ) -> Plan {
+        let Candidates { first, second, .. } = candidates;
+        if backups.is_vacant(first) {
+            return Plan::Direct(first);
+        }
+        if backups.is_vacant(second) {
+            return Plan::Direct(second);
+        }
+        self.plan_kick_out(forest, [first, second], backups)
+    }
+
+    /// Both are occupied: the case v+0, or after deletions also the others.
+    fn plan_kick_out(
+        &mut self,
+        forest: &mut Forest,
+        candidates: [u32; 2],
+        backups: &impl Backups,
+    ) -> Plan {
+        let known = candidates.map(|bucket| forest.standing(bucket));
+        if known.iter().all(|(is, _)| *is == Standing::Maximal) {
+            self.known_failures += 1;
+            return Plan::Fails;
+        }
+        // In turns, so that no more is read than twice the shorter path. Where one of the two surely
+        // ends, and the other may not, only that one is entered.
+        let is_sure = known.iter().any(|(is, _)| *is == Standing::Tree);
+        let mut goes = known.map(|(is, _)| match is {
+            Standing::Tree => true,
+            Standing::Maximal => false,
+            Standing::Unknown => !is_sure,
+        });
+        for walk in 0..2 {
+            self.walks[walk].start(candidates[walk], known[walk].1);
+        }
+        let mut futile = 0;
+        while goes != [false; 2] {
+            for (number, walk) in self.walks.iter_mut().enumerate() {
+                if !goes[number] {
+                    continue;
+                }
+                self.steps += 1;
+                match walk.step(backups) {
+                    Step::On => {}
+                    Step::Vacant(bucket) => {
+                        self.found = number;
+                        forest.note_futile_steps(futile);
+                        return Plan::KickOut(bucket);
+                    }
+                    Step::Cycle => {
+                        goes[number] = false;
+                        futile += walk.path.len() as u64;
+                    }
+                }
+            }
+        }
+        forest.note_futile_steps(futile);
+        self.read_failures += 1;
+        Plan::Fails
+    }
+
+    /// Whether a record whose bucket leads to `backup` is on the cycle of a maximal subgraph, as far
+    /// as a few steps tell: a cycle that is longer counts as none.
+    pub(crate) fn is_on_short_cycle(
+        &mut self,
+        bucket: u32,
+        backup: u32,
+        backups: &impl Backups,
+    ) -> bool {
+        /// Cycles are short: two buckets are the most frequent, and few have more than ten.
+        const MOST: usize = 16;
+        let mut at = backup;
+        for _ in 0..MOST {
+            if at == bucket {
+                return true;
+            }
+            if backups.is_vacant(at) {
+                return false;
+            }
+            self.steps += 1;
+            at = backups.backup(at);
+        }
+        false
+    }
+
+    /// What a record with these candidates would meet, all told: also where it must be read off the
+    /// records. `None` if they say that it fails.
+    pub(crate) fn fails(
+        &mut self,
+        forest: &mut Forest,
+        candidates: Candidates,
+        backups: &impl Backups,
+    ) -> bool {
+        match forest.scenario(candidates.first, candidates.second) {
+            Scenario::OneMaximal | Scenario::TwoMaximal => true,
+            Scenario::Unknown => self.plan(forest, candidates, backups) == Plan::Fails,
+            _ => false,
+        }
+    }
+}
