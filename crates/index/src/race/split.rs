@@ -28,9 +28,9 @@ use super::directory::{Leaf, Split, finished, is_finished};
 use super::layout::Span;
 use super::view::Attempts;
 use super::word::{State, Word};
-use crate::client::side_by_side;
+use crate::client::{in_order, side_by_side};
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, both};
+use farslot_fabric::{Endpoint, EndpointExt};
 
 /// Slots that are read at once.
 const SLOTS_READ: u64 = 512;
@@ -143,18 +143,23 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// Makes a moving record live in the child, then its slot in the parent empty: in one batch, for
-    /// nothing takes effect behind a swap that was lost.
+    /// Makes a moving record live in the child, then its slot in the parent empty. Both leave in one batch, if
+    /// the send queue has room: nothing takes effect behind a swap that was lost, and the second is not posted
+    /// behind a first that has failed. Else the record would be nowhere.
     async fn hand_over(&self, split: Split, slot: u64, moving: Word) -> Result<()> {
         let after = split.depth + 1;
         let live = moving.in_state(State::Live).at_depth(after);
-        let arrive = self.swap(split.child, slot, Word(0), live);
-        let leave = self.swap(split.parent, slot, moving, Word::empty(after));
-        let (arrived, left) = both(arrive, leave).await;
-        let arrived = arrived? == Word(0);
-        left?;
-        self.worked(|work| work.moved += u64::from(arrived));
-        Ok(())
+        let step = async |subtable, expected, new| {
+            let found = self.swap(subtable, slot, expected, new).await?;
+            let arrived = subtable == split.child && found == expected;
+            self.worked(|work| work.moved += u64::from(arrived));
+            Ok(())
+        };
+        in_order(vec![
+            step(split.child, Word(0), live),
+            step(split.parent, moving, Word::empty(after)),
+        ])
+        .await
     }
 
     /// Whether the record of a slot goes to the child; nothing if its word is not what it was.
