@@ -259,7 +259,8 @@ impl Shape {
     }
 }
 
-fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+/// What goes wrong in a run of so many clients.
+pub fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     let node = NodeId(0);
     let interval = |rng: &mut ChaCha8Rng, longest: Nanos| {

@@ -11,6 +11,7 @@ pub mod cuckoo;
 pub mod duo;
 pub mod duo_vault;
 pub mod model;
+pub mod race;
 pub mod sealed;
 pub mod seeds;
 
