@@ -1,6 +1,7 @@
 //! Linearizability of a CuckooDuo table under simulated faults, over several owners one after the other:
 //! each has some coroutines that read and write keys of a nearly full table, with short fingerprints; it
-//! stops anywhere or resigns, and the next one makes its index from the vault.
+//! stops anywhere or resigns, and the next one makes its index from the vault. Readers on other machines look
+//! keys up all the while.
 //!
 //! `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` replays one run; `FARSLOT_SEEDS=<count>` runs so many
 //! seeds of each slot kind.
@@ -11,14 +12,15 @@ use common::Slot;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
 use common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
 use common::seeds::Runs;
-use common::{INLINE, INLINE_SHORT};
-use farslot_check::{RegisterMap, TableOp, check};
+use common::{INLINE, INLINE_SHORT, TABLE};
+use farslot_check::{RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, Simulation, SlowNode, When,
-    World,
+    ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
+    SlowNode, When, World,
 };
-use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, NodeId, window};
-use farslot_index::duo::{DuoLayout, Work};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, window};
+use farslot_index::IndexError;
+use farslot_index::duo::{DuoLayout, DuoReader, Work};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -27,7 +29,7 @@ use std::rc::Rc;
 const RUNS: Runs = Runs {
     test: "duo_linearizable_sim",
     slots: &SLOTS,
-    seeds: 800,
+    seeds: 400,
     run,
 };
 /// No client of a run needs longer, in virtual time.
@@ -39,6 +41,8 @@ struct Shape {
     slot: Slot,
     keys: u64,
     owners: u32,
+    /// Readers beside them.
+    readers: u32,
     /// Of each owner.
     coroutines: u32,
     /// Of each coroutine.
@@ -61,6 +65,12 @@ impl Shape {
             fingerprint_bits: 8,
             longest_path: rng.random_range(1..=6),
             stash: rng.random_range(0..=2),
+            readers: rng.random_bool(0.7),
+        };
+        let readers = if dimensions.readers {
+            rng.random_range(1..=3)
+        } else {
+            0
         };
         let owners = rng.random_range(2..=4);
         Self {
@@ -68,6 +78,7 @@ impl Shape {
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
             owners,
+            readers,
             coroutines: rng.random_range(1..=5),
             operations: rng.random_range(12..=36),
             layout: dimensions.layout(slot, rng.random()),
@@ -158,6 +169,14 @@ fn run(slot: Slot, seed: u64) -> Tally {
             client
         })
         .collect();
+    for number in 0..run.shape.readers {
+        let client = simulation.add_client(HostId(number % 2), run.shape.limits);
+        let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
+        simulation.spawn(client, async move |endpoint| {
+            let reader = DuoReader::open(endpoint, TABLE, run.shape.layout.clone()).unwrap();
+            look_up(&run, &reader, 500 + number, rng).await;
+        });
+    }
     let end = simulation.run_until(LONGEST_RUN);
     assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
     let mut counts = run.tally.get();
@@ -220,6 +239,39 @@ async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
     window(5, coroutines, |_, ()| {}).await;
     while let Err(error) = table.resign().await {
         assert!(error.may_have_taken_effect(), "resign: {error}");
+    }
+}
+
+/// Looks keys up until the last owner is gone.
+async fn look_up(run: &Run, reader: &DuoReader<SimEndpoint>, client: u32, mut rng: ChaCha8Rng) {
+    let Run { shape, record, .. } = run;
+    while run.turn.get() < shape.owners {
+        let pause = rng.random_range(0..=shape.pause + 4_000);
+        reader.endpoint().sleep(pause).await;
+        if rng.random_bool(0.05) {
+            if let Err(error) = reader.refresh().await {
+                assert!(error.may_have_taken_effect(), "refresh: {error}");
+            }
+            continue;
+        }
+        let key = rng.random_range(0..shape.keys);
+        let now = || reader.endpoint().now();
+        let started = record.invoke(client, key, TableOp::Get, now());
+        match reader.get(&shape.slot.key(key)).await {
+            Ok(value) => {
+                let mut tally = run.tally.get();
+                tally.read_beside += u64::from(value.is_some());
+                run.tally.set(tally);
+                let value = value.map(|value| shape.slot.number(&value));
+                record.complete(started, TableRet::Got(value), now());
+            }
+            Err(error) => {
+                // An owner that hangs in the middle of an update keeps nobody from reading.
+                let fabric = matches!(error, IndexError::Fabric(_));
+                assert!(fabric, "{}: {error}", shape.slot.name);
+                record.no_effect(started, now());
+            }
+        }
     }
 }
 
@@ -317,6 +369,7 @@ fn seeds_of(slot: Slot) {
         assert!(total.moves > runs, "{total:?}");
         assert!(total.repairs > runs / 8, "{total:?}");
         assert!(total.stopped > runs / 2, "{total:?}");
+        assert!(total.read_beside > 10 * runs, "{total:?}");
     });
 }
 

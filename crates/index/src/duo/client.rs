@@ -4,6 +4,7 @@ use super::doubts::Doubts;
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
 use super::placement::{Placement, SlotNumber};
+use super::publish::Stamps;
 use crate::Result;
 use crate::client::Counts;
 use crate::client::locks::{BucketLocks, Held};
@@ -25,6 +26,8 @@ pub struct DuoTable<E> {
     pub(super) locks: BucketLocks,
     pub(super) journal: Journal,
     pub(super) doubts: Doubts,
+    /// Where the index is published.
+    pub(super) stamps: Option<Stamps>,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -77,6 +80,7 @@ impl<E: Endpoint> DuoTable<E> {
             index: RefCell::new(Placement::new(layout.index_shape())),
             counts: Counts::new(table, layout.slots()),
             journal: Journal::new(&layout),
+            stamps: layout.published.then(|| Stamps::new(layout.pages())),
             endpoint,
             layout,
             table,

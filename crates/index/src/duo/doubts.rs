@@ -5,7 +5,6 @@
 //! was begun, and sets the index right. By then no verb of theirs can be under way: no verb of an endpoint
 //! takes effect behind a later one.
 
-use super::batch::Batch;
 use super::client::DuoTable;
 use super::journal::Journal;
 use super::layout::head_in;
@@ -70,6 +69,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let slots: Vec<SlotNumber> = self.doubts.0.borrow().iter().copied().collect();
         let mut live = self.read_live(&slots).await?;
+        // Those that are made dead here are spoilt with it.
+        let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
         while let Some((slot, bytes)) = live.pop_last() {
             if slot.0 >= self.layout.key_slots() {
@@ -89,7 +90,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let mut certain = Vec::new();
         for (head, copies) in keys {
-            let mut batch = Batch::default();
+            let mut batch = self.batch();
             for (copy, _) in &copies[1..] {
                 batch.kill(*copy, head);
             }
@@ -107,6 +108,17 @@ impl<E: Endpoint> DuoTable<E> {
                 .iter()
                 .for_each(|(slot, hash)| index.assign(*slot, *hash));
         });
+        // What was to be published may have been, or not.
+        let mut dead = self.batch();
+        let is_dead = |slot: &&SlotNumber| !was_live.contains(slot);
+        slots
+            .iter()
+            .filter(is_dead)
+            .for_each(|slot| dead.spoil(*slot));
+        self.run(dead).await?;
+        let of_keys = slots.iter().filter(|slot| slot.0 < self.layout.key_slots());
+        self.publish_pages_of(&of_keys.copied().collect::<Vec<_>>())
+            .await?;
         self.doubts.clear();
         let journal = slots
             .into_iter()
@@ -141,7 +153,7 @@ impl<E: Endpoint> DuoTable<E> {
         if self.layout.record_in(newest).is_none() {
             return Err(self.unreadable(journal));
         }
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         batch.overwrite(place, self.body_in(newest)?);
         batch.kill(journal, head_in(newest));
         self.run(batch).await?;

@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::client::{DuoTable, Key};
 use super::layout::head_in;
 use super::placement::{Candidates, Entry, Path, SlotNumber};
+use super::published::{bucket_entry, stash_entry};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
@@ -184,15 +185,19 @@ impl<E: Endpoint> DuoTable<E> {
         read: &Read,
     ) -> Result<()> {
         let Place { path, entry } = place;
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         for pair in path.slots.windows(2).rev() {
             let moved = read.get(&pair[0]).filter(|bytes| head_in(bytes) != 0);
             let moved = moved.ok_or_else(|| self.lost(pair[0]))?;
+            let (fingerprint, backup) = self.index.borrow().fingerprint_at(pair[0]);
+            let entry = bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
+            self.publish(&mut batch, &[(pair[1], entry)]);
             batch.fill(pair[1], head_in(moved), self.body_in(moved)?);
             batch.kill(pair[0], head_in(moved));
         }
         let pool = &self.endpoint.core().buffers;
         let body = self.layout.body_of(pool, key.bytes, value)?;
+        self.publish_entry(&mut batch, key, of, path.slots[0], entry);
         batch.fill(path.slots[0], key.head(), body);
         self.run(batch).await?;
         self.worked(|work| {
@@ -204,5 +209,27 @@ impl<E: Endpoint> DuoTable<E> {
             entry => index.enter(&path, of, entry),
         });
         Ok(())
+    }
+
+    /// Publishes by what a new key stands in its slot.
+    fn publish_entry(
+        &self,
+        batch: &mut Batch,
+        key: &Key<'_>,
+        of: &Candidates,
+        slot: SlotNumber,
+        entry: Entry,
+    ) {
+        let by =
+            |fingerprint, backup| bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
+        match entry {
+            Entry::Primary => self.publish(batch, &[(slot, by(of.primary, false))]),
+            Entry::Backup => self.publish(batch, &[(slot, by(of.backup, true))]),
+            Entry::InsteadOf(there, twin) => {
+                let twin = (there, by(twin.backup, true));
+                self.publish(batch, &[twin, (slot, by(of.primary, false))]);
+            }
+            Entry::Stash => self.publish(batch, &[(slot, stash_entry(key.hash))]),
+        }
     }
 }

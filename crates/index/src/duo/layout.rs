@@ -46,6 +46,9 @@ pub struct DuoOptions {
     pub longest_path: u32,
     /// Slots for keys that find no other, 0 to 1024: the paper's s.
     pub stash: u32,
+    /// Whether [readers](super::DuoReader) beside the owner shall be served: the index is then published
+    /// beside the vault, and a removal takes a round trip more.
+    pub readers: bool,
     /// The hash function.
     pub hasher: Hasher,
     /// What the checksums derive from.
@@ -66,6 +69,7 @@ impl DuoOptions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
+            readers: false,
             hasher: Hasher::Xxh3 { seed },
             checksum_seed: seed,
         }
@@ -85,6 +89,7 @@ impl DuoOptions {
             stash: self.stash,
             key: self.key,
             value: self.value,
+            published: self.readers,
             hasher: self.hasher,
             checksum_seed: self.checksum_seed,
         };
@@ -110,6 +115,8 @@ pub struct DuoLayout {
     pub key: FieldSize,
     /// The size of the values.
     pub value: FieldSize,
+    /// Whether the index is published, for readers beside the owner.
+    pub published: bool,
     /// From a key to the hash that its buckets and fingerprints derive from.
     pub hasher: Hasher,
     /// What the checksums derive from.
@@ -161,14 +168,15 @@ impl DuoLayout {
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        self.map().bytes()
+        self.map().bytes() + self.published_bytes()
     }
 
-    /// Bytes of the owner's local memory that the index takes.
+    /// Bytes of local memory that the index takes: the owner's, and a reader's once it has read all of it.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
-        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64
+        let stamps = if self.published { 4 * self.pages() } else { 0 };
+        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 
     /// The dimensions of the owner's index.
@@ -194,7 +202,7 @@ impl DuoLayout {
         (first..first + JOURNAL).map(SlotNumber)
     }
 
-    fn map(&self) -> TableMap {
+    pub(super) fn map(&self) -> TableMap {
         TableMap {
             slots: self.key_slots() + JOURNAL,
             slot_bytes: self.slot_bytes(),
@@ -246,6 +254,12 @@ impl DuoLayout {
         if head_in(slot) == 0 {
             return None;
         }
+        self.record_behind(slot)
+    }
+
+    /// The record behind the head of a slot that was read, dead or live; nothing if it is not whole.
+    #[inline]
+    pub(super) fn record_behind<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
         let length = |at: usize| usize::from(u16::from_le_bytes([slot[at], slot[at + 1]]));
         let (key, value) = (length(12), length(14));
         let end = SLOT_HEADER + key + value;

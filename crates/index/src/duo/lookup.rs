@@ -31,14 +31,16 @@ impl<E: Endpoint> DuoTable<E> {
         let (before, mut passed) = (self.changes.get(), 0);
         loop {
             let next = self.index.borrow().matches(key.hash).nth(passed);
+            let held = |bucket: &u64| self.locks.is_held(*bucket);
             let Some(slot) = next else {
-                return Ok(Some(None));
+                // A key that is about to be in the index may have been met by a reader already.
+                let may_be_met = self.layout.published && key.buckets.iter().any(held);
+                return Ok((!may_be_met).then_some(None));
             };
             let bytes = self.read_slot(slot).await?;
             if self.is_key(&bytes, key) {
                 return Ok(Some(Some(self.value_in(bytes))));
             }
-            let held = |bucket: &u64| self.locks.is_held(*bucket);
             let quiet = self.is_settled() && self.changes.get() == before;
             if !quiet || key.buckets.iter().any(held) {
                 return Ok(None);

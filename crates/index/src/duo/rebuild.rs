@@ -4,7 +4,6 @@
 //! a new record in the journal with its old one in any state: both are set right here. Nothing writes
 //! meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
-use super::batch::Batch;
 use super::client::DuoTable;
 use super::layout::head_in;
 use super::placement::{Placement, SlotNumber};
@@ -32,15 +31,34 @@ impl<E: Endpoint> DuoTable<E> {
             }
         }
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
-        for (slot, bytes) in self.read_live(&journal).await? {
+        let live = self.read_live(&journal).await?;
+        let mut dead = self.batch();
+        let is_dead = |slot: &&SlotNumber| !live.contains_key(slot);
+        journal
+            .iter()
+            .filter(is_dead)
+            .for_each(|slot| dead.spoil(*slot));
+        self.run(dead).await?;
+        for (slot, bytes) in live {
             self.recover_update(slot, bytes, &mut torn).await?;
         }
         if let Some(slot) = torn.values().next() {
             return Err(self.unreadable(*slot));
         }
+        self.publish_all().await?;
         self.doubts.clear();
         self.journal.reset(&self.layout);
         Ok(())
+    }
+
+    /// Spoils a whole record in a dead slot, which an owner that died has left there.
+    async fn spoil_dead(&self, slot: SlotNumber, bytes: &[u8]) -> Result<()> {
+        if !self.layout.published || self.layout.record_behind(bytes).is_none() {
+            return Ok(());
+        }
+        let mut batch = self.batch();
+        batch.spoil(slot);
+        self.run(batch).await
     }
 
     /// Takes a piece of the vault into the index; returns where the next begins.
@@ -58,6 +76,7 @@ impl<E: Endpoint> DuoTable<E> {
         {
             let head = head_in(bytes);
             if head == 0 {
+                self.spoil_dead(slot, bytes).await?;
                 continue;
             }
             let Some(record) = self.layout.record_in(bytes) else {
@@ -67,7 +86,7 @@ impl<E: Endpoint> DuoTable<E> {
             let hash = self.layout.hasher.hash(record.key);
             if self.copy_of(record.key, hash).await?.is_some() {
                 // Moved, and the original not removed: both are alike.
-                let mut batch = Batch::default();
+                let mut batch = self.batch();
                 batch.kill(slot, head);
                 self.run(batch).await?;
                 self.worked(|work| work.copies_removed += 1);

@@ -2,7 +2,7 @@
 //!
 //! A slot's head is the key's hash: so one compare-and-swap both sees whose record it is and makes the
 //! slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
-//! back.
+//! back. Where the index is published, a second round trip spoils it.
 
 use super::client::DuoTable;
 use super::layout::live_head;
@@ -20,6 +20,12 @@ impl<E: Endpoint> DuoTable<E> {
             let seen = self.endpoint.compare_swap(at, head, 0).await?;
             doubt.resolve();
             if seen == head {
+                if self.layout.published {
+                    let mut batch = self.batch();
+                    self.unpublish(&mut batch, slot);
+                    batch.spoil(slot);
+                    self.run(batch).await?;
+                }
                 self.change_index(|index| index.vacate(slot));
                 drop(held);
                 self.entries_changed(-1).await;

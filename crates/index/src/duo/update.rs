@@ -4,7 +4,6 @@
 //! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
-use super::batch::Batch;
 use super::client::{DuoTable, Key};
 use super::placement::SlotNumber;
 use crate::Result;
@@ -52,7 +51,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Err(error);
             }
         };
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         batch.fill(journal, key.head(), first);
         batch.overwrite(slot, second);
         batch.kill(journal, key.head());

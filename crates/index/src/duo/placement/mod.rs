@@ -223,6 +223,25 @@ impl Placement {
         }
     }
 
+    /// The fingerprint of a slot of the arrays, 0 if it is free, and whether it is a backup one.
+    #[must_use]
+    pub fn fingerprint_at(&self, slot: SlotNumber) -> (u32, bool) {
+        let fingerprint = self.fingerprints.get(slot.0 as usize);
+        (fingerprint, self.is_backup(slot))
+    }
+
+    /// Gives a slot of the arrays a fingerprint, 0 to free it: for copies of an index, which do not count
+    /// their keys.
+    pub fn copy_fingerprint(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
+        self.set(slot, fingerprint, backup);
+    }
+
+    /// The hash of the key in a slot of the stash, if there is one; nothing of other slots.
+    #[must_use]
+    pub fn stashed_at(&self, slot: SlotNumber) -> Option<Option<u64>> {
+        self.stash_index(slot).map(|index| self.stash[index])
+    }
+
     /// A free slot of the stash that is `usable`.
     pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
         let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
