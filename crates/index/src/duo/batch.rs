@@ -4,9 +4,10 @@
 use super::client::DuoTable;
 use super::layout::head_in;
 use super::placement::SlotNumber;
+use super::records::NewRecord;
 use crate::Result;
 use crate::client::in_order;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// A verb of a batch.
 enum Step {
@@ -14,6 +15,14 @@ enum Step {
     Body { slot: SlotNumber, body: Buffer },
     /// Changes a slot's head.
     Head {
+        slot: SlotNumber,
+        from: u64,
+        to: u64,
+    },
+    /// Writes a record into the heap.
+    Record { at: RemoteAddr, record: Buffer },
+    /// Lets a live slot name another record.
+    Refer {
         slot: SlotNumber,
         from: u64,
         to: u64,
@@ -74,6 +83,18 @@ impl Batch {
         self.steps.push(Step::CountChange { segment });
     }
 
+    /// Writes a record that no slot names yet.
+    pub(super) fn record(&mut self, new: NewRecord) {
+        let NewRecord { at, record, .. } = new;
+        self.steps.push(Step::Record { at, record });
+    }
+
+    /// Lets a live slot name another record than it does.
+    pub(super) fn refer(&mut self, slot: SlotNumber, from: u64, to: u64) {
+        self.slots.push(slot);
+        self.steps.push(Step::Refer { slot, from, to });
+    }
+
     /// Replaces the record of a slot that keeps its head: readers may see some of each.
     pub(super) fn overwrite(&mut self, slot: SlotNumber, body: Buffer) {
         self.slots.push(slot);
@@ -116,6 +137,15 @@ impl<E: Endpoint> DuoTable<E> {
                 }
                 Err(self.lost(slot))
             }
+            Step::Record { at, record } => Ok(self.endpoint.write(at, record).await?),
+            Step::Refer { slot, from, to } => {
+                let at = self.layout.body_at(self.table, slot);
+                let seen = self.endpoint.compare_swap(at, from, to).await?;
+                if seen == from {
+                    return Ok(());
+                }
+                Err(self.lost(slot))
+            }
             Step::Publish {
                 page,
                 word,
@@ -136,9 +166,8 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(())
             }
             Step::Spoil { slot } => {
-                // The checksum is the low half of this word.
                 let at = self.layout.body_at(self.table, slot);
-                self.endpoint.fetch_add(at, 1).await?;
+                self.endpoint.fetch_add(at, self.layout.spoiling()).await?;
                 Ok(())
             }
         }

@@ -9,9 +9,10 @@ use super::client::DuoTable;
 use super::journal::Journal;
 use super::layout::head_in;
 use super::placement::SlotNumber;
+use super::records::SlotRead;
 use crate::Result;
 use crate::client::side_by_side;
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,7 +132,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn read_live(
         &self,
         slots: &[SlotNumber],
-    ) -> Result<BTreeMap<SlotNumber, Buffer>> {
+    ) -> Result<BTreeMap<SlotNumber, SlotRead>> {
         let mut live = BTreeMap::new();
         let reads = slots.iter().map(|slot| self.read_slot(*slot));
         side_by_side(slots.len(), reads, |number, bytes| {
@@ -148,7 +149,7 @@ impl<E: Endpoint> DuoTable<E> {
         &self,
         journal: SlotNumber,
         place: SlotNumber,
-        newest: &Buffer,
+        newest: &SlotRead,
     ) -> Result<()> {
         if self.layout.record_in(newest).is_none() {
             return Err(self.unreadable(journal));

@@ -9,10 +9,11 @@ use super::client::{DuoTable, Key};
 use super::layout::head_in;
 use super::placement::{Candidates, Entry, Path, SlotNumber};
 use super::published::{bucket_entry, stash_entry};
+use super::records::SlotRead;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 use std::collections::HashMap;
 
 /// What a write does with a key that is there.
@@ -36,7 +37,7 @@ struct Place {
 }
 
 /// Slots that were read.
-type Read = HashMap<SlotNumber, Buffer>;
+type Read = HashMap<SlotNumber, SlotRead>;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
@@ -78,7 +79,9 @@ impl<E: Endpoint> DuoTable<E> {
                     Ok(Some(Written::Found(self.value_in(bytes))))
                 }
                 Mode::Put => {
-                    let replaced = self.replace(*there, key, value).await?;
+                    let replaced = self
+                        .replace(*there, read[there].reference, key, value)
+                        .await?;
                     Ok(replaced.then_some(Written::Replaced))
                 }
             };
@@ -114,12 +117,17 @@ impl<E: Endpoint> DuoTable<E> {
         Some(path)
     }
 
-    /// Reads slots that match and slots that are to be moved, in one batch.
+    /// Reads slots that match, with their records, and slots that are to be moved, in one batch.
     async fn read_slots(&self, matches: &[SlotNumber], moved: &[SlotNumber]) -> Result<Read> {
         let slots = [matches, moved].concat();
         let mut read = Read::new();
-        let reads = slots.iter().map(|slot| self.read_whole(*slot));
-        let keep = |number: usize, bytes: Buffer| {
+        let reads = slots.iter().enumerate().map(async |(number, slot)| {
+            if number < matches.len() || self.heap.is_none() {
+                return self.read_whole(*slot).await;
+            }
+            self.read_bare(*slot).await.map(SlotRead::without_record)
+        });
+        let keep = |number: usize, bytes: SlotRead| {
             read.insert(slots[number], bytes);
         };
         side_by_side(slots.len().max(1), reads, keep).await?;
@@ -196,7 +204,15 @@ impl<E: Endpoint> DuoTable<E> {
             batch.kill(pair[0], head_in(moved));
         }
         let pool = &self.endpoint.core().buffers;
-        let body = self.layout.body_of(pool, key.bytes, value)?;
+        let body = match &self.heap {
+            None => self.layout.body_of(pool, key.bytes, value)?,
+            Some(heap) => {
+                let new = self.new_record(heap, key.bytes, value).await?;
+                let body = pool.copy_of(&new.reference.to_le_bytes())?;
+                batch.record(new);
+                body
+            }
+        };
         self.publish_entry(&mut batch, key, of, path.slots[0], entry);
         batch.fill(path.slots[0], key.head(), body);
         self.run(batch).await?;

@@ -37,11 +37,17 @@
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
+//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
 //! ```
 //! A slot is filled by a WRITE of all but its head, and a compare-and-swap of the head, in one batch: the
 //! head makes the rest live. A record is moved by filling another slot and then making its own dead. The
 //! head says whose the slot is, so that one compare-and-swap removes a key without a READ;
 //! the checksum, whether the rest is whole.
+//!
+//! **Records of any size** are in a heap, if the table is [made so](crate::SlotKind::Heap): a slot has 16 bytes then.
+//! A lookup takes 2 READs, one after the other (with a fingerprint that collides, 2 more); an insertion what it takes
+//! otherwise, and now and then more heap; an update 3 round trips (the slot, the record, the new record with a
+//! swap), and no journal; a removal 1. What an owner that died had taken of the heap and not used stays taken.
 //!
 //! **The journal.** A record that is replaced is written to a slot of the journal first, then over the old
 //! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
@@ -81,6 +87,7 @@ mod publish;
 mod published;
 mod reader;
 mod rebuild;
+mod records;
 mod remove;
 mod scan;
 mod update;

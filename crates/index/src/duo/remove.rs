@@ -6,8 +6,10 @@
 
 use super::client::DuoTable;
 use super::layout::live_head;
+use super::placement::SlotNumber;
 use crate::Result;
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::heap::BlockRef;
+use farslot_fabric::{Endpoint, EndpointExt, both};
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
@@ -15,9 +17,8 @@ impl<E: Endpoint> DuoTable<E> {
         let held = self.hold(&key.buckets).await?;
         for slot in self.matches(&key) {
             let doubt = self.doubts.about(vec![slot], &self.journal);
-            let at = self.layout.slot_at(self.table, slot);
             let head = live_head(key.hash);
-            let seen = self.endpoint.compare_swap(at, head, 0).await?;
+            let (seen, block) = self.kill(slot, head).await?;
             doubt.resolve();
             if seen == head {
                 if self.layout.published {
@@ -28,10 +29,24 @@ impl<E: Endpoint> DuoTable<E> {
                 }
                 self.change_index(|index| index.vacate(slot));
                 drop(held);
+                self.free(block).await;
                 self.entries_changed(-1).await;
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Makes a slot with this head dead; returns what its head was, and the block that it names.
+    async fn kill(&self, slot: SlotNumber, head: u64) -> Result<(u64, Option<BlockRef>)> {
+        let at = self.layout.slot_at(self.table, slot);
+        let killing = self.endpoint.compare_swap(at, head, 0);
+        if self.heap.is_none() {
+            return Ok((killing.await?, None));
+        }
+        let (seen, bytes) = both(killing, self.read_bare(slot)).await;
+        // The slot is dead already: if it could not be read, the block is lost.
+        let block = bytes.ok().map(|bytes| bytes.words()[1]);
+        Ok((seen?, block.and_then(|word| self.layout.block_of(word))))
     }
 }

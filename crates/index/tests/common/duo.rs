@@ -1,6 +1,6 @@
 //! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared memory.
 
-use super::{INLINE, INLINE_SHORT, Slot, TABLE};
+use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
@@ -16,7 +16,7 @@ pub const VARIED: Slot = Slot {
     ..INLINE
 };
 /// The sizes that the tests go through.
-pub const SLOTS: [Slot; 3] = [INLINE, INLINE_SHORT, VARIED];
+pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
 
 /// The dimensions of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,7 @@ impl Dimensions {
             longest_path: self.longest_path,
             stash: self.stash,
             readers: self.readers,
+            slot: slot.kind,
             ..DuoOptions::new(self.slots, slot.key, slot.value, seed)
         }
     }

@@ -33,8 +33,10 @@ mod copy;
 use super::layout::{DuoLayout, head_in, live_head};
 use super::placement::SlotNumber;
 use super::published::SEGMENTS;
+use super::records::with_record;
 use crate::client::locks::BucketLocks;
 use crate::client::{MOST_READS, pause, scan, side_by_side};
+use crate::heap::Heap;
 use crate::slot::bad_option;
 use crate::{BATCH_WIDTH, GET, IndexError, Result, UPKEEP, Value};
 use copy::{IndexCopy, View};
@@ -68,6 +70,8 @@ pub struct DuoReader<E> {
     table: RemoteAddr,
     promise: ReaderPromise,
     copy: RefCell<IndexCopy>,
+    /// If the records are there.
+    heap: Option<Heap<E>>,
     /// Held by who refreshes the copy.
     refreshing: BucketLocks,
 }
@@ -105,6 +109,9 @@ impl<E: Endpoint> DuoReader<E> {
             copy: RefCell::new(IndexCopy::new(layout.clone())),
             promise: ReaderPromise::default(),
             refreshing: BucketLocks::default(),
+            heap: layout
+                .has_heap()
+                .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
             endpoint,
             layout,
             table,
@@ -182,6 +189,7 @@ impl<E: Endpoint> DuoReader<E> {
             }
             if let Some(slot) = torn {
                 if attempt >= TORN_READS
+                    && self.heap.is_none()
                     && let Some(value) = self.find_in_journal(slot, &key).await?
                 {
                     return Ok(Some(value));
@@ -221,7 +229,15 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// Reads a slot that may be the key's.
     async fn look(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
-        let bytes = self.read_slot(slot).await?;
+        let at = self.layout.slot_at(self.table, slot);
+        let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
+        let bytes = match &self.heap {
+            Some(heap) if head_in(&bytes) == key.head => {
+                let read = with_record(&self.layout, heap, bytes).await?;
+                read.into_bytes()
+            }
+            _ => bytes,
+        };
         Ok(match head_in(&bytes) {
             0 => Seen::Dead,
             head if head != key.head => Seen::Other,
@@ -234,11 +250,6 @@ impl<E: Endpoint> DuoReader<E> {
                 }
             },
         })
-    }
-
-    async fn read_slot(&self, slot: SlotNumber) -> Result<Buffer> {
-        let at = self.layout.slot_at(self.table, slot);
-        Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
     }
 
     /// Reads the key's pages and the stash into the copy; whether they are as they were in the copy when
