@@ -52,6 +52,8 @@ pub struct Work {
     /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
     /// before it.
     pub copies_removed: u64,
+    /// Keys that it has moved from the stash back to a bucket.
+    pub brought_back: u64,
     /// Updates that it has finished which were cut short.
     pub updates_finished: u64,
 }

@@ -122,10 +122,11 @@ impl<E: Endpoint> DuoTable<E> {
         let slots = [matches, moved].concat();
         let mut read = Read::new();
         let reads = slots.iter().enumerate().map(async |(number, slot)| {
-            if number < matches.len() || self.heap.is_none() {
-                return self.read_whole(*slot).await;
+            if number < matches.len() {
+                self.read_whole(*slot).await
+            } else {
+                self.read_to_move(*slot).await
             }
-            self.read_bare(*slot).await.map(SlotRead::without_record)
         });
         let keep = |number: usize, bytes: SlotRead| {
             read.insert(slots[number], bytes);
@@ -164,10 +165,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// A free slot of the stash, held.
     fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
-        let lock = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
+        // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(lock(slot)))?;
-        held.try_add(lock(slot));
+        let slot = index.stash_room(|slot| !self.locks.is_held(slot.0))?;
+        held.try_add(slot.0);
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,

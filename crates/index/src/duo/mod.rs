@@ -26,7 +26,8 @@
 //!
 //! **Where keys go** is [`placement`]'s business, which knows no fabric. With 8 slots a bucket, f = 16 and at
 //! most 3 moves the table is full at 0.99, below a load of 0.7 an insertion takes 1.0001 round trips on
-//! average, at 0.9 it takes 1.1, and never more than 2.
+//! average, at 0.9 it takes 1.1, and never more than 2. Keys that found no bucket wait in the stash, and move back when
+//! a removal has made room for them (2 round trips more, of that removal).
 //!
 //! **The vault's bytes, and who may write them.** Only the owner.
 //!
@@ -90,6 +91,7 @@ mod rebuild;
 mod records;
 mod remove;
 mod scan;
+mod stash;
 mod update;
 
 pub use client::{DuoTable, Work};

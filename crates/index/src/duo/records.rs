@@ -20,14 +20,6 @@ pub(super) struct SlotRead {
 }
 
 impl SlotRead {
-    /// A slot that is to be moved only.
-    pub(super) fn without_record(bytes: Buffer) -> Self {
-        Self {
-            bytes,
-            reference: 0,
-        }
-    }
-
     pub(super) fn into_bytes(self) -> Buffer {
         self.bytes
     }
@@ -86,6 +78,18 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn read_bare(&self, slot: SlotNumber) -> Result<Buffer> {
         let at = self.layout.slot_at(self.table, slot);
         Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
+    }
+
+    /// Reads a slot that is live and is to be moved: its record only if that goes with it.
+    pub(super) async fn read_to_move(&self, slot: SlotNumber) -> Result<SlotRead> {
+        if self.heap.is_none() {
+            return self.read_whole(slot).await;
+        }
+        let bytes = self.read_bare(slot).await?;
+        Ok(SlotRead {
+            bytes,
+            reference: 0,
+        })
     }
 
     /// A slot that was read, with its record.

@@ -31,6 +31,9 @@ impl<E: Endpoint> DuoTable<E> {
                 drop(held);
                 self.free(block).await;
                 self.entries_changed(-1).await;
+                for bucket in key.buckets {
+                    self.bring_back(bucket).await;
+                }
                 return Ok(true);
             }
         }

@@ -242,6 +242,24 @@ impl Placement {
         self.stash_index(slot).map(|index| self.stash[index])
     }
 
+    /// The slots of the stash that hold keys, with the keys' hashes.
+    pub fn stashed_keys(&self) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
+        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let keys = slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)));
+        keys.take(self.stashed)
+    }
+
+    /// A free slot of the roomier one of these buckets.
+    #[must_use]
+    pub fn room_in(&self, buckets: &[u64]) -> Option<SlotNumber> {
+        let free = |bucket: &u64| self.free_in(*bucket);
+        let roomiest = buckets
+            .iter()
+            .max_by_key(|bucket| free(bucket).count_ones())?;
+        let free = free(roomiest);
+        (free != 0).then(|| self.slot(*roomiest, free.trailing_zeros()))
+    }
+
     /// A free slot of the stash that is `usable`.
     pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
         let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
