@@ -51,6 +51,8 @@ pub struct Tally {
     pub moves: u64,
     /// What owners of a CuckooDuo table have found begun and not finished.
     pub repairs: u64,
+    /// Keys that readers beside such an owner have found.
+    pub read_beside: u64,
 }
 
 impl AddAssign for Tally {
@@ -66,6 +68,7 @@ impl AddAssign for Tally {
         self.laborious += other.laborious;
         self.moves += other.moves;
         self.repairs += other.repairs;
+        self.read_beside += other.read_beside;
     }
 }
 
