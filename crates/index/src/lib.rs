@@ -23,6 +23,7 @@ pub mod hints;
 pub mod linear;
 mod operation;
 mod read_policy;
+mod record_hints;
 pub mod sealed;
 mod slot;
 mod table_map;
