@@ -25,6 +25,7 @@ pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
+mod record_hints;
 pub mod sealed;
 mod slot;
 mod table_map;
