@@ -41,12 +41,17 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
     }
 
-    /// Becomes the writer now, and not at the first write.
+    /// Becomes the writer now, and not at the first write; with
+    /// [predetermination](CuckooTable::with_predetermination), surveys the table now.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
     pub async fn start_writing(&self) -> Result<()> {
-        self.become_writer_of_any("writing").await
+        self.become_writer_of_any("writing").await?;
+        if self.layout.keys == KeyRule::Multi {
+            return Ok(());
+        }
+        self.know_graph("writing").await
     }
 
     /// Puts this client's mark into the writer's word, in place of the mark `from` or of none.
@@ -112,6 +117,7 @@ impl<E: Endpoint> CuckooTable<E> {
     pub async fn take_over(&self) -> Result<()> {
         // No operation goes on as the writer that it was.
         let _alone = self.locks.take_alone(&[]).await;
+        self.forget_graph();
         let word = self.table.plus(WRITER_AT);
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
@@ -149,6 +155,7 @@ impl<E: Endpoint> CuckooTable<E> {
         // The mark, not what this client takes itself for: a claim or an earlier resignation whose
         // answer was lost may have left it there, and no other client has it.
         self.writer.set(None);
+        self.forget_graph();
         let word = self.table.plus(WRITER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;
