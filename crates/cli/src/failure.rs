@@ -204,6 +204,11 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::AddressInUse { .. } => {
             "use another port, or 0 for any that is free: farslot serve tcp://HOST:0".into()
         }
+        FabricError::CannotListen { .. } => {
+            "use an address of this machine (0.0.0.0: all that it has) and a port that you may serve at: \
+             mostly 1024 and up"
+                .into()
+        }
         FabricError::Insecure { .. } => {
             "make a secret: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret\n  \
              then serve and use it with --secret-file secret, or tell `farslot serve` --insecure"
@@ -221,8 +226,9 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NotAdmitted {
             reason: Refusal::NoSuchGrant,
             ..
-        } => "name one that it has, with --grant NAME, or leave that out".into(),
-        FabricError::AccessDenied { .. } if at.starts_with("tcp://") => {
+        } => "name one that it has, with --grant NAME, or leave that out; one of tables begins when they are made"
+            .into(),
+        FabricError::AccessDenied { .. } => {
             "the grant that this store was opened with does not allow it: see --grant".into()
         }
         FabricError::SecretTooShort { .. } => {

@@ -15,6 +15,7 @@ mod shape;
 use clap::{Parser, Subcommand};
 use context::Context;
 use failure::{Failure, Result};
+use farslot::StoreError;
 use std::process::ExitCode;
 
 /// Hash tables in far memory: any process that can reach the memory reads and writes them, and
@@ -87,8 +88,26 @@ fn run(command: Command, context: &Context) -> Result<()> {
     }
 }
 
+/// An address that cannot be used is no mistake in the use of the program, which may have it from its environment: it
+/// is reported as those are that cannot be reached.
+fn bad_address(error: &clap::Error) -> Option<Failure> {
+    let source = std::error::Error::source(error)?;
+    let said = source.downcast_ref::<StoreError>()?;
+    Some(said.clone().into())
+}
+
 fn main() -> ExitCode {
-    let Cli { context, command } = Cli::parse();
+    let Cli { context, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let Some(failure) = bad_address(&error) else {
+                error.exit()
+            };
+            let as_json = std::env::args_os().any(|argument| argument == "--json");
+            output::report(&failure, as_json);
+            return failure.exit_code();
+        }
+    };
     output::log_to_stderr();
     let failure = match run(command, &context) {
         Ok(()) => return ExitCode::SUCCESS,

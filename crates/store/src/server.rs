@@ -209,10 +209,9 @@ impl Server {
         for name in &grant.tables {
             let table = all.iter().find(|table| table.name == *name);
             let table = table.ok_or_else(|| no_such_table(name, &all))?;
-            let bytes = u64::try_from(table.scheme.table_bytes()).unwrap_or(u64::MAX);
             areas.push(Area {
                 region: REGION,
-                bytes: table.offset..table.offset.saturating_add(bytes),
+                bytes: table.extent(),
                 rights: grant.rights,
             });
         }

@@ -114,20 +114,72 @@ pub fn check(
     if options.lookups == 0 {
         return Err(BenchError::bad("lookups", 0, "at least 1"));
     }
-    let rows = ranked.iter().map(|ranked| {
+    let mut rows = Vec::with_capacity(ranked.len());
+    let mut cuckoo = LastCuckoo::default();
+    for row in by_tables(ranked) {
+        let ranked = &ranked[row];
         progress(&ranked.scheme);
-        match slots_of_check(question, &ranked.plan, options) {
+        let checked = match slots_of_check(question, &ranked.plan, options) {
             Ok(slots) => {
                 let options = CheckOptions { slots, ..*options };
-                Ok(Checked::Simulated(simulate(question, ranked, &options)?))
+                Checked::Simulated(simulate(question, ranked, &options, &mut cuckoo)?)
             }
-            Err(why) => Ok(Checked::Not {
+            Err(why) => Checked::Not {
                 scheme: ranked.scheme.clone(),
                 why,
-            }),
-        }
-    });
-    rows.collect()
+            },
+        };
+        rows.push((row, checked));
+    }
+    rows.sort_unstable_by_key(|(row, _)| *row);
+    Ok(rows.into_iter().map(|(_, checked)| checked).collect())
+}
+
+/// The rows in an order in which schemes that only read the same cuckoo table differently stand together.
+fn by_tables(ranked: &[Ranked]) -> Vec<usize> {
+    let table = |row: usize| match &ranked[row].plan.reads {
+        Reads::Cuckoo { layout, .. } => Some((layout, ranked[row].plan.load)),
+        _ => None,
+    };
+    let first_with_it = |row: usize| {
+        let mut before = 0..row;
+        let same = before.find(|other| table(row).is_some() && table(*other) == table(row));
+        same.unwrap_or(row)
+    };
+    let mut rows: Vec<usize> = (0..ranked.len()).collect();
+    rows.sort_by_key(|row| first_with_it(*row));
+    rows
+}
+
+/// The cuckoo table that was made last, with its layout and how many records it has.
+#[derive(Default)]
+struct LastCuckoo(Option<(CuckooLayout, u32, TableMemory)>);
+
+impl LastCuckoo {
+    /// A table of this layout that holds the records. Which these are follows, in one check, from the layout and from
+    /// how many there are.
+    fn table(
+        &mut self,
+        layout: &CuckooLayout,
+        sealed: bool,
+        records: &Records,
+    ) -> Result<&TableMemory> {
+        let is_it = |(made, count, _): &(CuckooLayout, u32, TableMemory)| {
+            made == layout && *count == records.count()
+        };
+        let last = match self.0.take().filter(is_it) {
+            Some(last) => last,
+            None => {
+                let memory = if sealed {
+                    built_cuckoo(layout, records)?
+                } else {
+                    inserted_cuckoo(layout, records)?
+                };
+                (layout.clone(), records.count(), memory)
+            }
+        };
+        Ok(&self.0.insert(last).2)
+    }
 }
 
 /// Slots of the table to simulate, or why it cannot be.
@@ -220,7 +272,12 @@ pub(super) fn small_linear(
     Ok(filling)
 }
 
-fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Result<CheckRow> {
+fn simulate(
+    question: &Question,
+    ranked: &Ranked,
+    options: &CheckOptions,
+    cuckoo: &mut LastCuckoo,
+) -> Result<CheckRow> {
     let plan = &ranked.plan;
     let count = (options.slots as f64 * plan.load).round() as u32;
     let records = small_records(question, plan, options.seed, count);
@@ -275,11 +332,7 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
                 heap_bytes: heap_bytes(plan.kind, layout.heap_bytes, layout.slots(), options.slots),
                 ..layout.clone()
             };
-            let memory = if *sealed {
-                built_cuckoo(&layout, &records)?
-            } else {
-                inserted_cuckoo(&layout, &records)?
-            };
+            let memory = cuckoo.table(&layout, *sealed, &records)?;
             // The READ of the count of displacements is none of slots or records.
             let uncounted = if *sealed {
                 0.0
@@ -287,7 +340,7 @@ fn simulate(question: &Question, ranked: &Ranked, options: &CheckOptions) -> Res
                 1.0 - question.hit_ratio
             };
             let order = lookup_order(*reads);
-            run.measure(&memory, OpenCuckoo { layout, order }, uncounted)
+            run.measure(memory, OpenCuckoo { layout, order }, uncounted)
         }
     }
 }

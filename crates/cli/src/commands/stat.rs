@@ -1,10 +1,11 @@
 //! `farslot stat`: what is in a store, and how a table's keys lie.
 
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::shape::{Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
+use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::{MemoryUse, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
@@ -37,13 +38,17 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
     let records = store.tables()?;
     let mut tables = Vec::with_capacity(records.len());
     for record in &records {
-        match store.table(&record.name) {
-            Ok(table) => tables.push(Listed::of(table)?),
+        match store
+            .table(&record.name)
+            .map_err(Failure::from)
+            .and_then(Listed::of)
+        {
+            Ok(listed) => tables.push(listed),
             // The others can be listed all the same.
-            Err(
-                error @ (StoreError::MissingNodes { .. } | StoreError::ConflictingTables { .. }),
-            ) => output::note(format_args!("{}: {error}", record.name)),
-            Err(error) => return Err(error.into()),
+            Err(Failure::Store { error, .. }) if is_of_the_table_alone(&error) => {
+                output::note(format_args!("{}: {error}", record.name));
+            }
+            Err(failure) => return Err(failure),
         }
     }
     if as_json {
@@ -72,6 +77,18 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         return Ok(());
     }
     output::line(listing(&tables).to_string())
+}
+
+/// Whether a table that cannot be listed says nothing of the others: a part of it is elsewhere, or the grant does not
+/// open it.
+fn is_of_the_table_alone(error: &StoreError) -> bool {
+    match error {
+        StoreError::MissingNodes { .. } | StoreError::ConflictingTables { .. } => true,
+        StoreError::Fabric(error)
+        | StoreError::Index(IndexError::Fabric(error))
+        | StoreError::Node { error, .. } => matches!(error, FabricError::AccessDenied { .. }),
+        _ => false,
+    }
 }
 
 /// A table with what its clients have counted.

@@ -6,6 +6,7 @@ use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
 use farslot_index::sealed::SealedLayout;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// How a table is organised: its scheme, with all that a client must know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +75,19 @@ pub struct TableRecord {
     /// Which partition this is, of a table that is spread over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
+}
+
+impl TableRecord {
+    /// All that belongs to the table in its region, the slot map behind a partition included: from its first
+    /// byte to its last, in whole words.
+    pub(crate) fn extent(&self) -> Range<u64> {
+        let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        let end_of_map = self.partition.as_ref().map_or(0, |partition| {
+            partition.map.offset.saturating_add(partition.map.bytes)
+        });
+        let end = self.offset.saturating_add(table).max(end_of_map);
+        self.offset..end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
+    }
 }
 
 /// What makes a table in one node's memory a partition of one that is spread over several.

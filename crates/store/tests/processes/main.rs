@@ -5,6 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod killed;
+mod nodes;
+mod one_node;
 mod rights;
 mod roles;
 mod threads;

@@ -6,7 +6,7 @@ mod report;
 mod walk;
 
 use super::load::measure::Measure;
-use super::serve::stop_switch;
+use super::serve::switch;
 use super::table_args::count;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -66,9 +66,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         return Err(Failure::Told);
     }
     if args.keep {
-        let stopped = stop_switch(false)?;
+        let told = switch(false, false)?;
         output::note("The memory node runs until you press Ctrl-C.");
-        let _ = stopped.recv();
+        let _ = told.recv();
     }
     drop(node);
     Ok(())

@@ -1,15 +1,19 @@
 //! `farslot serve`: lends memory, and does nothing else.
 
+mod grants;
+
+use self::grants::Grants;
 use crate::context::{Context, secret_in};
 use crate::failure::{Failure, Result};
 use crate::output;
 use bytesize::ByteSize;
 use farslot::{Address, Secret, Server, ServerOptions};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// The options of `farslot serve`.
 #[derive(clap::Args, Debug)]
@@ -30,6 +34,10 @@ pub struct Args {
     /// The secret of clients that may only read: those with `--grant read-only`
     #[arg(long, value_name = "FILE")]
     read_only_secret_file: Option<PathBuf>,
+    /// Open single tables to clients with `--grant NAME` and a secret of their own, as a TOML file says: for each grant
+    /// [NAME] with tables = ["..."], rights = "read" or "all", and secret_file = "..."; SIGHUP has it read again
+    #[arg(long, value_name = "FILE")]
+    grants: Option<PathBuf>,
     /// Serve an address that other machines can reach to anybody, without a secret
     #[arg(long)]
     insecure: bool,
@@ -37,6 +45,9 @@ pub struct Args {
     #[arg(long, hide = true)]
     while_stdin: bool,
 }
+
+/// How often a node looks whether tables have been made that a grant waits for.
+const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 
 /// Serves until the process is told to stop.
 ///
@@ -60,15 +71,15 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         }
     }
     let over_network = all.iter().any(by_network);
-    let (secret, read_only_secret) = if over_network {
-        secrets(&args, context)?
+    let admission = if over_network {
+        Admission::read(&args, context)?
     } else {
-        (None, None)
+        Admission::of_this_user(&args)?
     };
     let options = ServerOptions {
         threads: args.threads,
-        secret,
-        read_only_secret,
+        secret: admission.secret,
+        read_only_secret: admission.read_only_secret,
         insecure: args.insecure,
         ..ServerOptions::default()
     };
@@ -77,7 +88,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         |size| size.as_u64(),
     );
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
-    let stopped = stop_switch(args.while_stdin)?;
+    let told = switch(args.while_stdin, admission.grants.is_some())?;
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
@@ -95,30 +106,91 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         options.secret.is_some(),
         context.json,
     )?;
-    let _ = stopped.recv();
+    match admission.grants {
+        Some(grants) => keep_in_force(grants, &server, &told),
+        // Nothing but its end is ever told.
+        None => {
+            let _ = told.recv();
+        }
+    }
     drop(server);
     Ok(())
 }
 
-/// The secret, and that of clients that may only read.
-fn secrets(args: &Args, context: &Context) -> Result<(Option<Secret>, Option<Secret>)> {
-    let all = context.secret()?;
-    let Some(path) = &args.read_only_secret_file else {
-        return Ok((all, None));
-    };
-    let read_only = secret_in(path)?;
-    // Whoever may only read must not be able to ask for the grant to everything.
-    match &all {
-        None => Err(Failure::Usage(
-            "--read-only-secret-file needs --secret-file as well: without one anybody can write"
-                .into(),
-        )),
-        Some(all) if *all == read_only => Err(Failure::Usage(
-            "--read-only-secret-file must have another secret than --secret-file: with that one \
-             clients can write"
-                .into(),
-        )),
-        Some(_) => Ok((all, Some(read_only))),
+/// Who is admitted to what.
+#[derive(Default)]
+struct Admission {
+    secret: Option<Secret>,
+    read_only_secret: Option<Secret>,
+    grants: Option<Grants>,
+}
+
+impl Admission {
+    /// Of memory that only processes of this user reach, by its name: they need no secret, and may do everything.
+    fn of_this_user(args: &Args) -> Result<Self> {
+        let Some(option) = limiting_option(args) else {
+            return Ok(Self::default());
+        };
+        Err(Failure::Usage(format!(
+            "{option} is for tcp:// and verbs:// addresses: whoever reaches a shm:// address may do everything"
+        )))
+    }
+
+    /// Of memory that is served over a network.
+    fn read(args: &Args, context: &Context) -> Result<Self> {
+        let secret = context.secret()?;
+        // Whoever may do less must not be able to ask for the grant to everything.
+        let Some(all) = &secret else {
+            return match limiting_option(args) {
+                Some(option) => Err(Failure::Usage(format!(
+                    "{option} needs --secret-file as well: without one anybody can write"
+                ))),
+                None => Ok(Self::default()),
+            };
+        };
+        let read_only_secret = args.read_only_secret_file.as_deref().map(secret_in);
+        let read_only_secret = read_only_secret.transpose()?;
+        if read_only_secret.as_ref() == Some(all) {
+            return Err(Failure::Usage(
+                "--read-only-secret-file must have another secret than --secret-file: with that one \
+                 clients can write"
+                    .into(),
+            ));
+        }
+        let mightier = secret.iter().chain(&read_only_secret).cloned().collect();
+        let grants = args.grants.as_deref();
+        let grants = grants
+            .map(|file| Grants::read(file, mightier))
+            .transpose()?;
+        Ok(Self {
+            secret,
+            read_only_secret,
+            grants,
+        })
+    }
+}
+
+/// An option that admits some clients to less than everything.
+fn limiting_option(args: &Args) -> Option<&'static str> {
+    let grants = args.grants.as_ref().map(|_| "--grants");
+    let read_only = args.read_only_secret_file.as_ref();
+    read_only.map(|_| "--read-only-secret-file").or(grants)
+}
+
+/// Keeps grants as their file says, until the process is to end.
+fn keep_in_force(mut grants: Grants, server: &Server, told: &mpsc::Receiver<Told>) {
+    loop {
+        grants.put_in_force(server);
+        let heard = if grants.is_waiting() {
+            told.recv_timeout(LOOK_FOR_TABLES)
+        } else {
+            told.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        match heard {
+            Ok(Told::Reload) => grants.reload(server),
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
+        }
     }
 }
 
@@ -144,27 +216,44 @@ fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool)
     }
 }
 
-/// Tells when the process is to end: on SIGINT and SIGTERM, or when standard input closes. SIGHUP
-/// is left alone, so that `nohup` works.
+/// What a process that serves is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// To end: by SIGINT or SIGTERM, or because standard input was closed.
+    End,
+    /// To read its files again: by SIGHUP.
+    Reload,
+}
+
+/// Tells when the process is to end and, if it `reloads`, when to read its files again. SIGHUP is left alone
+/// otherwise, so that `nohup` works.
 ///
 /// # Errors
 /// Of installing the signal handlers.
-pub fn stop_switch(while_stdin: bool) -> Result<mpsc::Receiver<()>> {
-    let (stop, stopped) = mpsc::channel();
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::io("signals"))?;
-    let on_signal = stop.clone();
+pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<Told>> {
+    let (tell, told) = mpsc::channel();
+    let mut wanted = vec![SIGINT, SIGTERM];
+    wanted.extend(reloads.then_some(SIGHUP));
+    let mut signals = Signals::new(wanted).map_err(Failure::io("signals"))?;
+    let on_signal = tell.clone();
     std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
+        for signal in signals.forever() {
+            let what = match signal {
+                SIGHUP => Told::Reload,
+                _ => Told::End,
+            };
             // Where nobody waits any more, the process is ending already.
-            let _ = on_signal.send(());
+            if on_signal.send(what).is_err() || what == Told::End {
+                return;
+            }
         }
     });
     if while_stdin {
         std::thread::spawn(move || {
             let mut ignored = [0; 64];
             while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
-            let _ = stop.send(());
+            let _ = tell.send(Told::End);
         });
     }
-    Ok(stopped)
+    Ok(told)
 }

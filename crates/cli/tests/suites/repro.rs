@@ -1,8 +1,6 @@
 //! Tables and figures: for people, for machines, drawn, and all of a paper in one page.
 
-mod common;
-
-use common::{assert_fails, error_of, farslot, one_object};
+use crate::common::{assert_fails, error_of, farslot, one_object};
 use std::fs;
 
 /// Options that make any of them small.

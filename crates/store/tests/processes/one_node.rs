@@ -48,7 +48,7 @@ impl Owner {
     /// Starts one, and tells where it serves.
     fn start(listen: &str) -> (Self, String) {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "other_process", "--nocapture"])
+            .args(["--exact", "one_node::other_process", "--nocapture"])
             .env(LISTEN, listen)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

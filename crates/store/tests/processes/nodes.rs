@@ -46,7 +46,7 @@ impl Other {
     /// Starts one, and waits until it says that word.
     fn start(role: &str, address: &str, word: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "other_process", "--nocapture"])
+            .args(["--exact", "nodes::other_process", "--nocapture"])
             .envs([(ROLE, role), (ADDRESS, address)])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,8 +1,6 @@
 //! Sealed tables from the shell: loaded whole, read, and refused to writers.
 
-mod common;
-
-use common::{Node, assert_fails, error_of, lines, one_object};
+use crate::common::{Node, assert_fails, error_of, lines, one_object};
 use std::process::Stdio;
 
 const LOAD: [&str; 5] = ["load", "t", "--create", "--scheme", "sealed"];
@@ -136,7 +134,7 @@ fn what_does_not_go_together_is_named_before_anything_is_read() {
 
 #[test]
 fn a_table_larger_than_the_memory_is_refused_and_leaves_no_trace() {
-    let node = Node::start_at(&common::fresh_address(), "1MiB");
+    let node = Node::start_at(&crate::common::fresh_address(), "1MiB");
     let wide: String = (0..5_000)
         .map(|number| format!("key-{number},{}\n", "x".repeat(300)))
         .collect();

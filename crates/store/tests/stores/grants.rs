@@ -141,3 +141,48 @@ fn grants_end_when_they_are_revoked_and_name_tables_that_there_are() {
     let table = store.table("d").unwrap();
     assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
 }
+
+/// Behind a partition lies the map of its table, without which nobody knows whose a key is.
+#[test]
+fn a_grant_of_a_table_over_several_nodes_opens_its_map() {
+    let options = ServerOptions {
+        secret: secret(1),
+        ..ServerOptions::default()
+    };
+    let start = || Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
+    let servers = [start(), start()];
+    let authorities = servers.each_ref().map(|server| {
+        let address = server.addresses()[0].to_string();
+        address.trim_start_matches("tcp://").to_owned()
+    });
+    let address = format!("tcp://{}", authorities.join(","));
+    let open = |grant: &str, secret| {
+        let grant = grant.into();
+        let options = OpenOptions {
+            grant,
+            secret,
+            ..OpenOptions::default()
+        };
+        Store::open_with(&address, options).unwrap()
+    };
+    let store = open("default", secret(1));
+    let sizes = TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(9))
+        .values(FieldSize::Fixed(11));
+    store.create("t", &sizes).unwrap();
+    let key = |number: u64| [&number.to_le_bytes()[..], &[0]].concat();
+    let table = store.table("t").unwrap();
+    for number in 0..100 {
+        assert!(table.put(&key(number), &[number as u8; 11]).unwrap());
+    }
+    for server in &servers {
+        let readers = grant("readers", 2, &["t"], Rights::READ);
+        server.grant(&readers).unwrap();
+    }
+    let table = open("readers", secret(2)).table("t").unwrap();
+    for number in 0..100 {
+        let value = table.get(&key(number)).unwrap();
+        assert_eq!(value, Some(vec![number as u8; 11]));
+    }
+    assert!(table.put(&key(0), &[1; 11]).is_err());
+}

@@ -1,8 +1,6 @@
 //! The demo, on a small directory.
 
-mod common;
-
-use common::{assert_fails, error_of, farslot, one_object};
+use crate::common::{assert_fails, error_of, farslot, one_object};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -116,7 +114,7 @@ fn what_a_demo_suggests_works() {
         .map(|c| c.as_str().unwrap())
         .collect();
     // The same commands, on a node with a name of its own, which ends with the script.
-    let name = common::fresh_address();
+    let name = crate::common::fresh_address();
     let directory = small_directory();
     let script = next.join("\n").replace("shm://work", &name);
     let root = report["path"].as_str().unwrap();

@@ -1,8 +1,6 @@
 //! Memory that is served over TCP: secrets, and what goes wrong.
 
-mod common;
-
-use common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
@@ -154,6 +152,12 @@ fn addresses_that_cannot_be_had_are_named_in_time() {
     let port = silent.local_addr().unwrap();
     let taken = serve(&[&format!("tcp://{port}")]);
     assert_fails(&taken, 1, &["is in use", "another port"]);
+    let not_ours = serve(&["tcp://192.0.2.1:7000", "--insecure"]);
+    assert_fails(
+        &not_ours,
+        1,
+        &["served at 192.0.2.1:7000", "of this machine"],
+    );
     let stat = |address: &str| farslot(["-a", address, "stat"]).output().unwrap();
     let deaf = stat(&format!("tcp://{port}"));
     assert_fails(&deaf, 1, &["no connection to", "within"]);

@@ -1,8 +1,6 @@
 //! Memory that an RDMA NIC serves. What needs a device runs by `scripts/test-verbs`.
 
-mod common;
-
-use common::{ANY_PORT, Node, assert_fails, farslot};
+use crate::common::{ANY_PORT, Node, assert_fails, farslot};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -43,7 +41,11 @@ fn every_command_works_by_the_address_alone() {
         .map(|key| format!("key-{key},value-{key}\n"))
         .collect();
     let loaded = node.feed(["load", "users", "-", "--format", "csv"], lines.as_bytes());
-    assert!(loaded.status.success(), "{}", common::error_of(&loaded));
+    assert!(
+        loaded.status.success(),
+        "{}",
+        crate::common::error_of(&loaded)
+    );
     assert_eq!(node.ok(["count", "users"]), b"501\n");
     let dumped = node.ok(["dump", "users"]);
     assert_eq!(dumped.iter().filter(|byte| **byte == b'\n').count(), 502);
@@ -64,7 +66,11 @@ fn a_table_over_two_nodes() {
     );
     let run = |args: &[&str]| {
         let output = farslot(["-a", &both]).args(args).output().unwrap();
-        assert!(output.status.success(), "{}", common::error_of(&output));
+        assert!(
+            output.status.success(),
+            "{}",
+            crate::common::error_of(&output)
+        );
         output.stdout
     };
     run(&["create", "t", "-c", "100"]);
@@ -85,7 +91,11 @@ fn bare_reads_are_measured() {
         .args(small)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", common::error_of(&output));
+    assert!(
+        output.status.success(),
+        "{}",
+        crate::common::error_of(&output)
+    );
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["rows"][0]["value"].as_f64().unwrap() > 0.0);
 }

@@ -1,8 +1,6 @@
 //! Stores over several nodes from the shell: one of them killed, and back again.
 
-mod common;
-
-use common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object};
 use std::process::Output;
 
 /// Three nodes, and the address of all.
@@ -141,13 +139,25 @@ fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
 }
 
 #[test]
-fn addresses_that_cannot_be_meant_are_usage_errors_or_name_what_is_missing() {
+fn addresses_that_cannot_be_meant_say_why_or_name_what_is_missing() {
     for (address, part) in [
         ("tcp://a:1,b:2,a:1", "twice"),
         ("tcp://a:1,shm://b", "one scheme"),
+        ("tcp://a:1,verbs://b:2", "one scheme"),
         ("tcp://a:1,", "HOST:PORT"),
+        ("ftp://a:1", "unknown scheme"),
     ] {
-        assert_fails(&run(address, &["nodes"]), 2, &[part]);
+        assert_fails(&run(address, &["nodes"]), 1, &["error: the address", part]);
+        // Wherever it comes from, and in the form that was asked for.
+        let by_environment = farslot(["nodes", "--json"])
+            .env("FARSLOT_ADDRESS", address)
+            .output()
+            .unwrap();
+        assert_fails(&by_environment, 1, &[part]);
+        let told = one_object(&by_environment)["error"].to_string();
+        assert!(told.contains(part), "{told}");
+        let served = farslot(["serve", address]).output().unwrap();
+        assert_fails(&served, 1, &[part]);
     }
     let (nodes, all) = three();
     load(&all, 30);

@@ -1,8 +1,6 @@
 //! `farslot calibrate`, profile files, and `farslot advise`, as a user meets them.
 
-mod common;
-
-use common::{Node, assert_fails, farslot, one_object};
+use crate::common::{Node, assert_fails, farslot, one_object};
 use std::path::PathBuf;
 
 /// A file that is removed at the end of its test.
@@ -27,7 +25,11 @@ impl Drop for Temporary {
 
 fn json(args: &[&str]) -> serde_json::Value {
     let output = farslot(args).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{}", common::error_of(&output));
+    assert!(
+        output.status.success(),
+        "{}",
+        crate::common::error_of(&output)
+    );
     one_object(&output)
 }
 

@@ -1,8 +1,6 @@
 //! Nodes and clients that are killed, and clients side by side.
 
-mod common;
-
-use common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, one_object};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, one_object};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
 

@@ -1,11 +1,22 @@
 //! Bad input: a message that names the value and the limit, exit code 2 for usage and 1 for failure,
 //! nothing lost, no panic.
 
-mod common;
-
-use common::{Node, assert_fails, error_of, farslot, fresh_address, one_object};
+use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, one_object};
 use std::io::Read;
 use std::process::Stdio;
+
+/// Which may come from the environment: it is reported as one that cannot be reached.
+#[test]
+fn an_address_that_cannot_be_used_is_1() {
+    for (address, parts) in [
+        ("rdma://host", &["rdma", "shm://NAME"][..]),
+        ("tcp://host", &["HOST:PORT"]),
+        ("tcp://a:1,a:1", &["twice"]),
+    ] {
+        let output = farslot(["-a", address, "stat"]).output().unwrap();
+        assert_fails(&output, 1, parts);
+    }
+}
 
 #[test]
 fn usage_is_2() {
@@ -19,7 +30,6 @@ fn usage_is_2() {
         &["get", "t", "k"],
         &["no store was named", "farslot serve shm://work"],
     );
-    fails(&["-a", "rdma://host", "stat"], &["rdma", "shm://NAME"]);
     fails(
         &["-a", "embedded", "stat"],
         &["embedded", "end with this command"],
@@ -63,8 +73,6 @@ fn usage_is_2() {
     );
     let also = ["serve", "shm://x", "--also", "embedded"];
     fails(&also, &["embedded has no process"]);
-    fails(&["-a", "tcp://host", "stat"], &["HOST:PORT"]);
-    fails(&["-a", "tcp://a:1,a:1", "stat"], &["twice"]);
     fails(&["serve", "shm://x", "--memory", "much"], &["much"]);
 }
 

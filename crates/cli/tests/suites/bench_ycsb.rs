@@ -1,8 +1,6 @@
 //! `farslot bench ycsb` and `bench raw`, small, with real processes.
 
-mod common;
-
-use common::{assert_fails, error_of, farslot, one_object};
+use crate::common::{assert_fails, error_of, farslot, one_object};
 use serde_json::Value;
 
 const SMALL: [&str; 10] = [
@@ -71,7 +69,7 @@ fn every_workload_runs_on_every_fabric() {
 
 #[test]
 fn a_store_that_is_served_already_is_used_by_its_address() {
-    let node = common::Node::start_at(common::ANY_PORT, "64MiB");
+    let node = crate::common::Node::start_at(crate::common::ANY_PORT, "64MiB");
     let report = report(&["--workload", "b,d", "--address", &node.address]);
     assert_eq!(report["fabric"], "tcp");
     let rows = report["rows"].as_array().unwrap();

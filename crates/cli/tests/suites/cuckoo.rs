@@ -1,8 +1,6 @@
 //! Cuckoo tables from the shell: made, filled, drawn, and written by one client at a time.
 
-mod common;
-
-use common::{Node, assert_fails, error_of, lines, one_object};
+use crate::common::{Node, assert_fails, error_of, lines, one_object};
 use std::io::Write;
 use std::process::{Child, ChildStdin};
 

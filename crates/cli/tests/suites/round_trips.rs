@@ -1,8 +1,6 @@
 //! load -> dump -> load loses nothing, whatever the bytes.
 
-mod common;
-
-use common::{Node, error_of, one_object};
+use crate::common::{Node, error_of, one_object};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
@@ -216,7 +214,7 @@ fn bad_lines_are_counted_and_named_and_only_fatal_when_asked() {
     let quiet = node.feed(["load", "t", "--show-bad", "1"], input);
     assert!(error_of(&quiet).contains("4 bad lines") && !error_of(&quiet).contains("line 5"));
     let strict = node.feed(["load", "t", "--strict"], input);
-    common::assert_fails(&strict, 1, &["error: line 2", "1 record had been put"]);
+    crate::common::assert_fails(&strict, 1, &["error: line 2", "1 record had been put"]);
 }
 
 #[test]
@@ -238,7 +236,7 @@ fn columns_of_other_files_are_chosen() {
     assert!(node.feed(rest, input.as_bytes()).status.success());
     assert_eq!(node.ok(["get", "rows", "Bonn"]), b"1,53111\n");
     let missing = node.feed(["load", "rows", "--key", "town"], input.as_bytes());
-    common::assert_fails(&missing, 1, &["\"town\"", "id, city, zip"]);
+    crate::common::assert_fails(&missing, 1, &["\"town\"", "id, city, zip"]);
 }
 
 #[test]
@@ -253,7 +251,7 @@ fn a_dump_replaces_its_file_only_when_it_is_whole() {
     assert_eq!(std::fs::read(&path).unwrap(), b"key,value\na,b\n");
     node.kill();
     let failed = node.run(["dump".as_ref(), "t".as_ref(), path.as_os_str()]);
-    common::assert_fails(&failed, 1, &["nobody serves"]);
+    crate::common::assert_fails(&failed, 1, &["nobody serves"]);
     assert_eq!(std::fs::read(&path).unwrap(), b"key,value\na,b\n");
     assert_eq!(std::fs::read_dir(file.path()).unwrap().count(), 1);
 }

@@ -1,0 +1,18 @@
+//! The program as its users run it: real processes, on one machine. All of it is one test program, for each would link
+//! the store.
+
+mod advice;
+mod bench_ycsb;
+#[path = "../common/mod.rs"]
+mod common;
+mod cuckoo;
+mod demo;
+mod failures;
+mod grants;
+mod nodes;
+mod processes;
+mod repro;
+mod round_trips;
+mod sealed;
+mod tcp;
+mod verbs;

@@ -1,0 +1,7 @@
+//! Stores whose fabric matters to the test, each in one process: one test program, for each would link the whole store.
+
+mod catalog;
+mod cuckoo;
+mod grants;
+mod several_nodes;
+mod several_nodes_model;
