@@ -195,7 +195,7 @@ impl<E: Endpoint> RaceTable<E> {
             if found == seen {
                 seen = next;
             } else {
-                attempts.lost_race(slot)?;
+                attempts.lost_race(self.number_of(split.parent, slot))?;
                 seen = found;
             }
         }
