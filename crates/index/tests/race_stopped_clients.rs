@@ -10,7 +10,7 @@ use common::chaos::{Caller, Record, Tally, limits};
 use common::race::{Dimensions, SHORT, VARIED, open, world};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
-use farslot_fabric::{Endpoint, Executor};
+use farslot_fabric::{Endpoint, Executor, VerbKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -149,6 +149,17 @@ fn stops(case: &Case, last: u64, left: &Left) -> bool {
             tally: &tally,
             client: 1,
         };
+        for key in OTHERS.chain([KEY]) {
+            caller.run(key, TableOp::Get).await;
+        }
+        caller.scan(13).await;
+        let verbs = endpoint.core().counters.snapshot();
+        let all = verbs.verbs.iter().sum::<u64>();
+        assert_eq!(
+            verbs.verbs_of(VerbKind::Read),
+            all,
+            "who looks writes nothing"
+        );
         for op in &case.next {
             caller.run(KEY, op.clone()).await;
         }

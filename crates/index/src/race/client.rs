@@ -1,6 +1,6 @@
 //! What a client keeps of a RACE table: the layout, the directory, and its share of the heap.
 
-use super::directory::{Directory, Leaf};
+use super::directory::{Directory, Leaf, Split};
 use super::layout::{Buckets, RaceLayout};
 use super::word::Word;
 use crate::client::Counts;
@@ -9,6 +9,7 @@ use crate::heap::Heap;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A RACE table as one thread's coroutines see it.
@@ -21,6 +22,8 @@ pub struct RaceTable<E> {
     pub(super) counts: Counts,
     /// Held by the coroutine that splits a subtable, so that the others do not do the same.
     pub(super) splitting: BucketLocks,
+    /// Splits that this client has begun, each with the first slot that it has not come to.
+    pub(super) to_finish: RefCell<VecDeque<(Split, u64)>>,
     pub(super) work: Cell<Work>,
 }
 
@@ -67,6 +70,7 @@ impl<E: Endpoint> RaceTable<E> {
             heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table)),
             counts: Counts::new(table, layout.most_subtables * layout.subtable_slots()),
             splitting: BucketLocks::default(),
+            to_finish: RefCell::default(),
             work: Cell::default(),
             endpoint,
             layout,

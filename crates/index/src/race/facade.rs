@@ -3,7 +3,7 @@
 use super::client::RaceTable;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
-    UPDATE, Value,
+    UPDATE, UPKEEP, Value,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
@@ -19,24 +19,23 @@ impl<E: Endpoint> Index for RaceTable<E> {
     }
 
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let putting = self.put_record(key, value);
+        let putting = self.beside_splits(self.put_record(key, value));
         self.endpoint.operation(PUT, putting).await
     }
 
     async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let putting = self.find_or_put_record(key, value);
+        let putting = self.beside_splits(self.find_or_put_record(key, value));
         self.endpoint.operation(FIND_OR_PUT, putting).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let updating = self.update_record(key, value);
+        let updating = self.beside_splits(self.update_record(key, value));
         self.endpoint.operation(UPDATE, updating).await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.endpoint
-            .operation(REMOVE, self.remove_record(key))
-            .await
+        let removing = self.beside_splits(self.remove_record(key));
+        self.endpoint.operation(REMOVE, removing).await
     }
 
     async fn scan(
@@ -61,9 +60,11 @@ impl<E: Endpoint> Index for RaceTable<E> {
     }
 
     async fn flush(&self) -> Result<()> {
+        let finishing = self.finish_splits();
+        let finished = self.endpoint.operation(UPKEEP, finishing).await;
         let reported = self.report().await;
         self.heap.flush().await?;
-        reported
+        finished.and(reported)
     }
 
     fn now(&self) -> Nanos {

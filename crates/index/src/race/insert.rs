@@ -70,7 +70,7 @@ impl<E: Endpoint> RaceTable<E> {
                     if self.replace(view.leaf, slot, word, draft).await? {
                         return Ok(false);
                     }
-                    learnt.attempts.lost_race(slot)?;
+                    self.lost_race(&learnt, view.leaf, slot)?;
                 }
                 Found::Absent => {
                     if self.insert(key, &view, draft, &learnt, &mut rivals).await? {
@@ -162,7 +162,7 @@ impl<E: Endpoint> RaceTable<E> {
     ) -> Result<bool> {
         let Some(slot) = empty_slot(key, view) else {
             self.make_room(key, view, rivals).await?;
-            learnt.attempts.lost_race(self.first_slot(key))?;
+            self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)?;
             return Ok(false);
         };
         let leaf = view.leaf;
@@ -189,7 +189,7 @@ impl<E: Endpoint> RaceTable<E> {
         .await;
         written?;
         if found? != empty {
-            learnt.attempts.lost_race(slot)?;
+            self.lost_race(learnt, leaf, slot)?;
             return Ok(false);
         }
         let decided = match look {
@@ -204,12 +204,12 @@ impl<E: Endpoint> RaceTable<E> {
             if std::mem::take(&mut rivals.wait) {
                 pause(&*self.endpoint, 1).await;
             }
-            learnt.attempts.lost_race(slot)?;
+            self.lost_race(learnt, leaf, slot)?;
             return Ok(false);
         }
         let live = stake.begun.in_state(State::Live);
         if self.swap(leaf.subtable, slot, stake.begun, live).await? != stake.begun {
-            learnt.attempts.lost_race(slot)?;
+            self.lost_race(learnt, leaf, slot)?;
             return Ok(false);
         }
         draft.block = None;
@@ -272,7 +272,7 @@ impl<E: Endpoint> RaceTable<E> {
             if undone {
                 return Ok(true);
             }
-            learnt.attempts.lost_race(stake.slot)?;
+            self.lost_race(learnt, stake.leaf, stake.slot)?;
             view = self.read_spans(stake.leaf, key.buckets.spans()).await?;
         }
     }

@@ -6,6 +6,7 @@
 //! therefore looked up a key that was absent at one of them.
 
 use super::client::{Key, RaceTable};
+use super::directory::Leaf;
 use super::view::{Attempts, View};
 use super::word::{State, Word};
 use crate::client::side_by_side;
@@ -32,14 +33,6 @@ pub(super) enum Found {
     Unclear { slot: u64 },
 }
 
-/// Whose the record of a word is.
-pub(super) enum Owner {
-    Key(Record),
-    OtherKey,
-    /// None that the word can name: its block has had another use since.
-    Unclear,
-}
-
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
@@ -47,7 +40,7 @@ impl<E: Endpoint> RaceTable<E> {
         loop {
             let leaf = self.leaf_of(&key);
             let Some(view) = self.view(leaf, key.buckets.spans()).await? else {
-                learnt.attempts.lost_race(self.first_slot(&key))?;
+                self.lost_race(&learnt, leaf, key.buckets.pairs[0].main)?;
                 continue;
             };
             match self.search(&key, &view, &learnt).await? {
@@ -58,9 +51,10 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// The number of a slot of the key's, for errors.
-    pub(super) fn first_slot(&self, key: &Key<'_>) -> u64 {
-        self.number_of(self.leaf_of(key).subtable, key.buckets.pairs[0].main)
+    /// Notes that others were faster at a slot.
+    pub(super) fn lost_race(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
+        let slot = self.number_of(leaf.subtable, slot);
+        learnt.attempts.lost_race(slot)
     }
 
     /// Waits before an unclear slot is looked at again.
@@ -105,25 +99,17 @@ impl<E: Endpoint> RaceTable<E> {
         (slot, word): (u64, Word),
         learnt: &Learnt,
     ) -> Result<Found> {
-        Ok(match self.owner_of(key, slot, word).await? {
-            Owner::Key(record) => Found::Present {
+        Ok(match self.record_of(slot, word).await? {
+            None => Found::Unclear { slot },
+            Some(record) if record.key() == key.bytes => Found::Present {
                 slot,
                 word,
                 value: record.into_value(),
             },
-            Owner::OtherKey => {
+            Some(_) => {
                 learnt.others.borrow_mut().push(word.block());
                 Found::Absent
             }
-            Owner::Unclear => Found::Unclear { slot },
-        })
-    }
-
-    async fn owner_of(&self, key: &Key<'_>, slot: u64, word: Word) -> Result<Owner> {
-        Ok(match self.record_of(slot, word).await? {
-            None => Owner::Unclear,
-            Some(record) if record.key() == key.bytes => Owner::Key(record),
-            Some(_) => Owner::OtherKey,
         })
     }
 

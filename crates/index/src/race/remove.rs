@@ -21,7 +21,7 @@ impl<E: Endpoint> RaceTable<E> {
                         self.entries_changed(-1).await;
                         return Ok(true);
                     }
-                    learnt.attempts.lost_race(slot)?;
+                    self.lost_race(&learnt, view.leaf, slot)?;
                 }
                 Found::Absent => return Ok(false),
                 Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,

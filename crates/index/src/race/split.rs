@@ -20,6 +20,11 @@
 //! to a full bucket nor between two places: it counts where it was until the child's slot has it. The record
 //! itself is not copied.
 //!
+//! The client that has begun a split carries over the slots that its key needs, and goes on with its insertion.
+//! With each write that follows it carries over some more, so that no operation takes long, however large the
+//! subtables are. One that flushes carries over the rest. What a client leaves that is gone is carried over by
+//! whoever needs it.
+//!
 //! A subtable that a split has not come to the end of is not split again before that: who wants to finishes
 //! it first. The entry's finished bit says that all slots have been carried over.
 
@@ -30,52 +35,51 @@ use super::view::Attempts;
 use super::word::{State, Word};
 use crate::client::{in_order, side_by_side};
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt};
+use farslot_fabric::{Endpoint, EndpointExt, both};
 
-/// Slots that are read at once.
-const SLOTS_READ: u64 = 512;
 /// Slots that are carried over at once.
-const SLOTS_MOVED: usize = 128;
+const SLOTS_CARRIED: u64 = 128;
+/// What a coroutine holds, in place of a subtable, that carries slots over beside its write.
+const CARRYING: u64 = u64::MAX;
 
 impl<E: Endpoint> RaceTable<E> {
     /// Splits a subtable that has no room for a key, whose slots were so many; or finishes what another has
-    /// begun.
+    /// begun. The slots are carried over later, beside this client's next writes.
     ///
     /// # Errors
     /// [`IndexError::Full`] if the table cannot grow, or what the fabric says.
     pub(super) async fn split(&self, leaf: Leaf, probed: u64) -> Result<()> {
         let _turn = self.splitting.take(&[leaf.subtable]).await;
-        self.read_directory().await?;
         let (last, next) = {
             let directory = self.directory.borrow();
             if directory.leaf(leaf.subtable) != leaf {
                 return Ok(());
             }
-            if leaf.depth == self.layout.most_depth()
-                || directory.splits() == self.layout.most_splits()
-            {
-                return Err(IndexError::Full {
-                    probed,
-                    slots: directory.subtables() * self.layout.subtable_slots(),
-                });
-            }
-            (
-                directory.last_split(leaf.subtable),
-                directory.next_split(leaf),
-            )
+            let last = directory.last_split(leaf.subtable);
+            (last, directory.next_split(leaf))
         };
+        let deepest = leaf.depth == self.layout.most_depth();
+        if deepest || next.number == self.layout.most_splits() {
+            return Err(IndexError::Full {
+                probed,
+                slots: next.child * self.layout.subtable_slots(),
+            });
+        }
         if let Some(last) = last {
             self.finish_if_open(last).await?;
         }
         let at = self.layout.split_at(self.table, next.number);
         let found = self.endpoint.compare_swap(at, 0, next.entry()).await?;
-        self.read_directory().await?;
         if found != 0 {
             // Another subtable was split, or this one by another client.
-            return Ok(());
+            return self.read_directory().await;
+        }
+        if self.directory.borrow().splits() == next.number {
+            self.directory.borrow_mut().append(next.entry());
         }
         self.worked(|work| work.splits += 1);
-        self.finish(next).await
+        self.to_finish.borrow_mut().push_back((next, 0));
+        Ok(())
     }
 
     async fn finish_if_open(&self, split: Split) -> Result<()> {
@@ -84,23 +88,77 @@ impl<E: Endpoint> RaceTable<E> {
         if is_finished(entry.words()[0]) {
             return Ok(());
         }
-        self.finish(split).await
+        let mut first = 0;
+        while first < self.layout.subtable_slots() {
+            first = self.carry_over_from(split, first).await?;
+        }
+        self.say_finished(split).await
     }
 
-    /// Carries all slots over, and says so in the directory.
-    async fn finish(&self, split: Split) -> Result<()> {
-        let slots = self.layout.subtable_slots();
-        let parent = self.directory.borrow().leaf(split.parent);
-        for first in (0..slots).step_by(SLOTS_READ as usize) {
-            let slots = SLOTS_READ.min(slots - first);
-            let read = self
-                .read_spans(parent, (Span { first, slots }, None))
-                .await?;
-            let jobs = read
-                .words()
-                .map(|(slot, seen)| self.move_slot(split, slot, seen));
-            side_by_side(SLOTS_MOVED, jobs, |_, ()| {}).await?;
+    /// Runs a write, and beside it carries over some more slots of a split that this client has begun. What
+    /// becomes of these is no concern of the write's: others can carry them over too.
+    pub(super) async fn beside_splits<T>(&self, write: impl Future<Output = T>) -> T {
+        if self.to_finish.borrow().is_empty() {
+            return write.await;
         }
+        let (outcome, _) = both(write, self.go_on_splitting()).await;
+        outcome
+    }
+
+    /// Finishes all splits that this client has begun.
+    pub(super) async fn finish_splits(&self) -> Result<()> {
+        while !self.to_finish.borrow().is_empty() {
+            let _turn = self.splitting.take(&[CARRYING]).await;
+            self.carry_over_next().await?;
+        }
+        Ok(())
+    }
+
+    async fn go_on_splitting(&self) -> Result<()> {
+        if self.splitting.is_held(CARRYING) {
+            return Ok(());
+        }
+        let _turn = self.splitting.take(&[CARRYING]).await;
+        self.carry_over_next().await
+    }
+
+    /// Carries over the next slots of the first split that this client has to finish.
+    async fn carry_over_next(&self) -> Result<()> {
+        let Some((split, first)) = self.to_finish.borrow().front().copied() else {
+            return Ok(());
+        };
+        let carried = match self.carry_over_from(split, first).await {
+            Ok(next) if next < self.layout.subtable_slots() => {
+                if let Some((_, first)) = self.to_finish.borrow_mut().front_mut() {
+                    *first = next;
+                }
+                return Ok(());
+            }
+            Ok(_) => self.say_finished(split).await,
+            // The fabric may be well again with the next write.
+            Err(error @ IndexError::Fabric(_)) => return Err(error),
+            Err(error) => Err(error),
+        };
+        self.to_finish.borrow_mut().pop_front();
+        carried
+    }
+
+    /// Carries over some slots; returns the first that it has not come to.
+    async fn carry_over_from(&self, split: Split, first: u64) -> Result<u64> {
+        let slots = SLOTS_CARRIED.min(self.layout.subtable_slots() - first);
+        let parent = self.directory.borrow().leaf(split.parent);
+        let read = self
+            .read_spans(parent, (Span { first, slots }, None))
+            .await?;
+        let jobs = read
+            .words()
+            .map(|(slot, seen)| self.move_slot(split, slot, seen));
+        side_by_side(SLOTS_CARRIED as usize, jobs, |_, ()| {}).await?;
+        Ok(first + slots)
+    }
+
+    /// Says in the directory that all slots have been carried over.
+    async fn say_finished(&self, split: Split) -> Result<()> {
         let at = self.layout.split_at(self.table, split.number);
         let entry = split.entry();
         self.endpoint
@@ -137,7 +195,7 @@ impl<E: Endpoint> RaceTable<E> {
             if found == seen {
                 seen = next;
             } else {
-                attempts.lost_race(slot)?;
+                attempts.lost_race(self.number_of(split.parent, slot))?;
                 seen = found;
             }
         }

@@ -136,6 +136,10 @@ impl<E: Endpoint> RaceTable<E> {
         if self.was_ahead(&view).await? {
             return Ok(None);
         }
+        if self.directory.borrow().leaf(leaf.subtable) != leaf {
+            // Another coroutine has read of a later split, which says nothing about slots that are behind.
+            return Ok(None);
+        }
         let Some(split) = self
             .unfinished_of(&view)
             .filter(|split| split.child == leaf.subtable)

@@ -6,6 +6,7 @@ use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::FieldSize;
 use farslot_index::race::{RaceLayout, RaceOptions, RaceTable};
+use farslot_testbed::TestFabric;
 use std::rc::Rc;
 
 /// Keys and values of any length up to a most.
@@ -64,6 +65,23 @@ impl Dimensions {
 /// Bytes of a region that holds a table.
 pub fn region_bytes(layout: &RaceLayout) -> u64 {
     TABLE.offset + u64::try_from(layout.table_bytes()).unwrap()
+}
+
+/// A node with room for the table.
+pub fn new_node<F: TestFabric>(layout: &RaceLayout) -> F {
+    F::start(&[(region_bytes(layout), Rights::ALL)])
+}
+
+/// A client of its own, and the table that lies on the node.
+pub fn new_client<F: TestFabric>(
+    node: &F,
+    layout: &RaceLayout,
+) -> (Executor<F::Endpoint>, RaceTable<F::Endpoint>) {
+    let endpoint = node.connect(F::limits());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let opening = RaceTable::open(endpoint, TABLE, layout.clone());
+    let table = executor.block_on(opening).unwrap();
+    (executor, table)
 }
 
 /// An embedded node with room for the table.

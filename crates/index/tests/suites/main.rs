@@ -118,6 +118,7 @@ farslot_testbed::suites! {
         several_clients {
             of_a_linear_table_are_linearizable
             of_a_cuckoo_table_are_linearizable
+            of_a_race_table_are_linearizable
             of_a_sealed_table_find_all_or_nothing
         }
         signatures {

@@ -2,11 +2,12 @@
 //! machine's own; in the simulator client threads of its own, without faults.
 
 use crate::common::chaos::{Caller, Record, Tally};
-use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, sealed};
+use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, race, sealed};
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::window;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::LinearTable;
+use farslot_index::race::RaceTable;
 use farslot_index::sealed::{ReadPolicy, SealedTable};
 use farslot_index::{Index, IndexError};
 use farslot_testbed::TestFabric;
@@ -19,11 +20,19 @@ const COROUTINES: u32 = 2;
 /// Of each coroutine.
 const OPERATIONS: u64 = 60;
 const KEYS: u64 = 3;
+/// Of tables that grow, so that they do.
+const MORE_KEYS: u64 = 12;
 
 type Of = History<u64, TableOp<u64>, TableRet<u64>>;
 
 /// What a client does: random operations on few keys, recorded. One that may not write looks.
-async fn work(table: &impl Index, slot: Slot, client: u32, seed: u64, writes: bool) -> (Of, Tally) {
+async fn work(
+    table: &impl Index,
+    (slot, keys): (Slot, u64),
+    client: u32,
+    seed: u64,
+    writes: bool,
+) -> (Of, Tally) {
     let (record, tally) = (Record::new(), Cell::new(Tally::default()));
     let coroutines = (0..COROUTINES).map(|coroutine| {
         let client = client * COROUTINES + coroutine;
@@ -37,7 +46,7 @@ async fn work(table: &impl Index, slot: Slot, client: u32, seed: u64, writes: bo
         let mut rng = ChaCha8Rng::seed_from_u64(seed * 1_000 + u64::from(client));
         async move {
             for turn in 0..OPERATIONS {
-                let key = rng.random_range(0..KEYS);
+                let key = rng.random_range(0..keys);
                 let value = slot.fitted(u64::from(client) * OPERATIONS + turn + 1);
                 let op = match rng.random_range(0..10) {
                     _ if !writes => TableOp::Get,
@@ -56,7 +65,7 @@ async fn work(table: &impl Index, slot: Slot, client: u32, seed: u64, writes: bo
 }
 
 /// What is there in the end, as lookups and a scan of a client more.
-async fn look_around(table: &impl Index, slot: Slot) -> Of {
+async fn look_around(table: &impl Index, slot: Slot, keys: u64) -> Of {
     let (record, tally) = (Record::new(), Cell::new(Tally::default()));
     let caller = Caller {
         table,
@@ -65,10 +74,10 @@ async fn look_around(table: &impl Index, slot: Slot) -> Of {
         tally: &tally,
         client: 99,
     };
-    for key in 0..KEYS {
+    for key in 0..keys {
         caller.run(key, TableOp::Get).await;
     }
-    caller.scan(KEYS).await;
+    caller.scan(keys).await;
     record.take()
 }
 
@@ -114,10 +123,10 @@ pub fn of_a_linear_table_are_linearizable<F: TestFabric>() {
             let of = layout.clone();
             let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
                 let opening = LinearTable::open(endpoint, TABLE, of.clone(), reads.sizes(&of));
-                work(&opening.await.unwrap(), slot, client, seed, true).await
+                work(&opening.await.unwrap(), (slot, KEYS), client, seed, true).await
             });
             let (executor, table) = new_client(&node, &layout, reads);
-            let after = executor.block_on(look_around(&table, slot));
+            let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
             total += tally;
             overlapping += u64::from(side_by_side);
@@ -140,10 +149,10 @@ pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
             let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
                 let opening = CuckooTable::open(endpoint, TABLE, of.clone(), order);
                 let table = opening.await.unwrap();
-                work(&table, slot, client, seed, client == 0).await
+                work(&table, (slot, KEYS), client, seed, client == 0).await
             });
             let (executor, table) = cuckoo::new_client(&node, &layout, LookupOrder::Parallel);
-            let after = executor.block_on(look_around(&table, slot));
+            let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
             total += tally;
             overlapping += u64::from(side_by_side);
@@ -151,6 +160,36 @@ pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
     }
     println!("{overlapping} tables with clients side by side, {total:?}");
     assert!(overlapping > 0 && total.seen > 0);
+}
+
+/// Every other table grows meanwhile.
+pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
+    let (mut overlapping, mut total, mut grown) = (0, Tally::default(), 0);
+    for slot in [race::VARIED, race::SHORT] {
+        for seed in 0..u64::from(F::cases(60)) {
+            let dimensions = race::Dimensions {
+                bucket_slots: 1 + seed as u32 % 3 / 2,
+                groups: 1 + seed % 5 / 4,
+                roots: 1,
+                most_subtables: 1 + seed % 2 * 15,
+            };
+            let layout = dimensions.layout(slot, seed, None);
+            let node = race::new_node::<F>(&layout);
+            let of = layout.clone();
+            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
+                let table = RaceTable::open(endpoint, TABLE, of.clone()).await.unwrap();
+                work(&table, (slot, MORE_KEYS), client, seed, true).await
+            });
+            let (executor, table) = race::new_client(&node, &layout);
+            let after = executor.block_on(look_around(&table, slot, MORE_KEYS));
+            grown += u64::from(table.subtables() > 1);
+            let (tally, side_by_side) = judge(slot, seed, worked, after);
+            total += tally;
+            overlapping += u64::from(side_by_side);
+        }
+    }
+    println!("{overlapping} tables with clients side by side, {grown} grown, {total:?}");
+    assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
 }
 
 /// One client builds, the others look until it has: each is told that the table is not built, or finds all
