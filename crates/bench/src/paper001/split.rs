@@ -426,7 +426,8 @@ impl Placed for Split {
         // A batch of READs, where anything is read; and one of WRITEs.
         let writes = 1 + cost.moved;
         cost.round_trips = 1 + u64::from(cost.accesses > writes);
-        if !stands && !(cost.collided > 0 && self.shape.collisions_aside) {
+        let aside = cost.collided > 0 && self.shape.collisions_aside;
+        if !stands && !aside {
             if self.stashed >= self.shape.stash {
                 return None;
             }
