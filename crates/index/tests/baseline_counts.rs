@@ -189,11 +189,15 @@ fn teas_walks_are_as_long_as_published() {
     let stashed = (work.stashed - before.stashed) as f64 / insertions;
     let reads = cost.accesses - (1.0 + moved - stashed);
     println!("at 0.68: {cost:?}, {reads:.2} READs, {moved:.2} moved, {stashed:.5} stashed");
-    // The newcomer's buckets, those of each record that was moved, and of a thousand where a walk is given up.
-    let expected = 1.0 + moved + 1000.0 * stashed;
-    assert!((reads - expected).abs() < 1e-6, "{reads}, {expected}");
+    // The newcomer's buckets, those of each record that was moved (once or more often), and of a thousand where a walk
+    // is given up.
     assert!(
-        (cost.items - 16.0 * reads - (cost.accesses - reads)).abs() < 1e-6,
+        moved > 0.0 && reads >= 1.0 + moved + 1000.0 * stashed,
+        "{reads}"
+    );
+    let written = cost.accesses - reads;
+    assert!(
+        (cost.items - 16.0 * reads - written).abs() < 1e-6,
         "{cost:?}"
     );
     if slots() >= 3_000_000 {

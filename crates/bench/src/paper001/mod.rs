@@ -1,9 +1,12 @@
-//! Placements of paper 001, to be counted side by side.
+//! Paper 001's designs side by side: placements that are counted ([`cost`]), and tables that are used ([`trial`]).
 
 pub(crate) mod cost;
 pub(crate) mod ours;
+pub(crate) mod published;
 pub(crate) mod race;
+pub(crate) mod schemes;
 pub(crate) mod split;
+pub(crate) mod trial;
 
 #[cfg(test)]
 mod tests;

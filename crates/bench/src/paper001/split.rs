@@ -186,10 +186,8 @@ impl Split {
         if self.may_back_up(hash) {
             return self.back_up(hash, cost);
         }
-        // The other of the two, if it is in the first array, changes places with a backup.
-        let is_beside = twin < self.slots_of(self.shape.buckets as usize).start;
-        if !is_beside || !self.may_back_up(twin_hash) || self.places(twin_hash).backup == of.backup
-        {
+        // The other of the two, whose first bucket is the same one, stands by its backup fingerprint.
+        if !self.may_back_up(twin_hash) || self.places(twin_hash).backup == of.backup {
             return None;
         }
         let slots: Vec<usize> = self.backup_slots(of.first).collect();
@@ -199,9 +197,19 @@ impl Split {
         })?;
         let there = self.hashes[swap];
         self.set(swap, twin_hash);
-        self.set(twin, there);
-        self.moved(cost, 1 + u64::from(there != 0));
-        Some(Resolved::ToPlace(hash))
+        self.moved(cost, 1);
+        if twin / self.shape.bucket_slots == of.first {
+            self.set(twin, there);
+            self.moved(cost, u64::from(there != 0));
+            return Some(Resolved::ToPlace(hash));
+        }
+        // In the second array: the key takes its slot.
+        self.set(twin, hash);
+        cost.access(1);
+        Some(match there {
+            0 => Resolved::Done,
+            there => Resolved::ToPlace(there),
+        })
     }
 
     /// Puts a key into a backup slot; who was there is to be placed.
@@ -231,8 +239,6 @@ impl Split {
     fn own_slot(&self, hash: u64, cost: &mut Cost) -> Option<usize> {
         let of = self.places(hash);
         let (primary, second) = (self.primary_slots(of.first), self.slots_of(of.second));
-        let count =
-            |slots: std::ops::Range<usize>| slots.filter(|slot| self.hashes[*slot] == 0).count();
         let mut backup = || {
             let slot = self.free(self.backup_slots(of.first))?;
             cost.access(self.shape.bucket_slots as u64);
@@ -240,6 +246,9 @@ impl Split {
         };
         match self.shape.order {
             Order::BackupFirst => {
+                let count = |slots: std::ops::Range<usize>| {
+                    slots.filter(|slot| self.hashes[*slot] == 0).count()
+                };
                 let (here, there) = (count(self.slots_of(of.first)), count(second.clone()));
                 if there > 0 && here <= there {
                     return self.free(second);
@@ -247,9 +256,8 @@ impl Split {
                 backup().or_else(|| self.free(primary))
             }
             Order::PrimaryFirst => {
-                let (here, there) = (count(primary.clone()), count(second.clone()));
-                let roomier = if here >= there { primary } else { second };
-                self.free(roomier).or_else(backup)
+                let first_free = self.free(primary).or_else(|| self.free(second));
+                first_free.or_else(backup)
             }
         }
     }
@@ -418,7 +426,8 @@ impl Placed for Split {
         // A batch of READs, where anything is read; and one of WRITEs.
         let writes = 1 + cost.moved;
         cost.round_trips = 1 + u64::from(cost.accesses > writes);
-        if !stands && !(cost.collided > 0 && self.shape.collisions_aside) {
+        let aside = cost.collided > 0 && self.shape.collisions_aside;
+        if !stands && !aside {
             if self.stashed >= self.shape.stash {
                 return None;
             }

@@ -17,6 +17,7 @@ mod insertion;
 mod linear_tables;
 mod local_insertion;
 mod loop_ratio;
+mod paper001;
 mod probing;
 mod several_ways;
 mod stats;
@@ -183,6 +184,48 @@ const ALL: &[Reproduction] = &[
         run: insertion::run,
     },
     Reproduction {
+        id: paper001::table1::ID,
+        title: "paper 001, table I: what CuckooDuo costs, and what it is compared with",
+        scale: paper001::table1::SCALE,
+        run: paper001::table1::run,
+    },
+    Reproduction {
+        id: paper001::table3::ID,
+        title: "paper 001, table III: latencies of mixed operations",
+        scale: paper001::table3::SCALE,
+        run: paper001::table3::run,
+    },
+    Reproduction {
+        id: paper001::fig6::ID,
+        title: "paper 001, figure 6: the theorems",
+        scale: paper001::fig6::SCALE,
+        run: paper001::fig6::run,
+    },
+    Reproduction {
+        id: paper001::fig7::ID,
+        title: "paper 001, figure 7: CuckooDuo's parameters",
+        scale: paper001::fig7::SCALE,
+        run: paper001::fig7::run,
+    },
+    Reproduction {
+        id: paper001::fig8::ID,
+        title: "paper 001, figure 8: the length of fingerprints",
+        scale: paper001::fig8::SCALE,
+        run: paper001::fig8::run,
+    },
+    Reproduction {
+        id: paper001::fig9::ID,
+        title: "paper 001, figure 9: load factors, and what insertions cost",
+        scale: paper001::fig9::SCALE,
+        run: paper001::fig9::run,
+    },
+    Reproduction {
+        id: paper001::fig10::ID,
+        title: "paper 001, figure 10: latencies",
+        scale: paper001::fig10::SCALE,
+        run: paper001::fig10::run,
+    },
+    Reproduction {
         id: loop_ratio::ID,
         title: "paper 004, figure 1: insertions that walk into an endless loop",
         scale: loop_ratio::SCALE,
@@ -209,7 +252,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The papers of which there is something.
 pub fn papers() -> impl Iterator<Item = &'static str> {
-    ["000", "004"].into_iter()
+    ["000", "001", "004"].into_iter()
 }
 
 /// The ids of a paper's tables and figures, in order; none if nothing of that paper is here.

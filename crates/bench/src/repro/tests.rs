@@ -414,3 +414,6 @@ fn component_capacity_tells_all_failures_only_of_the_papers_shape() {
     let full_at = ours(&report, "load at the first failure, 3 ways, 1 slot");
     assert!((0.88..0.93).contains(&full_at), "{full_at}");
 }
+
+#[path = "paper001/tests.rs"]
+mod paper001;

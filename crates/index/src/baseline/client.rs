@@ -23,8 +23,9 @@ pub struct BaselineTable<E, P> {
     pub(super) locks: BucketLocks,
     /// Writes that may have taken effect or not, and are to.
     unfinished: RefCell<Vec<SlotWrite>>,
-    /// How many batches of writes have begun: who sees the same number twice has missed none.
-    pub(super) batches: Cell<u64>,
+    /// How often anything has changed: the slots, the stash, or where the table lies. Who sees the same number twice
+    /// has missed nothing.
+    changes: Cell<u64>,
     /// Keys that found no slot, with their values.
     pub(super) stash: RefCell<Stash>,
     /// Those of the memory that it lies in now.
@@ -68,7 +69,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
             placing,
             locks: BucketLocks::default(),
             unfinished: RefCell::default(),
-            batches: Cell::new(0),
+            changes: Cell::new(0),
             stash: RefCell::default(),
             work: Cell::default(),
         }
@@ -242,7 +243,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.batches.set(self.batches.get().wrapping_add(1));
+        self.changed();
         let mut writing = Writing {
             unfinished: &self.unfinished,
             writes,
@@ -261,10 +262,21 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     async fn finish(&self, _alone: &Held<'_>) -> Result<()> {
         let writes = self.unfinished.borrow().clone();
         if !writes.is_empty() {
+            self.changed();
             self.post(&writes).await?;
             self.unfinished.borrow_mut().clear();
         }
         Ok(())
+    }
+
+    /// What was seen of the table before is out of date.
+    pub(super) fn changed(&self) {
+        self.changes.set(self.changes.get().wrapping_add(1));
+    }
+
+    /// How often anything has changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     async fn post(&self, writes: &[SlotWrite]) -> Result<()> {

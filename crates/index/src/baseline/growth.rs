@@ -81,6 +81,7 @@ impl<E: Endpoint> MapEmbedTable<E> {
         let entries = counted.entries as i64;
         counts.change(entries, entries);
         self.counts.replace(Rc::new(counts));
+        self.changed();
         self.placing.double(cleaning);
         self.layout.set(doubled(self.layout()));
         self.place.set(to);

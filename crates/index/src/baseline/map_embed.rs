@@ -31,7 +31,7 @@
 
 use super::board::{Board, Record};
 use super::client::BaselineTable;
-use super::layout::BaselineOptions;
+use super::layout::{BaselineLayout, BaselineOptions};
 use super::placing::{Placing, Window};
 use crate::Result;
 use crate::hash::{derive, scale};
@@ -75,19 +75,27 @@ struct Home {
 type Numbers = HashMap<u64, u8>;
 
 impl<E: Endpoint> MapEmbedTable<E> {
-    /// Takes the memory at `place`, which must be all zeros, for a new MapEmbed table.
-    /// [`BaselineLayout::table_bytes`](super::BaselineLayout::table_bytes) of its layout says how much it takes.
+    /// Takes the memory at `place`, which must be all zeros, for a new MapEmbed table. [`MapEmbed::layout`] says how
+    /// much it takes.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// As [`MapEmbed::layout`].
     pub fn create(endpoint: Rc<E>, place: RemoteAddr, options: &BaselineOptions) -> Result<Self> {
-        let layout = options.layout(PAGES)?;
+        let layout = MapEmbed::layout(options)?;
         let placing = MapEmbed::new(layout.buckets);
         Ok(Self::new(endpoint, place, layout, placing))
     }
 }
 
 impl MapEmbed {
+    /// The layout of a table with these options.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
+        options.layout(PAGES)
+    }
+
     fn new(buckets: u64) -> Self {
         let mut layers = [0; 4];
         for (layer, cells) in CELLS_FOR_TWO_BUCKETS.into_iter().enumerate() {

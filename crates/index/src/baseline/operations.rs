@@ -30,7 +30,7 @@ pub(super) enum Written {
 struct Seen {
     window: Window,
     bytes: Buffer,
-    /// The batches that had begun by then.
+    /// How often anything had changed by then.
     at: u64,
 }
 
@@ -103,7 +103,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         }
         let mut slots = bytes.chunks_exact(layout.slot_bytes());
         let Some(free) = slots.position(is_free) else {
-            let at = self.batches.get();
+            let at = self.changes();
             return Ok(Beside::NoRoom(Some(Seen { window, bytes, at })));
         };
         let record = layout.format.encode(key.bytes, value);
@@ -122,7 +122,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let alone = self.hold_alone().await?;
         let mut board = Board::new(self);
         match seen {
-            Some(seen) if seen.at == self.batches.get() => board.note(seen.window, &seen.bytes),
+            Some(seen) if seen.at == self.changes() => board.note(seen.window, &seen.bytes),
             _ => {
                 // Others may have written meanwhile.
                 let window = self.placing.window(key.hash);
@@ -165,6 +165,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         }
         stash.insert(key.bytes.into(), value.into());
         drop(stash);
+        self.changed();
         self.worked(|work| work.stashed += 1);
         Ok(())
     }
@@ -188,7 +189,9 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
         let (held, window) = self.hold_to_write(&key).await?;
-        if self.stash.borrow_mut().remove(key.bytes).is_none() {
+        if self.stash.borrow_mut().remove(key.bytes).is_some() {
+            self.changed();
+        } else {
             let Some(slot) = self.slot_of(&key, window).await? else {
                 return Ok(false);
             };

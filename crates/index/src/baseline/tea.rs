@@ -19,7 +19,7 @@
 
 use super::board::{Board, Record};
 use super::client::BaselineTable;
-use super::layout::BaselineOptions;
+use super::layout::{BaselineLayout, BaselineOptions};
 use super::placing::{Placing, Window};
 use crate::Result;
 use crate::hash::{derive, scale};
@@ -45,15 +45,26 @@ pub struct Tea {
 /// A TEA table.
 pub type TeaTable<E> = BaselineTable<E, Tea>;
 
-impl<E: Endpoint> TeaTable<E> {
-    /// Takes the memory at `place`, which must be all zeros, for a new TEA table.
-    /// [`BaselineLayout::table_bytes`](super::BaselineLayout::table_bytes) of its layout says how much it takes.
+impl Tea {
+    /// The layout of a table with these options.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
-    pub fn create(endpoint: Rc<E>, place: RemoteAddr, options: &BaselineOptions) -> Result<Self> {
+    pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
         let mut layout = options.layout(1)?;
         layout.buckets = layout.buckets.max(2);
+        Ok(layout)
+    }
+}
+
+impl<E: Endpoint> TeaTable<E> {
+    /// Takes the memory at `place`, which must be all zeros, for a new TEA table. [`Tea::layout`] says how much it
+    /// takes.
+    ///
+    /// # Errors
+    /// As [`Tea::layout`].
+    pub fn create(endpoint: Rc<E>, place: RemoteAddr, options: &BaselineOptions) -> Result<Self> {
+        let layout = Tea::layout(options)?;
         let placing = Tea {
             homes: layout.buckets - 1,
             bucket_slots: layout.bucket_slots,

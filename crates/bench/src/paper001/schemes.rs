@@ -1,0 +1,181 @@
+//! The designs that are compared, each as the paper has it. A design more is an implementation of [`Design`] and an entry
+//! in [`SCHEMES`].
+
+use super::published::COUNTED_SLOTS;
+use super::trial::{self, Bed, Outcome, Trial};
+use crate::Result;
+use farslot::FieldSize;
+use farslot::fabric::{Endpoint, RemoteAddr};
+use farslot::index::Index;
+use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
+use farslot::index::baseline::tea::{TEA_STASH, Tea, TeaTable};
+use farslot::index::baseline::{BaselineOptions, BaselineTable, Placing};
+use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
+use std::rc::Rc;
+
+/// A design, as a type.
+pub(crate) trait Design {
+    /// Its tables.
+    type Table<E: Endpoint>: Index;
+
+    /// Bytes of remote memory.
+    fn table_bytes(trial: &Trial) -> Result<u128>;
+
+    /// A new table in memory of zeros.
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>>;
+
+    /// Bytes of local memory that tell where keys are; the stash is not counted.
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64;
+}
+
+/// A table with its sizes.
+pub(crate) struct Opened<T> {
+    pub(crate) table: T,
+    /// Slots that count for the load factor.
+    pub(crate) slots: u64,
+    pub(crate) slot_bytes: usize,
+}
+
+/// A design that is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Scheme {
+    pub(crate) name: &'static str,
+    /// Does a trial with it.
+    pub(crate) run: fn(&Trial, &Bed) -> Result<Outcome>,
+    /// The load factor at which the paper takes its insertions to cost the most.
+    pub(crate) high_load: f64,
+}
+
+/// All of them, CuckooDuo first.
+pub(crate) const SCHEMES: [Scheme; 3] = [
+    Scheme {
+        name: "CuckooDuo",
+        run: trial::run::<Duo>,
+        high_load: 0.9,
+    },
+    Scheme {
+        name: "MapEmbed",
+        run: trial::run::<MapEmbedDesign>,
+        high_load: 0.9,
+    },
+    Scheme {
+        name: "TEA",
+        run: trial::run::<TeaDesign>,
+        high_load: 0.68,
+    },
+];
+
+/// CuckooDuo.
+struct Duo;
+
+fn duo_layout(trial: &Trial) -> Result<DuoLayout> {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    let options = DuoOptions {
+        load_factor: 1.0,
+        bucket_slots: trial.bucket_slots,
+        fingerprint_bits: trial.fingerprint_bits,
+        ..DuoOptions::new(trial.slots, field, field, trial.seed)
+    };
+    Ok(options.layout()?)
+}
+
+impl Design for Duo {
+    type Table<E: Endpoint> = DuoTable<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(duo_layout(trial)?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<DuoTable<E>>> {
+        let layout = duo_layout(trial)?;
+        Ok(Opened {
+            slots: layout.slots(),
+            slot_bytes: layout.slot_bytes(),
+            table: DuoTable::open(endpoint, at, layout)?,
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(table: &DuoTable<E>) -> u64 {
+        table.layout().index_bytes()
+    }
+}
+
+fn baseline_options(trial: &Trial, stash: u32) -> BaselineOptions {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    BaselineOptions {
+        bucket_slots: trial.bucket_slots,
+        stash,
+        ..BaselineOptions::new(trial.slots, field, field, trial.seed)
+    }
+}
+
+/// Bytes of a table, and its sizes.
+fn opened<E: Endpoint, P: Placing>(table: BaselineTable<E, P>) -> Opened<BaselineTable<E, P>> {
+    let layout = table.layout();
+    Opened {
+        slots: layout.slots(),
+        slot_bytes: layout.slot_bytes(),
+        table,
+    }
+}
+
+/// MapEmbed, with a stash of 32 as in the paper.
+struct MapEmbedDesign;
+
+impl Design for MapEmbedDesign {
+    type Table<E: Endpoint> = BaselineTable<E, MapEmbed>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(MapEmbed::layout(&baseline_options(trial, 32))?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let options = baseline_options(trial, 32);
+        Ok(opened(MapEmbedTable::create(endpoint, at, &options)?))
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.design().local_bytes() as u64
+    }
+}
+
+/// TEA, with a stash that is the same part of the table as in the published counts.
+struct TeaDesign;
+
+fn tea_options(trial: &Trial) -> BaselineOptions {
+    let part = u64::from(TEA_STASH) * trial.slots / COUNTED_SLOTS;
+    let stash = u32::try_from(part).unwrap_or(u32::MAX).min(TEA_STASH);
+    baseline_options(trial, stash)
+}
+
+impl Design for TeaDesign {
+    type Table<E: Endpoint> = BaselineTable<E, Tea>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(Tea::layout(&tea_options(trial))?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        Ok(opened(TeaTable::create(endpoint, at, &tea_options(trial))?))
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.design().local_bytes() as u64
+    }
+}

@@ -1,0 +1,123 @@
+//! Paper 001, Table I: what the designs cost.
+
+use super::{filling, reasons, trial};
+use crate::paper001::published::{TABLE_1, Took, testbed};
+use crate::paper001::schemes::SCHEMES;
+use crate::paper001::trial::{Bed, Op, Outcome, Spent, Task};
+use crate::repro::Scale;
+use crate::{Progress, ReproReport, ReproRow, Result, threads};
+
+pub(in crate::repro) const ID: &str = "001-table1";
+
+/// A minute.
+pub(in crate::repro) const SCALE: Scale = Scale {
+    slots: 1 << 18,
+    tables: 1,
+    lookups: 4_000,
+    seed: 0,
+};
+
+/// The load factor of what is not an insertion at the highest.
+const LOW_LOAD: f64 = 0.5;
+
+const TASKS: [Op; 4] = [Op::PutNew, Op::Get, Op::Update, Op::Remove];
+
+const REASONS: [(&str, &str); 6] = [
+    (
+        "slots accessed, insertion at the highest load, CuckooDuo",
+        "any slot of the first array may hold a backup fingerprint here, so that hardly an insertion reads a bucket",
+    ),
+    (
+        "round trips, insertion at the highest load, CuckooDuo",
+        "the same, and this is the mean: the most is 2",
+    ),
+    ("us, insertion at the highest load, CuckooDuo", "the same"),
+    (
+        "slots accessed, insertion at the highest load",
+        "the published code reads and writes all sixteen buckets whenever a cell of MapEmbed changes, and writes walks of \
+         TEA also where it gives them up; here only what changes is written. Walks that are given up are few, so that their \
+         number is chance",
+    ),
+    (
+        "round trips, insertion at the highest load",
+        "an insertion is planned whole and written in one batch here; of MapEmbed all buckets of a cell are read in one; \
+         the paper's for TEA is at the highest load of its own table",
+    ),
+    ("us, insertion at the highest load", "the same"),
+];
+
+/// Measures the table.
+pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+    let outcomes = threads::in_order(SCHEMES.len(), |number| {
+        let scheme = &SCHEMES[number];
+        progress(scheme.name);
+        let low = (LOW_LOAD, TASKS.map(Task::only).to_vec());
+        let high = (scheme.high_load, vec![Task::only(Op::PutNew)]);
+        let costs = (scheme.run)(&trial(scale, vec![low, high]), &Bed::Simulated(testbed()))?;
+        let full = (scheme.run)(&filling(scale, 8), &Bed::Memory)?;
+        Ok((costs, full))
+    })?;
+    let mut rows = Vec::new();
+    for ((scheme, published), (costs, full)) in SCHEMES.iter().zip(TABLE_1).zip(&outcomes) {
+        let name = scheme.name;
+        let mut row = |what: &str, paper: Option<f64>, ours: f64| {
+            rows.push(ReproRow::new(format!("{what}, {name}"), paper, ours));
+        };
+        row("load factor when full", Some(published.load), full.load);
+        row(
+            "bits of index a key",
+            published.bits_per_key,
+            full.bits_per_key,
+        );
+        let at = |stop: usize, task: usize| spent(costs, stop, task);
+        let operations = [
+            ("lookup", published.lookup, at(0, 1)),
+            ("insertion at a load of 0.5", published.insert[0], at(0, 0)),
+            (
+                "insertion at the highest load",
+                published.insert[1],
+                at(1, 0),
+            ),
+            ("update", published.update, at(0, 2)),
+            ("removal", published.remove, at(0, 3)),
+        ];
+        for (operation, took, spent) in operations {
+            rows.extend(costs_of(operation, name, took, spent));
+        }
+    }
+    let setup = format!(
+        "Tables of {} slots, 8 a bucket; keys and values of 64 bytes; one client, one operation after the other, {} of each \
+         kind, behind a simulated NIC with 3.2 us a round trip: the network's time, without the client's. The highest load is \
+         0.9, for TEA 0.68. Slots are payload bytes by the bytes of a slot. RACE is not in it.{}",
+        scale.slots,
+        scale.lookups,
+        reasons(&rows, &REASONS)
+    );
+    Ok(ReproReport {
+        id: ID,
+        setup,
+        rows,
+        plots: Vec::new(),
+    })
+}
+
+/// What a task took; nothing if the table was full before.
+fn spent(outcome: &Outcome, stop: usize, task: usize) -> Option<Spent> {
+    outcome.stops.get(stop)?.get(task).copied()
+}
+
+fn costs_of(operation: &str, scheme: &str, took: Took, spent: Option<Spent>) -> Vec<ReproRow> {
+    let Some(spent) = spent else {
+        return Vec::new();
+    };
+    let cell = |what: &str| format!("{what}, {operation}, {scheme}");
+    vec![
+        ReproRow::new(cell("slots accessed"), Some(took.items), spent.items),
+        ReproRow::new(
+            cell("round trips"),
+            Some(took.round_trips),
+            spent.round_trips,
+        ),
+        ReproRow::new(cell("us"), Some(took.us), spent.latency_ns / 1e3),
+    ]
+}
