@@ -61,6 +61,10 @@ impl<E: Endpoint> Index for DuoTable<E> {
         self.report().await
     }
 
+    fn client_bytes(&self) -> u64 {
+        self.layout().index_bytes()
+    }
+
     fn now(&self) -> Nanos {
         self.endpoint.now()
     }
