@@ -18,6 +18,7 @@ mod linear_tables;
 mod local_insertion;
 mod loop_ratio;
 mod probing;
+mod remote_insertion;
 mod several_ways;
 mod stats;
 mod storage;
@@ -199,6 +200,12 @@ const ALL: &[Reproduction] = &[
         title: "beyond paper 004: failures known with several hash functions and slots",
         scale: several_ways::SCALE,
         run: several_ways::run,
+    },
+    Reproduction {
+        id: remote_insertion::ID,
+        title: "beyond paper 004: round trips of insertions into a remote table whose failures are known",
+        scale: remote_insertion::SCALE,
+        run: remote_insertion::run,
     },
 ];
 
