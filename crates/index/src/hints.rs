@@ -69,6 +69,15 @@ impl ClusterHints {
         }
     }
 
+    /// Bytes that it may come to take, about: of all clusters that it may keep, each in two lists and a tree
+    /// whose nodes are half full.
+    #[must_use]
+    pub fn most_bytes(&self) -> u64 {
+        let a_cluster = 2 * size_of::<u64>() + 2 * size_of::<(u64, u64)>();
+        let others = size_of_val(&*self.ends_before) + MOST_NOTES * size_of::<Note>();
+        (self.most.saturating_mul(a_cluster) + others) as u64
+    }
+
     /// Notes that the slots from `start` on were in use up to slot `empty`, which was not. Slots count
     /// from 0; where `empty` is below `start` the run goes round the table's end, and where it is
     /// `start` there is no run, and only that slot was seen to be empty.

@@ -11,11 +11,13 @@
 //! * [`baseline`]: what paper 001 compares that with: MapEmbed and TEA.
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
+//! * [`cache`]: answers that a client keeps, over every design.
 //! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod cache;
 mod client;
 pub mod cuckoo;
 pub mod duo;

@@ -116,6 +116,17 @@ pub trait Index {
     /// The time of the endpoint's clock.
     fn now(&self) -> Nanos;
 
+    /// Whether no answer can change any more, as far as this client knows.
+    fn is_immutable(&self) -> bool {
+        false
+    }
+
+    /// Bytes of this client's own memory that the scheme may take by the size of the table or of its options:
+    /// an index of the table, its graph, its hints. None by default.
+    fn client_bytes(&self) -> u64 {
+        0
+    }
+
     /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's number,
     /// in the order in which they come.
     async fn get_many<'k>(

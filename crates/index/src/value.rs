@@ -3,14 +3,26 @@
 use farslot_fabric::Buffer;
 use std::fmt;
 use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 /// A value's bytes: a small one in itself, a longer one in the registered buffer that it was read
-/// into. Nothing is allocated for it. It belongs to the thread that looked it up.
+/// into, or in the cache that has answered. Nothing is allocated for it. It belongs to the thread that looked it up.
 pub struct Value(Bytes);
 
 enum Bytes {
-    Small { bytes: [u8; 8], len: u8 },
-    Read { buffer: Buffer, range: Range<u32> },
+    Small {
+        bytes: [u8; 8],
+        len: u8,
+    },
+    Read {
+        buffer: Buffer,
+        range: Range<u32>,
+    },
+    /// From this byte on.
+    Shared {
+        bytes: Rc<[u8]>,
+        from: usize,
+    },
 }
 
 impl Value {
@@ -31,6 +43,13 @@ impl Value {
     }
 }
 
+impl Value {
+    /// What follows the first `from` bytes of a cached record.
+    pub(crate) fn of_shared(bytes: Rc<[u8]>, from: usize) -> Self {
+        Self(Bytes::Shared { bytes, from })
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 
@@ -39,6 +58,7 @@ impl Deref for Value {
         match &self.0 {
             Bytes::Small { bytes, len } => &bytes[..usize::from(*len)],
             Bytes::Read { buffer, range } => &buffer[range.start as usize..range.end as usize],
+            Bytes::Shared { bytes, from } => &bytes[*from..],
         }
     }
 }

@@ -33,6 +33,11 @@ pub struct OpenOptions {
     pub cluster_hints: usize,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
+    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows without
+    /// a round trip which insertions have no place, and which records others move
+    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
+    /// it reads the table once when it becomes the writer).
+    pub predetermination: bool,
     /// What may be done to the memory.
     pub rights: Rights,
     /// The name of the grant under which a `tcp://` address is used.
@@ -53,6 +58,7 @@ impl Default for OpenOptions {
             look_ahead: false,
             cluster_hints: 0,
             lookup_order: LookupOrder::default(),
+            predetermination: false,
             rights: Rights::ALL,
             grant: TcpOptions::default().grant,
             secret: None,
@@ -436,8 +442,11 @@ impl Store {
                 },
             ),
             Scheme::Cuckoo(_) => {
-                let order = self.0.options.lookup_order;
-                self.open_session(executor, found, spread::Cuckoo(order))
+                let opener = spread::Cuckoo {
+                    order: self.0.options.lookup_order,
+                    predetermines: self.0.options.predetermination,
+                };
+                self.open_session(executor, found, opener)
             }
             Scheme::Sealed(_) => self.open_session(executor, found, spread::Sealed(self.0.policy)),
         };

@@ -19,6 +19,7 @@ mod local_insertion;
 mod loop_ratio;
 mod paper001;
 mod probing;
+mod remote_insertion;
 mod several_ways;
 mod stats;
 mod storage;
@@ -242,6 +243,12 @@ const ALL: &[Reproduction] = &[
         title: "beyond paper 004: failures known with several hash functions and slots",
         scale: several_ways::SCALE,
         run: several_ways::run,
+    },
+    Reproduction {
+        id: remote_insertion::ID,
+        title: "beyond paper 004: round trips of insertions into a remote table whose failures are known",
+        scale: remote_insertion::SCALE,
+        run: remote_insertion::run,
     },
 ];
 

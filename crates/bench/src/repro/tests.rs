@@ -415,5 +415,43 @@ fn component_capacity_tells_all_failures_only_of_the_papers_shape() {
     assert!((0.88..0.93).contains(&full_at), "{full_at}");
 }
 
+#[test]
+fn a_remote_table_whose_failures_are_known_saves_round_trips() {
+    let options = Options {
+        slots: Some(1 << 11),
+        ..SMALL
+    };
+    let report = checked("004-remote", &options);
+    for shape in [
+        "2-way, 1 slot",
+        "2-way, 4 slots",
+        "3-way, 1 slot",
+        "3-way, 4 slots",
+    ] {
+        let cell = |what: &str, with: &str| ours(&report, &format!("{what}, {shape}, {with}"));
+        let both = |what| ["predetermined", "searched remotely"].map(|with| cell(what, with));
+        let [with, without] = both("insertions without a place");
+        assert!(
+            with >= 256.0 && without >= with,
+            "{shape}: {with} {without}"
+        );
+        let [with, without] = both("round trips an insertion without a place");
+        assert!(with < 0.05 && without > 3.0, "{shape}: {with} {without}");
+        let [with, without] = both("round trips an insertion");
+        assert!(
+            with < 1.05 && (2.0..2.05).contains(&without),
+            "{shape}: {with} {without}"
+        );
+        let [with, without] = both("most round trips of an insertion");
+        assert!(with <= 3.0 && without > 3.0, "{shape}: {with} {without}");
+        let saved = ours(&report, &format!("round trips saved in all (%), {shape}"));
+        assert!((40.0..100.0).contains(&saved), "{shape}: {saved}");
+    }
+    assert_eq!(
+        ours(&report, "bytes of graph a slot, at most, 2-way, 1 slot"),
+        12.0
+    );
+}
+
 #[path = "paper001/tests.rs"]
 mod paper001;

@@ -68,4 +68,15 @@ impl<E: Endpoint> Index for CuckooTable<E> {
     fn now(&self) -> Nanos {
         self.endpoint.now()
     }
+
+    fn is_immutable(&self) -> bool {
+        self.is_sealed()
+    }
+
+    fn client_bytes(&self) -> u64 {
+        match self.predetermines {
+            true => self.layout.predetermination_bytes(),
+            false => 0,
+        }
+    }
 }

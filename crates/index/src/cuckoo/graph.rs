@@ -24,6 +24,8 @@ const VACANT: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
 /// The most buckets that are told apart.
 const MOST_BUCKETS: u64 = UNKNOWN as u64;
+/// Buckets of a search for which memory is kept.
+const KEPT: usize = 1 << 14;
 
 /// The other buckets of a record, in order; the one where it is stands for each that it has less than
 /// the table has hash functions.
@@ -177,6 +179,9 @@ impl CuckooGraph {
         }
         if !self.reached.is_empty() {
             self.closed.close(search, &met);
+        }
+        if self.reached.capacity() > KEPT {
+            self.reached = Vec::new();
         }
         None
     }

@@ -24,7 +24,8 @@ const WIDTH: usize = 64;
 
 impl CuckooLayout {
     /// Bytes of the client's memory that [predetermination](CuckooTable::with_predetermination) takes at
-    /// most: 4 a slot for each hash function but one, and 8 a bucket.
+    /// most: 4 a slot for each hash function but one, and 8 a bucket. While a search goes on, 16 more for each
+    /// bucket that it has come to.
     #[must_use]
     pub const fn predetermination_bytes(&self) -> u64 {
         CuckooGraph::bytes(self)

@@ -65,6 +65,10 @@ impl<E: Endpoint> Index for DuoTable<E> {
         }
     }
 
+    fn client_bytes(&self) -> u64 {
+        self.layout().index_bytes()
+    }
+
     fn now(&self) -> Nanos {
         self.endpoint.now()
     }

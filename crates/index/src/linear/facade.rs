@@ -71,4 +71,9 @@ impl<E: Endpoint> Index for LinearTable<E> {
     fn now(&self) -> Nanos {
         self.endpoint.now()
     }
+
+    fn client_bytes(&self) -> u64 {
+        let hints = self.hints.as_ref();
+        hints.map_or(0, |hints| hints.borrow().most_bytes())
+    }
 }

@@ -55,4 +55,8 @@ impl<E: Endpoint> Index for SealedTable<E> {
     fn now(&self) -> Nanos {
         self.endpoint().now()
     }
+
+    fn is_immutable(&self) -> bool {
+        true
+    }
 }

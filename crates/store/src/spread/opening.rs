@@ -80,7 +80,11 @@ impl<E: Endpoint> Opener<E> for Linear {
 }
 
 /// Opens cuckoo tables.
-pub(crate) struct Cuckoo(pub(crate) LookupOrder);
+pub(crate) struct Cuckoo {
+    pub(crate) order: LookupOrder,
+    /// Whether a writer keeps the cuckoo graph.
+    pub(crate) predetermines: bool,
+}
 
 impl<E: Endpoint> Opener<E> for Cuckoo {
     type Client = CuckooTable<E>;
@@ -94,7 +98,11 @@ impl<E: Endpoint> Opener<E> for Cuckoo {
         let Scheme::Cuckoo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "cuckoo"));
         };
-        Ok(CuckooTable::open(endpoint, at, layout.clone(), self.0).await?)
+        let table = CuckooTable::open(endpoint, at, layout.clone(), self.order).await?;
+        Ok(match self.predetermines {
+            true => table.with_predetermination()?,
+            false => table,
+        })
     }
 }
 

@@ -70,3 +70,41 @@ fn the_order_of_a_lookup_is_the_clients_choice() {
         "{sequential} {parallel}"
     );
 }
+
+/// Over one node and over several: an insertion without a place takes no time, and a new writer knows so too.
+#[test]
+fn a_writer_may_know_beforehand_what_has_no_place() {
+    for address in [
+        "sim://cx5-edr?seed=1&memory=16MiB",
+        "sim://cx5-edr?seed=1&memory=16MiB&nodes=3",
+    ] {
+        let options_of_store = OpenOptions {
+            predetermination: true,
+            ..OpenOptions::default()
+        };
+        let store = Store::open_with(address, options_of_store).unwrap();
+        let shape = CuckooShape {
+            ways: 2,
+            bucket_slots: 1,
+        };
+        let options = options(400).cuckoo(shape);
+        store.create("t", &options).unwrap();
+        for writer in 0..2 {
+            let table = store.table("t").unwrap();
+            table.start_writing().unwrap();
+            let mut full = 0;
+            for number in writer * 4_000..(writer + 1) * 4_000 {
+                let began = table.now();
+                match put(&table, number) {
+                    Ok(is_new) => assert!(is_new),
+                    Err(error) => {
+                        assert!(error.to_string().contains("full"), "{error}");
+                        full += u64::from(table.now() == began);
+                    }
+                }
+            }
+            assert!(full > 2_000, "{address}: {full}");
+            table.close().unwrap();
+        }
+    }
+}

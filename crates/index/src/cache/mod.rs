@@ -1,0 +1,220 @@
+//! A cache of answers in the client's memory, over any [`Index`]: set-associative, and the least recently
+//! used go first.
+//!
+//! **What is promised.** By default nothing less than without: only answers that cannot change are kept, those
+//! of tables that [never change again](Index::is_immutable). Of other tables answers are kept if
+//! [a bound](Freshness::Within) on their age is accepted. Then a lookup may answer with what was true at some
+//! moment not longer ago than the bound (as its endpoint's clock has it, from before the READs began until the
+//! answer is given). And of what one client sees,
+//!
+//! - its own writes are seen by all of its lookups that begin after them: a write takes the key out of the
+//!   cache when it begins and when it ends, also if it fails or is given up;
+//! - time does not go back: a lookup that begins after another one of the key has answered says nothing older. An
+//!   answer is kept only if, while it was fetched, no other fetch of the key has ended and no write of it has begun
+//!   or ended.
+//!
+//! There is no word from other clients when they write: whoever needs their last word now asks without the
+//! cache ([`Cached::index`]) or accepts no bound. Why no answer is confirmed by a READ of its slot's word:
+//! the generations by which such words tell their uses apart come round, which is no danger between two
+//! READs of one lookup, and would be in a cache of any age.
+//!
+//! **Which operations.** `get` and `get_many` are answered from it, absence included; a hit posts nothing, and is
+//! no operation of the endpoint's counters. All else goes to the table. A multi-key table's `get` may keep
+//! answering with the same record.
+//!
+//! **Memory.** A cache never takes more than its bytes, what it needs to manage them included; values that callers
+//! still hold are theirs. [`Cached::within`] gives it what the index leaves of one budget
+//! ([`Index::client_bytes`]). Like every client it belongs to one thread; each has a cache of its own.
+
+mod facade;
+mod sets;
+
+use crate::hash::Hasher;
+use crate::slot::bad_option;
+use crate::{Index, Result, Value};
+use farslot_fabric::Nanos;
+use sets::{Fetch, Sets};
+use std::cell::{Cell, RefCell};
+
+/// How old a kept answer may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Freshness {
+    /// What a lookup without the cache could say: only tables that never change again are cached.
+    #[default]
+    Exact,
+    /// What was so at most this long ago, of any table.
+    Within(Nanos),
+}
+
+/// What a cache shall be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheOptions {
+    /// Bytes of memory that it may take.
+    pub bytes: u64,
+    /// Bytes of key and value of a usual record. A set has room for 8 of these; much larger ones are
+    /// not kept, and of much smaller ones there are no more.
+    pub record_bytes: usize,
+    /// How old answers may be.
+    pub freshness: Freshness,
+}
+
+impl CacheOptions {
+    /// Options for so many bytes and records of this size, with exact answers.
+    #[must_use]
+    pub const fn new(bytes: u64, record_bytes: usize) -> Self {
+        Self {
+            bytes,
+            record_bytes,
+            freshness: Freshness::Exact,
+        }
+    }
+
+    /// The same with answers that may be so old.
+    #[must_use]
+    pub const fn stale_for(self, at_most: Nanos) -> Self {
+        Self {
+            freshness: Freshness::Within(at_most),
+            ..self
+        }
+    }
+}
+
+/// What a cache has done, and what it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheCounts {
+    /// Lookups that it has answered.
+    pub hits: u64,
+    /// Lookups that it has asked the table for.
+    pub misses: u64,
+    /// Answers that it holds.
+    pub entries: u64,
+    /// Bytes that it takes at the moment.
+    pub bytes: u64,
+}
+
+/// An index whose lookups are answered from memory where they can be.
+///
+/// ```no_run
+/// # use farslot_index::{Index, Result, cache::{CacheOptions, Cached}};
+/// # async fn example(table: impl Index) -> Result<()> {
+/// // 64 MiB for records of some 100 bytes, which may be 5 ms old.
+/// let options = CacheOptions::new(64 << 20, 100).stale_for(5_000_000);
+/// let table = Cached::new(table, options)?;
+/// table.get(b"key").await?;
+/// # Ok(()) }
+/// ```
+pub struct Cached<I> {
+    index: I,
+    freshness: Freshness,
+    hasher: Hasher,
+    sets: RefCell<Sets>,
+    hits: Cell<u64>,
+    misses: Cell<u64>,
+}
+
+/// A write under way: the key is out of the cache when it begins and when it ends, however it does.
+struct Writing<'c> {
+    sets: &'c RefCell<Sets>,
+    hash: u64,
+    key: &'c [u8],
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.sets.borrow_mut().forget(self.hash, self.key);
+    }
+}
+
+impl<I: Index> Cached<I> {
+    /// The index with an empty cache.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) for less bytes than one set takes, or more than there can be.
+    pub fn new(index: I, options: CacheOptions) -> Result<Self> {
+        Ok(Self {
+            index,
+            freshness: options.freshness,
+            // Of this memory only: nobody else has to find anything in it.
+            hasher: Hasher::Xxh3 { seed: 0 },
+            sets: RefCell::new(Sets::new(options.bytes, options.record_bytes)?),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
+        })
+    }
+
+    /// The index with a cache that takes what the index leaves of `options.bytes`: of what it keeps
+    /// already, and of what it may keep ([`Index::client_bytes`]).
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) where that is less than one set takes.
+    pub fn within(index: I, options: CacheOptions) -> Result<Self> {
+        let of_index = index.client_bytes();
+        let bytes = options.bytes.checked_sub(of_index).ok_or_else(|| {
+            let limit = format!("at least the {of_index} bytes that the index takes");
+            bad_option("memory budget", options.bytes, limit)
+        })?;
+        Self::new(index, CacheOptions { bytes, ..options })
+    }
+
+    /// The index itself, which answers with the last word.
+    #[must_use]
+    pub const fn index(&self) -> &I {
+        &self.index
+    }
+
+    /// What the cache has done so far.
+    #[must_use]
+    pub fn counts(&self) -> CacheCounts {
+        let sets = self.sets.borrow();
+        CacheCounts {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            entries: sets.entries(),
+            bytes: sets.bytes(),
+        }
+    }
+
+    /// Drops all answers.
+    pub fn clear(&self) {
+        self.sets.borrow_mut().clear();
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    /// The answer, if there is one that is not too old; else a fetch that begins now, unless nothing may be kept.
+    fn look(&self, key: &[u8]) -> std::result::Result<Option<Value>, Option<Fetch>> {
+        let oldest = match self.freshness {
+            Freshness::Exact if !self.index.is_immutable() => return Err(None),
+            Freshness::Exact => 0,
+            Freshness::Within(bound) => self.index.now().saturating_sub(bound),
+        };
+        let mut sets = self.sets.borrow_mut();
+        let hash = self.hash(key);
+        if let Some(answer) = sets.find(hash, key, oldest) {
+            self.hits.set(self.hits.get() + 1);
+            return Ok(answer);
+        }
+        self.misses.set(self.misses.get() + 1);
+        let may_change = self.freshness != Freshness::Exact;
+        Err(Some(sets.fetch(hash, self.index.now(), may_change)))
+    }
+
+    /// Keeps what a fetch has come to, if it may be kept.
+    fn keep(&self, fetch: Option<Fetch>, key: &[u8], answer: &Result<Option<Value>>) {
+        if let (Some(fetch), Ok(answer)) = (fetch, answer) {
+            self.sets.borrow_mut().end(fetch, key, answer.as_deref());
+        }
+    }
+
+    fn writing<'c>(&'c self, key: &'c [u8]) -> Writing<'c> {
+        let hash = self.hash(key);
+        self.sets.borrow_mut().forget(hash, key);
+        Writing {
+            sets: &self.sets,
+            hash,
+            key,
+        }
+    }
+}
