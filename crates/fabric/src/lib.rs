@@ -22,6 +22,7 @@ pub mod counters;
 pub mod endpoint;
 pub mod error;
 pub mod executor;
+mod links;
 pub mod reader;
 mod redial;
 pub mod shm;

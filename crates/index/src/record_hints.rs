@@ -98,7 +98,10 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         // Few hashes, so that they meet.
         let hash = || (0..40u64).prop_map(|number| number << 40 | number);
-        let distance = prop_oneof![0..3u64, (1 << DISTANCE_BITS) - 2..(1 << DISTANCE_BITS) + 2];
+        let distance = prop_oneof![
+            0..3u64,
+            (1u64 << DISTANCE_BITS) - 2..(1u64 << DISTANCE_BITS) + 2
+        ];
         prop_oneof![
             (hash(), distance, 1..1u64 << BlockRef::BITS)
                 .prop_map(|(hash, distance, block)| Step::Note(hash, distance, block)),

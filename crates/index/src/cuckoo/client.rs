@@ -1,5 +1,6 @@
 //! What a client keeps of a cuckoo table.
 
+use super::graph::CuckooGraph;
 use super::layout::{Candidates, CuckooLayout};
 use super::lookup::LookupOrder;
 use super::moves::MovesSeen;
@@ -10,7 +11,7 @@ use crate::heap::{Heap, record_bytes};
 use crate::slot::{SlotKind, WordFormat};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A cuckoo table as one thread's coroutines see it.
@@ -33,6 +34,10 @@ pub struct CuckooTable<E> {
     /// Whether verbs of the writer that this client has taken over from may still be under way.
     pub(super) unsettled: Cell<bool>,
     pub(super) locks: BucketLocks,
+    /// Whether this client, as the writer, keeps the graph.
+    pub(super) predetermines: bool,
+    /// What it knows of the slots, if it does.
+    pub(super) graph: RefCell<Option<CuckooGraph>>,
     pub(super) counts: Counts,
 }
 
@@ -81,6 +86,8 @@ impl<E: Endpoint> CuckooTable<E> {
             writer: Cell::new(None),
             unsettled: Cell::new(false),
             locks: BucketLocks::default(),
+            predetermines: false,
+            graph: RefCell::new(None),
         };
         let reading = opened.read_moves();
         opened.endpoint.operation(UPKEEP, reading).await?;

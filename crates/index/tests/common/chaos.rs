@@ -55,6 +55,8 @@ pub struct Tally {
     pub gathers: u64,
     /// What owners of a CuckooDuo table have found begun and not finished.
     pub repairs: u64,
+    /// Keys that readers beside such an owner have found.
+    pub read_beside: u64,
 }
 
 impl AddAssign for Tally {
@@ -71,6 +73,7 @@ impl AddAssign for Tally {
         self.moves += other.moves;
         self.gathers += other.gathers;
         self.repairs += other.repairs;
+        self.read_beside += other.read_beside;
     }
 }
 
@@ -272,7 +275,8 @@ impl Shape {
     }
 }
 
-fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+/// What goes wrong in a run of so many clients.
+pub fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     let node = NodeId(0);
     let interval = |rng: &mut ChaCha8Rng, longest: Nanos| {
