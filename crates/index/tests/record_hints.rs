@@ -11,7 +11,7 @@ use farslot_fabric::sim::SimEndpoint;
 use farslot_fabric::{Endpoint, Executor, OperationClass};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearTable};
 use farslot_index::{FIND_OR_PUT, FindOrPut, GET, Index, PUT, UPDATE};
-use farslot_testbed::{Sim, TestFabric};
+use farslot_testbed::Sim;
 use std::rc::Rc;
 
 /// Seeds of each slot kind that go through the simulator's faults.

@@ -7,91 +7,16 @@ use crate::nodes::Nodes;
 use crate::session::{self, Session};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, KnownSizes, NewTable, Opener, Spread};
-use crate::{Address, NodeReport, OnRestart, Result, StoreError, Table, TableOptions};
+use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::sim::{NicProfile, World};
-use farslot_fabric::tcp::{Secret, TcpEndpoint, TcpOptions};
-use farslot_fabric::verbs::{DeviceOptions, VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{Endpoint, Executor, Limits, NodeId, Rights, shm};
-use farslot_index::cuckoo::LookupOrder;
+use farslot_fabric::tcp::TcpEndpoint;
+use farslot_fabric::verbs::VerbsEndpoint;
+use farslot_fabric::{Endpoint, Executor, NodeId, shm};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How a store is opened, where the defaults do not fit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenOptions {
-    /// What each thread's endpoint may hold, and how long it waits.
-    pub limits: Limits,
-    /// How lookups in a linear table find their read size; by default for throughput, by the costs of the fabric.
-    pub read_policy: Option<ReadPolicy>,
-    /// Whether lookups in a linear table request the next chunk ahead (paper 002).
-    pub look_ahead: bool,
-    /// How many of the largest clusters of a linear table each thread remembers (paper 000, section 3.4). For keys with
-    /// many records each; lookups of unique keys gain little, and each pays for it.
-    pub cluster_hints: usize,
-    /// In which order a lookup reads the buckets of a cuckoo table.
-    pub lookup_order: LookupOrder,
-    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows without
-    /// a round trip which insertions have no place, and which records others move
-    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
-    /// it reads the table once when it becomes the writer).
-    pub predetermination: bool,
-    /// What may be done to the memory.
-    pub rights: Rights,
-    /// The name of the grant under which a `tcp://` address is used.
-    pub grant: String,
-    /// What a node at a `tcp://` address must know, and wants to see proved.
-    pub secret: Option<Secret>,
-    /// How long it may take to be connected to a `tcp://` address, and admitted.
-    pub connect_timeout: Duration,
-    /// What becomes of the keys of a node that came back empty, in tables over several nodes.
-    pub on_restart: OnRestart,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            read_policy: None,
-            look_ahead: false,
-            cluster_hints: 0,
-            lookup_order: LookupOrder::default(),
-            predetermination: false,
-            rights: Rights::ALL,
-            grant: TcpOptions::default().grant,
-            secret: None,
-            connect_timeout: TcpOptions::default().connect_timeout,
-            on_restart: OnRestart::default(),
-        }
-    }
-}
-
-impl OpenOptions {
-    pub(crate) fn tcp(&self) -> TcpOptions {
-        TcpOptions {
-            grant: self.grant.clone(),
-            secret: self.secret.clone(),
-            rights: self.rights,
-            connect_timeout: self.connect_timeout,
-            limits: self.limits,
-            ..TcpOptions::default()
-        }
-    }
-
-    pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
-        VerbsOptions {
-            grant: self.grant.clone(),
-            secret: self.secret.clone(),
-            rights: self.rights,
-            connect_timeout: self.connect_timeout,
-            limits: self.limits,
-            device: device.clone(),
-            ..VerbsOptions::default()
-        }
-    }
-}
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
@@ -439,6 +364,7 @@ impl Store {
                 spread::Linear {
                     sizes: Arc::clone(&self.0.sizes),
                     hints: self.0.options.cluster_hints,
+                    record_hints: self.0.options.record_hints_over(&self.0.fabric),
                 },
             ),
             Scheme::Cuckoo(_) => {

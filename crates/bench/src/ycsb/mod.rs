@@ -96,13 +96,18 @@ impl Default for Options {
 }
 
 /// What the figures mean, in words.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "a hash table has no order: a scan of workload e reads as many records of consecutive numbers, by their keys, \
      in all systems alike",
     "latency: from the issue of an operation's batch until all of the batch is answered",
     "client: the redis crate, and a memcached client of our own; what they cost is in the client's figures",
+    "farslot over a network: a client remembers where the records of up to 65536 keys lie, and never what is in them: \
+     every value is read from the server by every operation that returns it",
     "every value that was read was checked to be one that was written for its key",
 ];
+
+// The note on hints names what the store does unless told otherwise.
+const _: () = assert!(farslot::RECORD_HINTS == 65_536);
 
 impl Options {
     fn check(&self) -> Result<()> {

@@ -70,6 +70,7 @@ pub(crate) mod agent;
 pub(crate) mod endpoint;
 mod options;
 pub(crate) mod socket;
+mod spin;
 pub(crate) mod stream;
 pub mod wire;
 

@@ -11,8 +11,9 @@ pub struct AgentOptions {
     pub listen: String,
     /// Threads; connections are spread over them.
     pub threads: usize,
-    /// How long a thread goes on looking for verbs after the last one before it sleeps. It uses a whole
-    /// core meanwhile.
+    /// The longest that a thread goes on looking for verbs after the last one before it sleeps. It uses a whole
+    /// core meanwhile; where that has not paid of late, for verbs came later or others wanted the core, it sleeps at
+    /// once.
     pub spin: Duration,
     /// What is granted. More can be granted later.
     pub grants: Vec<Grant>,
@@ -80,7 +81,8 @@ pub struct TcpOptions {
     pub rights: Rights,
     /// How long resolving, connecting and the handshake may take together.
     pub connect_timeout: Duration,
-    /// How long to go on looking for completions before the thread sleeps.
+    /// The longest that the thread goes on looking for completions before it sleeps; where that has not paid of late,
+    /// it sleeps at once.
     pub spin: Duration,
     /// A node that the network has lost is noticed within about this long, whether or not verbs are on
     /// their way.

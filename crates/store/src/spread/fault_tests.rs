@@ -69,6 +69,7 @@ fn linear() -> (Scheme, Linear) {
     let opener = Linear {
         sizes: Arc::new(sizes),
         hints: 0,
+        record_hints: 8,
     };
     (options().scheme().unwrap(), opener)
 }

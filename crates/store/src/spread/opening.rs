@@ -59,6 +59,8 @@ pub(crate) struct Linear {
     pub(crate) sizes: Arc<KnownSizes>,
     /// Clusters that a client remembers.
     pub(crate) hints: usize,
+    /// Keys of which a client remembers where their records lie.
+    pub(crate) record_hints: usize,
 }
 
 impl<E: Endpoint> Opener<E> for Linear {
@@ -75,7 +77,9 @@ impl<E: Endpoint> Opener<E> for Linear {
         };
         let sizes = self.sizes.of(layout)?;
         let table = LinearTable::open(endpoint, at, layout.clone(), sizes).await?;
-        Ok(table.with_hints(self.hints))
+        Ok(table
+            .with_hints(self.hints)
+            .with_record_hints(self.record_hints))
     }
 }
 

@@ -3,11 +3,12 @@
 use super::Shared;
 use super::counters::count;
 use super::service::{Serve, Tell};
+use crate::shm::words::SharedWords;
 use crate::shm::{Node, mailbox};
 use crate::tcp::admission::{Issued, Refusal};
 use crate::tcp::stream::{Inbound, Outbound};
 use crate::tcp::wire::{
-    self, FrameKind, Header, Malformed, READ_WORDS, Request, Span, decode_read, decode_request,
+    self, FrameKind, Header, Malformed, Pieces, Request, Span, decode_reads, decode_request,
     request_words, words_of,
 };
 use crate::verb::{check_access, check_aligned};
@@ -53,8 +54,8 @@ pub(crate) enum Pause {
     Refused(Refusal),
 }
 
-/// The most READs whose memory is asked for before the first of them is copied.
-const BURST: usize = 32;
+/// The most pieces of READs whose memory is asked for before the first of them is copied.
+const BURST: usize = 64;
 /// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
 const ASKED_AHEAD: u32 = 256;
 
@@ -106,10 +107,10 @@ impl Serving {
             if out.unsent() >= shared.limits.unsent_bytes {
                 break Pause::Full;
             }
-            let reads = self.run_reads(rest, out, shared);
+            let (reads, used) = self.run_reads(rest, out, shared);
             if reads > 0 {
-                at += reads * READ_WORDS;
-                verbs += reads as u64;
+                at += used;
+                verbs += u64::from(reads);
                 continue;
             }
             let count = Malformed::Count { count: left };
@@ -184,50 +185,68 @@ impl Serving {
         self.locate(at, 8, Rights::ATOMIC)
     }
 
-    /// Executes and answers READs that `words` begin with, and returns how many: none where the first verb
-    /// is no READ, or one that must be looked at more closely.
+    /// Executes and answers READs that `words` begin with, gathers among them, and returns how many, and of how
+    /// many words: none where the first verb is no READ, or one that must be looked at more closely.
     ///
     /// All of them are checked, and their memory is asked for, before the first is copied: they wait for
     /// memory side by side, where READs that are decoded and copied in turns wait one after the other.
     #[inline]
-    fn run_reads(&mut self, words: &[u64], out: &mut Outbound, shared: &Shared) -> usize {
+    fn run_reads(&mut self, words: &[u64], out: &mut Outbound, shared: &Shared) -> (u16, usize) {
         let memory = shared.node.words();
         let limit = shared.frame_words as usize;
         let (left, left_words) = self.frame;
-        let most = usize::from(left).min(left_words as usize / READ_WORDS);
         let mut room = shared.limits.unsent_bytes.saturating_sub(out.unsent());
-        let mut burst = [(0, 0); BURST];
-        let mut count = 0;
-        let (requests, _) = words.as_chunks();
-        for (request, read) in requests.iter().take(most).zip(&mut burst) {
-            let Some(from) = decode_read(request) else {
-                break;
-            };
-            let answer = words_of(from.len);
-            if answer >= limit || answer * 8 > room {
+        // Of each READ its pieces, its words, and those of its answer; of each piece where it is.
+        let mut reads = SmallVec::<[(usize, usize, usize); BURST]>::new();
+        let mut burst = SmallVec::<[(u64, u32); BURST]>::new();
+        let mut used = 0;
+        while reads.len() < usize::from(left)
+            && let Some((pieces, needed)) = decode_reads(&words[used..])
+            && burst.len() + pieces.len() <= BURST
+            && used + needed <= left_words as usize
+        {
+            let answer = pieces.map(|piece| words_of(piece.len)).sum();
+            let known = burst.len();
+            if answer >= limit || answer * 8 > room || !self.ask_for(pieces, &mut burst, memory) {
+                burst.truncate(known);
                 break;
             }
-            let Ok(byte) = self.locate(from, from.len, Rights::READ) else {
-                break;
-            };
-            memory.prefetch(byte, from.len.min(ASKED_AHEAD) as usize);
-            *read = (byte, from.len);
+            reads.push((pieces.len(), needed, answer));
             room -= answer * 8;
-            count += 1;
+            used += needed;
         }
-        if count == usize::from(left) && count * READ_WORDS < left_words as usize {
+        if reads.len() == usize::from(left) && used < left_words as usize {
             // The frame is longer than its verbs, which has to be noticed before the last of them.
-            count -= 1;
+            used -= reads.pop().map_or(0, |(_, needed, _)| needed);
         }
-        for &(byte, len) in &burst[..count] {
-            let to = out.entry(FrameKind::Completions, words_of(len), limit);
-            memory.append_to(byte, len as usize, to);
+        let mut located = burst.into_iter();
+        for &(pieces, _, answer) in &reads {
+            let to = out.entry(FrameKind::Completions, answer, limit);
+            for (byte, len) in located.by_ref().take(pieces) {
+                memory.append_to(byte, len as usize, to);
+            }
         }
-        self.frame = (
-            left - count as u16,
-            left_words - (count * READ_WORDS) as u32,
-        );
-        count
+        let count = reads.len() as u16;
+        self.frame = (left - count, left_words - used as u32);
+        (count, used)
+    }
+
+    /// Checks the pieces of a READ and asks for their memory; false if one of them may not be read.
+    #[inline]
+    fn ask_for(
+        &self,
+        pieces: Pieces<'_>,
+        burst: &mut SmallVec<[(u64, u32); BURST]>,
+        memory: SharedWords<'_>,
+    ) -> bool {
+        for piece in pieces {
+            let Ok(byte) = self.locate(piece, piece.len, Rights::READ) else {
+                return false;
+            };
+            memory.prefetch(byte, piece.len.min(ASKED_AHEAD) as usize);
+            burst.push((byte, piece.len));
+        }
+        true
     }
 
     /// Executes a verb, and answers it if it is done.

@@ -2,7 +2,7 @@
 //!
 //! While verbs come in, the thread goes round without sleeping: it tries the few connections that were
 //! busy last, and now and then asks the kernel about all others. Once nothing has come for the time it may
-//! spin, it sleeps in the kernel.
+//! spin, or where looking for verbs has not paid of late (see [`Spin`]), it sleeps in the kernel.
 
 use super::Shared;
 use super::accept::Acceptor;
@@ -10,6 +10,8 @@ use super::connection::{Connection, Scratch, Turn, Wants};
 use super::counters::{Warnings, count};
 use super::dialogue::{End, News};
 use crate::tcp::admission::Refusal;
+use crate::tcp::socket::{nanos, now};
+use crate::tcp::spin::Spin;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::net::SocketAddr;
@@ -107,27 +109,26 @@ impl Worker {
 
     /// Serves until the agent is dropped.
     pub(super) fn run(mut self) {
-        let mut last_active = Instant::now();
+        let mut spin = Spin::new(nanos(self.shared.spin));
         let mut rounds = 0u32;
         let mut events = Vec::with_capacity(EVENTS);
         while !self.shared.stop.load(Ordering::Acquire) {
             let mut active = self.go_on();
             active |= self.try_hot();
             rounds = rounds.wrapping_add(1);
-            let now = Instant::now();
             if active {
-                last_active = now;
+                spin.has_come(now());
             }
-            let spinning = active || now.saturating_duration_since(last_active) < self.shared.spin;
-            self.look_at_clock(now);
+            let spinning = active || spin.goes_on(now());
+            self.look_at_clock(Instant::now());
             if !spinning || self.hot.is_empty() || rounds.is_multiple_of(ROUNDS) {
                 let sleep = if spinning || !self.again.is_empty() {
                     Some(Duration::ZERO)
                 } else {
-                    self.longest_sleep(now)
+                    self.longest_sleep(Instant::now())
                 };
                 if self.ask_kernel(&mut events, sleep) {
-                    last_active = Instant::now();
+                    spin.has_come(now());
                 }
             }
         }

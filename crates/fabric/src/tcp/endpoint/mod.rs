@@ -11,6 +11,7 @@ use self::slots::Slots;
 use super::TcpOptions;
 use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
+use super::spin::Spin;
 use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -37,6 +38,8 @@ pub struct TcpEndpoint {
     sending: Cell<bool>,
     /// When nothing more happened.
     idle_since: Cell<Nanos>,
+    /// Whether looking for answers pays.
+    spin: RefCell<Spin>,
 }
 
 /// A verb posted to a node behind TCP.
@@ -107,6 +110,7 @@ impl TcpEndpoint {
             posted: Cell::new(false),
             sending: Cell::new(false),
             idle_since: Cell::new(0),
+            spin: RefCell::new(Spin::new(nanos(options.spin))),
         })
     }
 
@@ -259,6 +263,7 @@ impl Endpoint for TcpEndpoint {
         }
         if done > 0 {
             self.outstanding.set(self.outstanding.get() - done);
+            self.spin.borrow_mut().has_come(now());
             self.core.queue_has_room();
         }
         done
@@ -273,7 +278,12 @@ impl Endpoint for TcpEndpoint {
         if idle_turns == 0 {
             self.idle_since.set(since);
         }
-        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.spin) {
+        let spins = if self.outstanding.get() > 0 {
+            self.spin.borrow_mut().goes_on(since)
+        } else {
+            since.saturating_sub(self.idle_since.get()) < nanos(self.options.spin)
+        };
+        if spins {
             std::hint::spin_loop();
             return;
         }

@@ -8,7 +8,7 @@ mod tests;
 
 pub use failure::{FAILURE_WORDS, decode_failure, encode_failure};
 pub use request::{
-    Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_read, decode_request, put_compare_swap,
+    Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_reads, decode_request, put_compare_swap,
     put_fetch_add, put_read, put_read_many, put_write, put_write_imm, read_many_words,
     request_words,
 };

@@ -49,13 +49,27 @@ impl Span {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces<'w>(&'w [u64]);
 
+impl ExactSizeIterator for Pieces<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len() / READ_WORDS
+    }
+}
+
 impl Iterator for Pieces<'_> {
     type Item = Span;
 
+    #[inline]
     fn next(&mut self) -> Option<Span> {
         let ([first, offset, key], rest) = self.0.split_first_chunk::<READ_WORDS>()?;
         self.0 = rest;
         Some(Span::of(*first, *offset, *key))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let pieces = self.0.len() / READ_WORDS;
+        (pieces, Some(pieces))
     }
 }
 
@@ -180,15 +194,25 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
     Ok(Some((request, needed)))
 }
 
-/// The READ that these words are, if they are one; what else they are [`decode_request`] tells.
+/// The pieces of the READ or READ_MANY that `words` begin with, and how many words it has; nothing where they begin
+/// with anything else, not with all of it, or with one that is malformed or has no pieces: [`decode_request`] tells.
 #[inline]
 #[must_use]
-pub const fn decode_read(words: &[u64; READ_WORDS]) -> Option<Span> {
-    let [first, offset, key] = *words;
-    if first >> 48 != READ as u64 {
+pub fn decode_reads(words: &[u64]) -> Option<(Pieces<'_>, usize)> {
+    let first = *words.first()?;
+    if first >> 48 == u64::from(READ) {
+        return Some((Pieces(words.get(..READ_WORDS)?), READ_WORDS));
+    }
+    if first >> 32 != u64::from(READ_MANY) << 16 || first as u32 == 0 {
         return None;
     }
-    Some(Span::of(first, offset, key))
+    let needed = read_many_words(first as u32 as usize);
+    let pieces = words.get(1..needed)?;
+    let (pieces_of, _) = pieces.as_chunks::<READ_WORDS>();
+    let all_reads = pieces_of
+        .iter()
+        .all(|piece| piece[0] >> 48 == u64::from(READ));
+    all_reads.then_some((Pieces(pieces), needed))
 }
 
 /// The span of an atomic, whose length is not on the wire.

@@ -14,6 +14,25 @@ fn spans(longest: u32) -> impl Strategy<Value = Span> {
     )
 }
 
+/// What [`decode_reads`] says.
+fn reads(words: &[u64]) -> Option<(Vec<Span>, usize)> {
+    decode_reads(words).map(|(pieces, used)| {
+        assert_eq!(pieces.len(), pieces.count());
+        (pieces.collect(), used)
+    })
+}
+
+/// What it has to say.
+fn reads_of_request(words: &[u64]) -> Option<(Vec<Span>, usize)> {
+    match decode_request(words) {
+        Ok(Some((Request::Read(from), used))) => Some((vec![from], used)),
+        Ok(Some((Request::ReadMany(pieces), used))) => {
+            Some((pieces.collect::<Vec<_>>(), used)).filter(|(pieces, _)| !pieces.is_empty())
+        }
+        _ => None,
+    }
+}
+
 /// A verb as it is sent: what the decoder borrows, owned.
 #[derive(Clone, Debug)]
 enum Sent {
@@ -92,6 +111,8 @@ proptest! {
             let (got, used) = decode_request(rest).unwrap().unwrap();
             prop_assert_eq!(used, needed);
             prop_assert!(is_same(verb, got), "{:?} as {:?}", verb, got);
+            prop_assert_eq!(reads(rest), reads_of_request(rest));
+            prop_assert_eq!(reads(&rest[..needed - 1]), None);
             rest = &rest[used..];
         }
         prop_assert!(rest.is_empty());
@@ -109,13 +130,7 @@ proptest! {
             prop_assert!(used <= near.len());
         }
         let _ = near.first().map(|word| (Header::decode(*word), Header::decode_any_version(*word)));
-        if let Some(chunk) = near.first_chunk() {
-            let read = match decode_request(chunk) {
-                Ok(Some((Request::Read(from), READ_WORDS))) => Some(from),
-                _ => None,
-            };
-            prop_assert_eq!(decode_read(chunk), read);
-        }
+        prop_assert_eq!(reads(&near), reads_of_request(&near));
         if let Some(failure) = near.first_chunk() {
             let _ = decode_failure(*failure, NodeId(0));
         }

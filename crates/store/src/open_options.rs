@@ -1,0 +1,102 @@
+//! How stores are opened.
+
+use crate::OnRestart;
+use crate::fabrics::Fabric;
+use farslot_fabric::tcp::{Secret, TcpOptions};
+use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
+use farslot_fabric::{Limits, Rights};
+use farslot_index::cuckoo::LookupOrder;
+use farslot_index::linear::ReadPolicy;
+use std::time::Duration;
+
+/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_hints`] does not say: a MiB of
+/// memory for each table that it has open, once that many keys were met.
+pub const RECORD_HINTS: usize = 1 << 16;
+
+/// How a store is opened, where the defaults do not fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenOptions {
+    /// What each thread's endpoint may hold, and how long it waits.
+    pub limits: Limits,
+    /// How lookups in a linear table find their read size; by default for throughput, by the costs of the fabric.
+    pub read_policy: Option<ReadPolicy>,
+    /// Whether lookups in a linear table request the next chunk ahead (paper 002).
+    pub look_ahead: bool,
+    /// How many of the largest clusters of a linear table each thread remembers (paper 000, section 3.4). For keys with
+    /// many records each; lookups of unique keys gain little, and each pays for it.
+    pub cluster_hints: usize,
+    /// For how many keys of a linear table each thread remembers where their records lie out of band, on each node that
+    /// the table is on: lookups and updates of these take one round trip, of others two and three. 16 bytes a key; 0 for
+    /// none; by default [`RECORD_HINTS`] where the memory is behind a network.
+    pub record_hints: Option<usize>,
+    /// In which order a lookup reads the buckets of a cuckoo table.
+    pub lookup_order: LookupOrder,
+    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows without
+    /// a round trip which insertions have no place, and which records others move
+    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
+    /// it reads the table once when it becomes the writer).
+    pub predetermination: bool,
+    /// What may be done to the memory.
+    pub rights: Rights,
+    /// The name of the grant under which a `tcp://` address is used.
+    pub grant: String,
+    /// What a node at a `tcp://` address must know, and wants to see proved.
+    pub secret: Option<Secret>,
+    /// How long it may take to be connected to a `tcp://` address, and admitted.
+    pub connect_timeout: Duration,
+    /// What becomes of the keys of a node that came back empty, in tables over several nodes.
+    pub on_restart: OnRestart,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            read_policy: None,
+            look_ahead: false,
+            cluster_hints: 0,
+            record_hints: None,
+            lookup_order: LookupOrder::default(),
+            predetermination: false,
+            rights: Rights::ALL,
+            grant: TcpOptions::default().grant,
+            secret: None,
+            connect_timeout: TcpOptions::default().connect_timeout,
+            on_restart: OnRestart::default(),
+        }
+    }
+}
+
+impl OpenOptions {
+    pub(crate) fn tcp(&self) -> TcpOptions {
+        TcpOptions {
+            grant: self.grant.clone(),
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            ..TcpOptions::default()
+        }
+    }
+
+    pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
+        VerbsOptions {
+            grant: self.grant.clone(),
+            secret: self.secret.clone(),
+            rights: self.rights,
+            connect_timeout: self.connect_timeout,
+            limits: self.limits,
+            device: device.clone(),
+            ..VerbsOptions::default()
+        }
+    }
+
+    /// Keys of which a client of a table remembers where their records lie.
+    pub(crate) fn record_hints_over(&self, fabric: &Fabric) -> usize {
+        self.record_hints.unwrap_or(match fabric {
+            Fabric::Tcp(_) | Fabric::Verbs(_) => RECORD_HINTS,
+            // A round trip costs next to nothing there, and in a simulation what is measured shall be what was asked for.
+            Fabric::Shm(_) | Fabric::Sim(_) => 0,
+        })
+    }
+}
