@@ -100,6 +100,26 @@ pub enum BenchError {
         /// What it or its connection said.
         reason: String,
     },
+    /// The corpus of a workload that is made of one is not there.
+    #[error("no corpus: {program}: {reason}; `apt-get install {package}` brings it")]
+    NoCorpus {
+        /// The program that prints it.
+        program: &'static str,
+        /// The Debian package that it is in.
+        package: &'static str,
+        /// What has become of the program.
+        reason: String,
+    },
+    /// A workload that has too few keys for the smallest table.
+    #[error("{found} {of}: at least {least} are needed for a table of 1024 slots")]
+    TooFewKeys {
+        /// What they are.
+        of: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        least: usize,
+    },
     /// A NIC profile that cannot be had.
     #[error(transparent)]
     Profile(#[from] NicProfileError),

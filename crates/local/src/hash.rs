@@ -26,7 +26,7 @@ impl Candidates {
             first: scaled(mixed as u32, side),
             second: side + scaled((mixed >> 32) as u32, side),
             // Low bits of one half and high ones of neither: the buckets are of the high bits.
-            tag: NonZeroU8::MIN | mixed as u8,
+            tag: NonZeroU8::new(mixed as u8).unwrap_or(NonZeroU8::MAX),
         }
     }
 

@@ -16,6 +16,7 @@ mod hybrid_tables;
 mod insertion;
 mod linear_tables;
 mod local_insertion;
+mod local_rates;
 mod loop_ratio;
 mod paper001;
 mod probing;
@@ -232,6 +233,13 @@ const ALL: &[Reproduction] = &[
         scale: loop_ratio::SCALE,
         run: loop_ratio::run,
     },
+    local_rates::FIG7,
+    local_rates::FIG8,
+    local_rates::FIG9,
+    local_rates::FIG10,
+    local_rates::FIG11,
+    local_rates::FIG12,
+    local_rates::FIG13,
     Reproduction {
         id: local_insertion::ID,
         title: "paper 004, counted: what an insertion costs in SmartCuckoo and in what it is compared with",

@@ -45,6 +45,7 @@ use round::{ClientState, Plan, Round};
 use std::time::Duration;
 use system::{Farslot, System};
 use workload::Generator;
+pub(crate) use workload::scatter;
 
 /// What the benchmark may vary.
 #[derive(Clone, Debug, PartialEq)]

@@ -249,7 +249,7 @@ impl Generator {
 }
 
 /// YCSB's hash of ranks: FNV-1a over the eight bytes.
-fn scatter(rank: u64) -> u64 {
+pub(crate) fn scatter(rank: u64) -> u64 {
     rank.to_le_bytes()
         .into_iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

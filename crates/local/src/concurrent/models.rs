@@ -130,7 +130,7 @@ fn writers_of_one_shard_take_turns() {
         let map = Arc::new(Smart::<u64>::with_slots_and_hasher(8, 1, AsChosen));
         let both = keys(4, 0, 0, 2);
         let (one, other) = (both[0], both[1]);
-        let writer = reader(&map, move |map| drop(map.insert_within(one, 1)));
+        let writer = reader(&map, move |map| assert!(map.insert_within(one, 1).is_ok()));
         map.insert_within(other, 2).unwrap();
         writer.join().unwrap();
         assert_eq!([one, other].map(|key| map.get(&key)), [Some(1), Some(2)]);

@@ -20,24 +20,10 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     /// map grows where that is needed (see [here](crate::smart_cuckoo)).
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = self.hasher.hash_one(&key);
-        // Nearly always the key is there, or one of its buckets is vacant. Little code, so that the
-        // processor has the next insertion's buckets under way meanwhile.
-        if self.slots() > 0 {
-            let candidates = self.buckets.candidates(hash);
-            match self.buckets.probe(candidates, |held| *held == key) {
-                Probe::At(bucket) => return self.replace(Location::Bucket(bucket), value),
-                Probe::Vacant(bucket) if self.stash.is_empty() && self.placed < self.capacity() => {
-                    self.buckets.put(bucket, candidates.tag, (key, value));
-                    self.forest.connect(candidates.first, candidates.second);
-                    self.placed += 1;
-                    self.counted.bucket_probes += 2;
-                    self.counted.insertions += 1;
-                    return None;
-                }
-                Probe::Vacant(_) | Probe::Full => {}
-            }
+        match self.insert_directly(hash, key, value, self.capacity()) {
+            Ok(old) => old,
+            Err((key, value)) => self.insert_elsewhere(hash, key, value),
         }
-        self.insert_elsewhere(hash, key, value)
     }
 
     /// Inserts a record, or replaces the value of a key that is there and returns the old value. The
@@ -58,6 +44,10 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     /// ```
     pub fn insert_within(&mut self, key: K, value: V) -> Result<Option<V>, Full<K, V>> {
         let hash = self.hasher.hash_one(&key);
+        let (key, value) = match self.insert_directly(hash, key, value, usize::MAX) {
+            Ok(old) => return Ok(old),
+            Err(record) => record,
+        };
         if let Some(location) = self.locate_hashed(hash, &key) {
             return Ok(self.replace(location, value));
         }
@@ -84,6 +74,35 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         match self.locate_hashed(hash, &key) {
             Some(location) => Entry::Occupied(OccupiedEntry::new(self, hash, location)),
             None => Entry::Vacant(VacantEntry::new(self, hash, key)),
+        }
+    }
+
+    /// The usual end of an insertion: the key is there, or one of its buckets is vacant and fewer than `limit`
+    /// records are placed. Little code, so that the processor has the next insertion's buckets under way
+    /// meanwhile. Gives the record back where it takes more.
+    #[inline]
+    fn insert_directly(
+        &mut self,
+        hash: u64,
+        key: K,
+        value: V,
+        limit: usize,
+    ) -> Result<Option<V>, (K, V)> {
+        if self.slots() == 0 {
+            return Err((key, value));
+        }
+        let candidates = self.buckets.candidates(hash);
+        match self.buckets.probe(candidates, |held| *held == key) {
+            Probe::At(bucket) => Ok(self.replace(Location::Bucket(bucket), value)),
+            Probe::Vacant(bucket) if self.stash.is_empty() && self.placed < limit => {
+                self.buckets.put(bucket, candidates.tag, (key, value));
+                self.forest.connect(candidates.first, candidates.second);
+                self.placed += 1;
+                self.counted.bucket_probes += 2;
+                self.counted.insertions += 1;
+                Ok(None)
+            }
+            Probe::Vacant(_) | Probe::Full => Err((key, value)),
         }
     }
 

@@ -113,9 +113,15 @@ fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Cont
     for id in ids {
         bar.set_prefix((*id).to_owned());
         let since = bar.elapsed();
-        let report = repro::run(id, options, &|at| bar.set_message(at.to_owned()))?;
-        reports.push((report, bar.elapsed() - since));
+        let report = repro::run(id, options, &|at| bar.set_message(at.to_owned()));
         bar.inc(1);
+        match report {
+            // The others do not need what this machine lacks.
+            Err(error @ (BenchError::NoCorpus { .. } | BenchError::TooFewKeys { .. })) => {
+                bar.suspend(|| output::note(format_args!("{id} is left out: {error}")));
+            }
+            report => reports.push((report?, bar.elapsed() - since)),
+        }
     }
     bar.finish_and_clear();
     if let Some(file) = page {
