@@ -10,6 +10,7 @@ pub mod chaos;
 pub mod cuckoo;
 pub mod duo;
 pub mod model;
+pub mod race;
 pub mod sealed;
 pub mod seeds;
 
