@@ -18,7 +18,7 @@ pub(in crate::repro) const SCALE: Scale = Scale {
 };
 
 /// The load factor of what is not an insertion at the highest.
-const LOW_LOAD: f64 = 0.5;
+const LOW_LOAD: f64 = 0.3;
 
 const TASKS: [Op; 4] = [Op::PutNew, Op::Get, Op::Update, Op::Remove];
 
@@ -72,7 +72,7 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
         let at = |stop: usize, task: usize| spent(costs, stop, task);
         let operations = [
             ("lookup", published.lookup, at(0, 1)),
-            ("insertion at a load of 0.5", published.insert[0], at(0, 0)),
+            ("insertion at a load of 0.3", published.insert[0], at(0, 0)),
             (
                 "insertion at the highest load",
                 published.insert[1],
