@@ -64,11 +64,11 @@ impl<E: Endpoint> DuoTable<E> {
     async fn step(&self, step: Step) -> Result<()> {
         match step {
             Step::Body { slot, body } => {
-                let at = self.layout.body_at(self.table, slot);
+                let at = self.slot_at(slot).plus(8);
                 Ok(self.endpoint.write(at, body).await?)
             }
             Step::Head { slot, from, to } => {
-                let at = self.layout.slot_at(self.table, slot);
+                let at = self.slot_at(slot);
                 let seen = self.endpoint.compare_swap(at, from, to).await?;
                 if seen == from {
                     return Ok(());

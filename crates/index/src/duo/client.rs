@@ -1,6 +1,7 @@
 //! What a client keeps of a CuckooDuo table.
 
 use super::doubts::Doubts;
+use super::growth::{DuoGrowth, Vault};
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
 use super::placement::{Placement, SlotNumber};
@@ -25,6 +26,8 @@ pub struct DuoTable<E> {
     pub(super) locks: BucketLocks,
     pub(super) journal: Journal,
     pub(super) doubts: Doubts,
+    pub(super) vault: Vault,
+    pub(super) growth: Option<DuoGrowth>,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -48,14 +51,16 @@ pub struct Work {
     pub copies_removed: u64,
     /// Updates that it has finished which were cut short.
     pub updates_finished: u64,
+    /// Buckets that it has split, as the table grew.
+    pub buckets_split: u64,
 }
 
 /// A key, checked and hashed.
 pub(super) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
-    /// Its buckets, numbered through both arrays.
-    pub(super) buckets: [u64; 2],
+    /// Its buckets, numbered through both arrays: they change when a bucket is split, if nobody holds them.
+    pub(super) buckets: Cell<[u64; 2]>,
 }
 
 impl Key<'_> {
@@ -77,11 +82,13 @@ impl<E: Endpoint> DuoTable<E> {
             index: RefCell::new(Placement::new(layout.index_shape())),
             counts: Counts::new(table, layout.slots()),
             journal: Journal::new(&layout),
+            vault: Vault::new(table, &layout),
             endpoint,
             layout,
             table,
             changes: Cell::new(0),
             locks: BucketLocks::default(),
+            growth: None,
             doubts: Doubts::default(),
             mark: Cell::new(0),
             owns: Cell::new(false),
@@ -146,33 +153,51 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
-        let hash = self.layout.hasher.hash(bytes);
-        let index = self.index.borrow();
+        let hash = self.layout.hash_of(bytes);
         Ok(Key {
             bytes,
             hash,
-            buckets: index.buckets_of(&index.candidates(hash)),
+            buckets: Cell::new(self.buckets_now(hash)),
         })
     }
 
-    /// Holds buckets as the owner, with nothing in doubt.
-    pub(super) async fn hold(&self, buckets: &[u64]) -> Result<Held<'_>> {
+    /// The buckets of a key with this hash, as things stand.
+    #[inline]
+    fn buckets_now(&self, hash: u64) -> [u64; 2] {
+        let index = self.index.borrow();
+        index.buckets_of(&index.candidates(hash))
+    }
+
+    /// Holds a key's buckets as the owner, with nothing in doubt.
+    pub(super) async fn hold(&self, key: &Key<'_>) -> Result<Held<'_>> {
         loop {
-            let held = self.locks.take(buckets).await;
-            if self.is_settled() {
+            key.buckets.set(self.buckets_now(key.hash));
+            let held = self.locks.take(&key.buckets.get()).await;
+            if self.is_settled() && key.buckets.get() == self.buckets_now(key.hash) {
                 return Ok(held);
             }
+            let settled = self.is_settled();
             drop(held);
-            drop(self.hold_alone(&[]).await?);
+            if !settled {
+                drop(self.hold_alone().await?);
+            }
         }
     }
 
-    /// Holds buckets as the owner, with nothing in doubt and nobody else holding any.
-    pub(super) async fn hold_alone(&self, buckets: &[u64]) -> Result<Held<'_>> {
-        let alone = self.locks.take_alone(buckets).await;
+    /// Is the owner, with nothing in doubt and nobody else holding anything.
+    pub(super) async fn hold_alone(&self) -> Result<Held<'_>> {
+        let alone = self.locks.take_alone(&[]).await;
         self.become_owner().await?;
         self.settle_doubts().await?;
         Ok(alone)
+    }
+
+    /// Takes a key's buckets, as things stand, which nobody else can hold.
+    pub(super) fn add_buckets(&self, key: &Key<'_>, held: &Held<'_>) {
+        key.buckets.set(self.buckets_now(key.hash));
+        for bucket in key.buckets.get() {
+            held.try_add(bucket);
+        }
     }
 
     /// Whether the index is that of the vault, but for what is under way.
@@ -187,9 +212,23 @@ impl<E: Endpoint> DuoTable<E> {
         change(&mut self.index.borrow_mut())
     }
 
+    /// Where a slot is.
+    #[inline]
+    pub(super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
+        self.vault.slot_at(&self.layout, slot)
+    }
+
+    /// Forgets all that was known of the vault: as if it were new.
+    pub(super) fn forget(&self) {
+        let empty = Placement::new(self.layout.index_shape());
+        self.change_index(|index| *index = empty);
+        self.vault.forget();
+        self.counts.set_slots(self.layout.slots());
+    }
+
     /// Reads a slot whole.
     pub(super) async fn read_slot(&self, slot: SlotNumber) -> Result<Buffer> {
-        let at = self.layout.slot_at(self.table, slot);
+        let at = self.slot_at(slot);
         Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
     }
 

@@ -41,18 +41,25 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.key(key)?;
         self.layout.shape().check_value(value)?;
-        let held = self.hold(&key.buckets).await?;
+        let held = self.hold_split(&key).await?;
         let alone = false;
-        if let Some(written) = self.write_held(&key, value, mode, held, alone).await? {
-            return Ok(written);
-        }
+        let mut written = self.write_held(&key, value, mode, held, alone).await?;
         // Two that are in each other's way could be so again and again.
-        loop {
-            let held = self.hold_alone(&key.buckets).await?;
-            if let Some(written) = self.write_held(&key, value, mode, held, true).await? {
-                return Ok(written);
-            }
+        while written.is_none() {
+            let held = self.hold_split_alone(&key).await?;
+            written = match self.write_held(&key, value, mode, held, true).await {
+                Err(full @ IndexError::Full { .. }) => {
+                    self.grow_instead_of(full).await?;
+                    None
+                }
+                other => other?,
+            };
         }
+        let written = written.expect("the loop ends with it");
+        if matches!(written, Written::Inserted) {
+            self.grow_a_step().await;
+        }
+        Ok(written)
     }
 
     /// Writes; nothing if others hold what may be needed, or something is in doubt.
@@ -131,7 +138,7 @@ impl<E: Endpoint> DuoTable<E> {
         for slot in matches {
             let record = self.layout.record_in(&read[slot]);
             let record = record.ok_or_else(|| self.lost(*slot))?;
-            let hash = self.layout.hasher.hash(record.key);
+            let hash = self.layout.hash_of(record.key);
             known.push((*slot, self.index.borrow().candidates(hash)));
         }
         Ok(self.index.borrow().entry(of, &known))
@@ -155,10 +162,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// A free slot of the stash, held.
     fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
-        let lock = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
+        // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(lock(slot)))?;
-        held.try_add(lock(slot));
+        let slot = index.stash_room(|slot| !self.locks.is_held(slot.0))?;
+        held.try_add(slot.0);
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,
@@ -167,9 +174,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// There is no path to a free slot, and the stash is full.
     fn full(&self) -> IndexError {
-        let slots = self.layout.slots();
+        let shape = self.index.borrow().shape();
+        let slots = shape.slots();
         IndexError::Full {
-            probed: self.layout.index_shape().most_searched().min(slots),
+            probed: shape.most_searched().min(slots),
             slots,
         }
     }

@@ -21,7 +21,7 @@ impl<E: Endpoint> DuoTable<E> {
         {
             return Ok(answer);
         }
-        let _held = self.hold(&key.buckets).await?;
+        let _held = self.hold(&key).await?;
         let found = self.find_held(&key).await?;
         Ok(found.map(|(_, slot)| self.value_in(slot)))
     }
@@ -38,9 +38,9 @@ impl<E: Endpoint> DuoTable<E> {
             if self.is_key(&bytes, key) {
                 return Ok(Some(Some(self.value_in(bytes))));
             }
-            let held = |bucket: &u64| self.locks.is_held(*bucket);
+            let held = |bucket: u64| self.locks.is_held(bucket);
             let quiet = self.is_settled() && self.changes.get() == before;
-            if !quiet || key.buckets.iter().any(held) {
+            if !quiet || key.buckets.get().into_iter().any(held) {
                 return Ok(None);
             }
             passed += 1;

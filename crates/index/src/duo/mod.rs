@@ -63,6 +63,7 @@ mod batch;
 mod client;
 mod doubts;
 mod facade;
+mod growth;
 mod insert;
 mod journal;
 mod layout;
@@ -75,4 +76,5 @@ mod scan;
 mod update;
 
 pub use client::{DuoTable, Work};
+pub use growth::{DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};

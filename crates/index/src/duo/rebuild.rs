@@ -6,8 +6,8 @@
 
 use super::batch::Batch;
 use super::client::DuoTable;
-use super::layout::head_in;
-use super::placement::{Placement, SlotNumber};
+use super::layout::{hash_in, head_in};
+use super::placement::SlotNumber;
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
@@ -19,18 +19,17 @@ type Torn = HashMap<u64, SlotNumber>;
 impl<E: Endpoint> DuoTable<E> {
     /// Makes the index anew. Called by the owner, alone.
     pub(super) async fn rebuild(&self) -> Result<()> {
-        self.change_index(|index| *index = Placement::new(self.layout.index_shape()));
+        self.forget();
+        self.learn_growths().await?;
         let mut torn = Torn::new();
-        let first_array = self.layout.slots() / 2;
-        // The second array first: its keys stand by primary fingerprints and by no others, so that
+        // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
         // those of the first that collide with them are known to stand by backup ones.
-        let second_array = first_array..self.layout.key_slots();
-        for range in [second_array, 0..first_array] {
-            let mut next = range.start;
-            while next < range.end {
-                next = self.take_piece(next, range.end, &mut torn).await?;
-            }
+        self.take_array(1, &mut torn).await?;
+        let stash: Vec<SlotNumber> = self.layout.stash_slots().collect();
+        for (slot, bytes) in self.read_live(&stash).await? {
+            self.take_slot(slot, &bytes, &mut torn).await?;
         }
+        self.take_array(0, &mut torn).await?;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
         for (slot, bytes) in self.read_live(&journal).await? {
             self.recover_update(slot, bytes, &mut torn).await?;
@@ -43,39 +42,62 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Takes a piece of the vault into the index; returns where the next begins.
-    async fn take_piece(&self, first: u64, end: u64, torn: &mut Torn) -> Result<u64> {
-        let slot_bytes = self.layout.slot_bytes();
-        let slots = scan::piece(first, end, slot_bytes);
-        let from = self.layout.slot_at(self.table, SlotNumber(first));
-        let piece = self
-            .endpoint
-            .read(from, slots as usize * slot_bytes)
-            .await?;
-        for (slot, bytes) in (first..)
-            .map(SlotNumber)
-            .zip(piece.chunks_exact(slot_bytes))
-        {
-            let head = head_in(bytes);
-            if head == 0 {
-                continue;
-            }
-            let Some(record) = self.layout.record_in(bytes) else {
-                torn.insert(head, slot);
-                continue;
-            };
-            let hash = self.layout.hasher.hash(record.key);
-            if self.copy_of(record.key, hash).await?.is_some() {
-                // Moved, and the original not removed: both are alike.
-                let mut batch = Batch::default();
-                batch.kill(slot, head);
-                self.run(batch).await?;
-                self.worked(|work| work.copies_removed += 1);
-            } else {
-                self.change_index(|index| index.assign(slot, hash));
+    /// Takes the keys of an array into the index, a piece at a time.
+    async fn take_array(&self, array: u64, torn: &mut Torn) -> Result<()> {
+        let (bucket_bytes, slots) = (self.layout.bucket_bytes(), self.layout.bucket_slots);
+        for run in self.vault.runs(array) {
+            let (mut next, end) = (run.first, run.first + run.buckets);
+            while next < end {
+                let buckets = scan::piece(next, end, bucket_bytes);
+                let from = self.vault.bucket_at(&self.layout, 2 * next + array);
+                let len = buckets as usize * bucket_bytes;
+                let piece = self.endpoint.read(from, len).await?;
+                for (bucket, bytes) in (next..).zip(piece.chunks_exact(bucket_bytes)) {
+                    let bucket = 2 * bucket + array;
+                    // What is in the others was written by a split that did not come about.
+                    if self.index.borrow().is_in_use(bucket) {
+                        let first = bucket * u64::from(slots);
+                        let each = bytes.chunks_exact(self.layout.slot_bytes());
+                        for (slot, bytes) in (first..).map(SlotNumber).zip(each) {
+                            self.take_slot(slot, bytes, torn).await?;
+                        }
+                    }
+                }
+                next += buckets;
             }
         }
-        Ok(first + slots)
+        Ok(())
+    }
+
+    /// Takes the key of a slot into the index, if it has one.
+    async fn take_slot(&self, slot: SlotNumber, bytes: &[u8], torn: &mut Torn) -> Result<()> {
+        let head = head_in(bytes);
+        if head == 0 {
+            return Ok(());
+        }
+        let hash = hash_in(head);
+        if !self.index.borrow().belongs(slot, hash) {
+            // Left behind when its bucket was split.
+            return self.kill(slot, head).await;
+        }
+        let Some(record) = self.layout.record_in(bytes) else {
+            torn.insert(head, slot);
+            return Ok(());
+        };
+        if self.copy_of(record.key, hash).await?.is_some() {
+            // Moved, and the original not removed: both are alike.
+            self.kill(slot, head).await?;
+            self.worked(|work| work.copies_removed += 1);
+        } else {
+            self.change_index(|index| index.assign(slot, hash));
+        }
+        Ok(())
+    }
+
+    async fn kill(&self, slot: SlotNumber, head: u64) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.kill(slot, head);
+        self.run(batch).await
     }
 
     /// The slot in which the index has this key.
@@ -100,7 +122,7 @@ impl<E: Endpoint> DuoTable<E> {
     ) -> Result<()> {
         let record = self.layout.record_in(&newest);
         let record = record.ok_or_else(|| self.unreadable(journal))?;
-        let hash = self.layout.hasher.hash(record.key);
+        let hash = self.layout.hash_of(record.key);
         let torn = torn.remove(&head_in(&newest));
         let place = match torn {
             Some(slot) => slot,

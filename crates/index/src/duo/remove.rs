@@ -12,10 +12,10 @@ use farslot_fabric::{Endpoint, EndpointExt};
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        let held = self.hold(&key.buckets).await?;
+        let held = self.hold(&key).await?;
         for slot in self.matches(&key) {
             let doubt = self.doubts.about(vec![slot], &self.journal);
-            let at = self.layout.slot_at(self.table, slot);
+            let at = self.slot_at(slot);
             let head = live_head(key.hash);
             let seen = self.endpoint.compare_swap(at, head, 0).await?;
             doubt.resolve();
