@@ -78,6 +78,7 @@ mod batch;
 mod client;
 mod doubts;
 mod facade;
+mod growth;
 mod insert;
 mod journal;
 mod layout;
@@ -95,5 +96,6 @@ mod stash;
 mod update;
 
 pub use client::{DuoTable, Work};
+pub use growth::{DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
