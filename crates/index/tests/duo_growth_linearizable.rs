@@ -7,13 +7,11 @@
 
 mod common;
 
-use common::INLINE;
 use common::Slot;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
-use common::duo::{
-    Dimensions, INLINE_AND_VARIED, SimTable, VARIED, growing, growing_world, memory_behind,
-};
+use common::duo::{Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind};
 use common::seeds::Runs;
+use common::{HEAP, INLINE};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, Simulation, When, World,
@@ -28,7 +26,7 @@ use std::rc::Rc;
 
 const RUNS: Runs = Runs {
     test: "duo_growth_linearizable",
-    slots: &INLINE_AND_VARIED,
+    slots: &GROWING,
     seeds: 400,
     run,
 };
@@ -61,6 +59,7 @@ impl Shape {
             fingerprint_bits: 8,
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
+            readers: false,
         };
         let layout = dimensions.layout(slot, rng.random());
         let owners = rng.random_range(2..=4);
@@ -327,4 +326,9 @@ fn inline_records() {
 #[test]
 fn records_of_many_lengths() {
     seeds_of(VARIED);
+}
+
+#[test]
+fn records_in_a_heap() {
+    seeds_of(HEAP);
 }

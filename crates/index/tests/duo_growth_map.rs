@@ -4,9 +4,7 @@
 mod common;
 
 use common::Slot;
-use common::duo::{
-    Dimensions, INLINE_AND_VARIED, ShmTable, growing_node, memory_behind, shm_client_with,
-};
+use common::duo::{Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with};
 use common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use farslot_fabric::Limits;
 use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
@@ -26,6 +24,7 @@ fn dimensions() -> impl Strategy<Value = Dimensions> {
             fingerprint_bits,
             longest_path,
             stash,
+            readers: false,
         },
     )
 }
@@ -127,7 +126,7 @@ fn play(slot: Slot, layout: &DuoLayout, growth: DuoGrowth, turns: Vec<Turn>) -> 
 
 #[test]
 fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
-    for slot in INLINE_AND_VARIED {
+    for slot in GROWING {
         let growth = (2..=4u64, 0.5..=1.0);
         let runs = (dimensions(), any::<u64>(), growth, vec(turn(), 1..4));
         run_cases(60, slot.name, &runs, |(dimensions, seed, growth, turns)| {

@@ -18,8 +18,8 @@ pub const VARIED: Slot = Slot {
 /// The sizes that the tests go through.
 pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
 
-/// The shortest list that has records of one length and of many.
-pub const INLINE_AND_VARIED: [Slot; 2] = [INLINE, VARIED];
+/// The sizes that tables which grow go through.
+pub const GROWING: [Slot; 3] = [INLINE, VARIED, HEAP];
 
 /// The dimensions of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
