@@ -46,8 +46,8 @@ pub struct Work {
     pub moved: u64,
     /// Keys that entered by a backup fingerprint, or made another key stand by one.
     pub adjusted: u64,
-    /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
-    /// before it.
+    /// Copies of records that it has removed: of moves and of splits that were cut short, its own or those of
+    /// an owner before it.
     pub copies_removed: u64,
     /// Updates that it has finished which were cut short.
     pub updates_finished: u64,

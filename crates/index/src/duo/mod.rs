@@ -11,7 +11,7 @@
 //! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others.
+//! others. All of this holds while the table [grows](DuoTable::with_growth), too.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -30,6 +30,7 @@
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
+//!          by how much it has grown: extents elsewhere, see growth/mod.rs
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
@@ -51,8 +52,7 @@
 //! looked at by nobody.
 //!
 //! **Seams.** Readers on other machines will hold a copy of the index: a slot says by itself whether it is
-//! live, whose and whole, so that a stale copy is noticed. Buckets are taken modulo m, so that a
-//! table can grow by any whole ratio by copying. Lanes for `get_many`, as the linear table has, would
+//! live, whose and whole, so that a stale copy is noticed. Lanes for `get_many`, as the linear table has, would
 //! save the futures.
 //!
 //! Source: paper 001, sections III-A to III-C. Backup fingerprints in any slot, the roomier bucket first,

@@ -54,7 +54,7 @@ impl<E: Endpoint> DuoTable<E> {
                 let piece = self.endpoint.read(from, len).await?;
                 for (bucket, bytes) in (next..).zip(piece.chunks_exact(bucket_bytes)) {
                     let bucket = 2 * bucket + array;
-                    // What is in the others was written by a split that did not come about.
+                    // What is in the others was written by a split that did not come about, and may be much.
                     if self.index.borrow().is_in_use(bucket) {
                         let first = bucket * u64::from(slots);
                         let each = bytes.chunks_exact(self.layout.slot_bytes());
@@ -78,7 +78,7 @@ impl<E: Endpoint> DuoTable<E> {
         let hash = hash_in(head);
         if !self.index.borrow().belongs(slot, hash) {
             // Left behind when its bucket was split.
-            return self.kill(slot, head).await;
+            return self.remove_copy(slot, head).await;
         }
         let Some(record) = self.layout.record_in(bytes) else {
             torn.insert(head, slot);
@@ -86,18 +86,19 @@ impl<E: Endpoint> DuoTable<E> {
         };
         if self.copy_of(record.key, hash).await?.is_some() {
             // Moved, and the original not removed: both are alike.
-            self.kill(slot, head).await?;
-            self.worked(|work| work.copies_removed += 1);
+            self.remove_copy(slot, head).await?;
         } else {
             self.change_index(|index| index.assign(slot, hash));
         }
         Ok(())
     }
 
-    async fn kill(&self, slot: SlotNumber, head: u64) -> Result<()> {
+    async fn remove_copy(&self, slot: SlotNumber, head: u64) -> Result<()> {
         let mut batch = Batch::default();
         batch.kill(slot, head);
-        self.run(batch).await
+        self.run(batch).await?;
+        self.worked(|work| work.copies_removed += 1);
+        Ok(())
     }
 
     /// The slot in which the index has this key.

@@ -46,9 +46,6 @@ impl<E: Endpoint> DuoTable<E> {
         visit: &mut impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
         let index = self.index.borrow();
-        if !index.is_in_use(bucket) {
-            return Ok(());
-        }
         let first = bucket * u64::from(self.layout.bucket_slots);
         let slots = bytes.chunks_exact(self.layout.slot_bytes());
         for (slot, bytes) in (first..).map(SlotNumber).zip(slots) {
