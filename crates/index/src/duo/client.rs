@@ -52,8 +52,8 @@ pub struct Work {
     pub moved: u64,
     /// Keys that entered by a backup fingerprint, or made another key stand by one.
     pub adjusted: u64,
-    /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
-    /// before it.
+    /// Copies of records that it has removed: of moves and of splits that were cut short, its own or those of
+    /// an owner before it.
     pub copies_removed: u64,
     /// Keys that it has moved from the stash back to a bucket.
     pub brought_back: u64,

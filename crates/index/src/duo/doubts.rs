@@ -74,21 +74,17 @@ impl<E: Endpoint> DuoTable<E> {
         // Those that are made dead here are spoilt with it.
         let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
-        let mut left_behind = self.batch();
+        let (mut left_behind, mut copies) = (self.batch(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
             if self.layout.is_journal(slot) {
                 journal.push((slot, bytes));
                 continue;
             }
             let (index, head) = (self.index.borrow(), head_in(&bytes));
-            let bucket = index.bucket_of(slot);
-            if bucket.is_some_and(|bucket| !index.is_in_use(bucket)) {
-                // Written by a split that did not come about.
-                continue;
-            }
             if !index.belongs(slot, hash_in(head)) {
-                // Left by one that did.
+                // Left behind by a split, or written by one that did not come about.
                 left_behind.kill(slot, head);
+                copies += 1;
                 continue;
             }
             // The copies of a record that was being moved are alike.
@@ -103,6 +99,7 @@ impl<E: Endpoint> DuoTable<E> {
             *bytes = newest;
         }
         self.run(left_behind).await?;
+        self.worked(|work| work.copies_removed += copies);
         let mut certain = Vec::new();
         for (head, copies) in keys {
             let mut batch = self.batch();

@@ -74,7 +74,7 @@ impl<E: Endpoint> DuoTable<E> {
     ) -> Result<()> {
         let mut live = Vec::new();
         for (bucket, bytes) in buckets {
-            // What is in the others was written by a split that did not come about.
+            // What is in the others was written by a split that did not come about, and may be much.
             if !self.index.borrow().is_in_use(bucket) {
                 continue;
             }
@@ -110,7 +110,7 @@ impl<E: Endpoint> DuoTable<E> {
         let hash = hash_in(head);
         if !self.index.borrow().belongs(slot, hash) {
             // Left behind when its bucket was split.
-            return self.bury(slot, head).await;
+            return self.remove_copy(slot, head).await;
         }
         let Some(record) = self.layout.record_in(bytes) else {
             torn.insert(head, slot);
@@ -118,18 +118,19 @@ impl<E: Endpoint> DuoTable<E> {
         };
         if self.copy_of(record.key, hash).await?.is_some() {
             // Moved, and the original not removed: both are alike.
-            self.bury(slot, head).await?;
-            self.worked(|work| work.copies_removed += 1);
+            self.remove_copy(slot, head).await?;
         } else {
             self.change_index(|index| index.assign(slot, hash));
         }
         Ok(())
     }
 
-    async fn bury(&self, slot: SlotNumber, head: u64) -> Result<()> {
+    async fn remove_copy(&self, slot: SlotNumber, head: u64) -> Result<()> {
         let mut batch = self.batch();
         batch.kill(slot, head);
-        self.run(batch).await
+        self.run(batch).await?;
+        self.worked(|work| work.copies_removed += 1);
+        Ok(())
     }
 
     /// Spoils those of these slots that are not live.

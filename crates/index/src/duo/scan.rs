@@ -44,9 +44,6 @@ impl<E: Endpoint> DuoTable<E> {
     /// The live slots of a bucket that was read.
     fn live_in<'b>(&self, bucket: u64, bytes: &'b [u8]) -> Vec<(SlotNumber, &'b [u8])> {
         let index = self.index.borrow();
-        if !index.is_in_use(bucket) {
-            return Vec::new();
-        }
         let first = bucket * u64::from(self.layout.bucket_slots);
         let slots = bytes.chunks_exact(self.layout.slot_bytes());
         let slots = (first..).map(SlotNumber).zip(slots);
