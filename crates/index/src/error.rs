@@ -44,9 +44,9 @@ pub enum IndexError {
         bits: u64,
     },
     /// No slot is left for a new key. The table goes on serving.
-    #[error("the table is full: no empty slot within {probed} of its {slots} slots")]
+    #[error("the table is full: no slot for the key, {probed} of its {slots} slots were looked at")]
     Full {
-        /// Slots that were looked at.
+        /// Slots that were looked at; 0 where it was known without.
         probed: u64,
         /// Slots of the table.
         slots: u64,
@@ -127,6 +127,14 @@ pub enum IndexError {
         slot: u64,
         /// How often it was read.
         attempts: u32,
+    },
+    /// A table's directory that is not as its clients leave it.
+    #[error("entry {entry} of the table's directory is {word:#018x}, which no client writes there")]
+    BadDirectory {
+        /// The entry.
+        entry: u64,
+        /// Its word.
+        word: u64,
     },
     /// Other writers changed the slot at every attempt.
     #[error("slot {slot} was changed by others at each of {attempts} attempts")]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::duo_vault::Vault;
+use farslot_index::duo::placement::counting::Vault;
 use farslot_index::duo::placement::{Placement, Shape, SlotNumber};
 use proptest::collection::vec;
 use proptest::prelude::*;

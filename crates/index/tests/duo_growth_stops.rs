@@ -142,6 +142,7 @@ fn run(verbs: u64, seed: u64) -> Outcome {
         fingerprint_bits: 8,
         longest_path: 2,
         stash: 2,
+        readers: false,
     };
     let layout = dimensions.layout(RECORD, 9);
     let memory = memory_behind(&layout, 1 << 20);

@@ -28,6 +28,7 @@
 //! would any other ambiguity: a lookup goes on until it has read its key or no match is left. No answer depends
 //! on fingerprints being unambiguous.
 
+pub mod counting;
 mod growing;
 mod hashes;
 mod packed;
