@@ -11,6 +11,7 @@ use super::{GrowthMemory, Vault, check_ratio};
 use crate::Result;
 use crate::slot::{bad_option, slots_for};
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
+use std::collections::BTreeSet;
 
 /// How often a table can grow: as many entries as the header has room for.
 const MOST_EXTENTS: u64 = 34;
@@ -129,18 +130,21 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Learns which of the buckets that these slots are in are split, where that is in doubt.
     pub(in super::super) async fn learn_splits(&self, slots: &[SlotNumber]) -> Result<()> {
-        let mut origins: Vec<u64> = {
+        let origins: BTreeSet<u64> = {
             let index = self.index.borrow();
             let buckets = slots.iter().filter_map(|slot| index.bucket_of(*slot));
             buckets
                 .filter_map(|bucket| index.to_split(bucket))
                 .collect()
         };
-        origins.sort_unstable();
-        origins.dedup();
+        let mut read = None;
         for origin in origins {
             let (at, bit) = self.vault.split_bit_at(origin);
-            let bits = self.endpoint.read(at, 8).await?.words()[0];
+            let bits = match read {
+                Some((of, bits)) if of == at => bits,
+                _ => self.endpoint.read(at, 8).await?.words()[0],
+            };
+            read = Some((at, bits));
             if bits >> bit & 1 != 0 {
                 self.change_index(|index| index.note_split(origin));
             }

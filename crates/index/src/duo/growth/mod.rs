@@ -126,7 +126,8 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. All other
-    /// operations go on. If this fails or is dropped, what it has done is kept; the growth may have begun.
+    /// operations go on. If this fails or is dropped, what it has done is kept, and the growth may have begun: the next
+    /// one asked for is then that one.
     ///
     /// # Errors
     /// [`IndexError::BadOption`] for a ratio or a size that is not possible, [`IndexError::OutOfMemory`],
