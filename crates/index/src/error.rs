@@ -59,6 +59,14 @@ pub enum IndexError {
         /// Bytes of the heap.
         heap_bytes: u64,
     },
+    /// No memory is left for a table to grow. It goes on serving.
+    #[error("the table cannot grow: {requested} bytes are wanted, {free} are free")]
+    OutOfMemory {
+        /// Bytes that the growth needs.
+        requested: u64,
+        /// Bytes that are left.
+        free: u64,
+    },
     /// An operation that needs unique keys, on a table that was declared to hold several records of
     /// a key.
     #[error("{operation} needs unique keys, but the table was declared multi-key")]

@@ -13,7 +13,7 @@ const ENTRIES_AT: u64 = 8;
 /// The counts that all see, and a client's share that it adds to them in steps.
 pub(crate) struct Counts {
     table: RemoteAddr,
-    slots: u64,
+    slots: Cell<u64>,
     /// Slots in use, when they were last asked for.
     known_used: Cell<u64>,
     unreported_used: Cell<i64>,
@@ -25,7 +25,7 @@ impl Counts {
     pub(crate) fn new(table: RemoteAddr, slots: u64) -> Self {
         Self {
             table,
-            slots,
+            slots: Cell::new(slots),
             known_used: Cell::new(0),
             unreported_used: Cell::new(0),
             unreported_entries: Cell::new(0),
@@ -33,11 +33,16 @@ impl Counts {
         }
     }
 
+    /// The table has so many slots from now on.
+    pub(crate) fn set_slots(&self, slots: u64) {
+        self.slots.set(slots);
+    }
+
     /// The load factor as this client knows it, 0 to 1.
     pub(crate) fn load_factor(&self) -> f64 {
         let unreported = self.unreported_used.get();
         let used = self.known_used.get().saturating_add_signed(unreported);
-        used as f64 / self.slots as f64
+        used as f64 / self.slots.get() as f64
     }
 
     /// Notes a change of this client's; true when there is enough to report.
@@ -103,8 +108,8 @@ impl Counts {
         let count = |word: usize| counts.words()[word].cast_signed().max(0).cast_unsigned();
         Ok(Occupancy {
             entries: count(1),
-            used_slots: count(0).min(self.slots),
-            slots: self.slots,
+            used_slots: count(0).min(self.slots.get()),
+            slots: self.slots.get(),
             heap_used: mark.words()[0].min(heap.bytes),
             heap_bytes: heap.bytes,
         })

@@ -85,6 +85,14 @@ impl Held<'_> {
         }
         free
     }
+
+    /// Takes one bucket more, waiting until it is free. Who holds it must not wait for this one: it holds no
+    /// bucket while it waits, or only such as come before it in an order that all keep. Does not wait for who wants
+    /// to be alone, and who waits for this one.
+    pub(crate) async fn add(&self, bucket: u64) {
+        let locks = self.locks;
+        locks.until(|| self.try_add(bucket)).await;
+    }
 }
 
 impl Drop for Held<'_> {

@@ -126,11 +126,11 @@ impl<E: Endpoint> DuoTable<E> {
     async fn step(&self, step: Step) -> Result<()> {
         match step {
             Step::Body { slot, body } => {
-                let at = self.layout.body_at(self.table, slot);
+                let at = self.slot_at(slot).plus(8);
                 Ok(self.endpoint.write(at, body).await?)
             }
             Step::Head { slot, from, to } => {
-                let at = self.layout.slot_at(self.table, slot);
+                let at = self.slot_at(slot);
                 let seen = self.endpoint.compare_swap(at, from, to).await?;
                 if seen == from {
                     return Ok(());
@@ -139,7 +139,7 @@ impl<E: Endpoint> DuoTable<E> {
             }
             Step::Record { at, record } => Ok(self.endpoint.write(at, record).await?),
             Step::Refer { slot, from, to } => {
-                let at = self.layout.body_at(self.table, slot);
+                let at = self.slot_at(slot).plus(8);
                 let seen = self.endpoint.compare_swap(at, from, to).await?;
                 if seen == from {
                     return Ok(());
@@ -166,7 +166,7 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(())
             }
             Step::Spoil { slot } => {
-                let at = self.layout.body_at(self.table, slot);
+                let at = self.slot_at(slot).plus(8);
                 self.endpoint.fetch_add(at, self.layout.spoiling()).await?;
                 Ok(())
             }

@@ -1,9 +1,10 @@
 //! What a client keeps of a CuckooDuo table.
 
 use super::doubts::Doubts;
+use super::growth::{DuoGrowth, Vault};
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
-use super::placement::Placement;
+use super::placement::{Placement, SlotNumber};
 use super::publish::Stamps;
 use crate::Result;
 use crate::client::Counts;
@@ -31,6 +32,8 @@ pub struct DuoTable<E> {
     pub(super) heap: Option<Heap<E>>,
     /// Where the index is published.
     pub(super) stamps: Option<Stamps>,
+    pub(super) vault: Vault,
+    pub(super) growth: Option<DuoGrowth>,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -49,21 +52,23 @@ pub struct Work {
     pub moved: u64,
     /// Keys that entered by a backup fingerprint, or made another key stand by one.
     pub adjusted: u64,
-    /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
-    /// before it.
+    /// Copies of records that it has removed: of moves and of splits that were cut short, its own or those of
+    /// an owner before it.
     pub copies_removed: u64,
     /// Keys that it has moved from the stash back to a bucket.
     pub brought_back: u64,
     /// Updates that it has finished which were cut short.
     pub updates_finished: u64,
+    /// Buckets that it has split, as the table grew.
+    pub buckets_split: u64,
 }
 
 /// A key, checked and hashed.
 pub(super) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
-    /// Its buckets, numbered through both arrays.
-    pub(super) buckets: [u64; 2],
+    /// Its buckets, numbered through both arrays: they change when a bucket is split, if nobody holds them.
+    pub(super) buckets: Cell<[u64; 2]>,
 }
 
 impl Key<'_> {
@@ -89,11 +94,13 @@ impl<E: Endpoint> DuoTable<E> {
                 .has_heap()
                 .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
             stamps: layout.published.then(|| Stamps::new(layout.pages())),
+            vault: Vault::new(table, &layout),
             endpoint,
             layout,
             table,
             changes: Cell::new(0),
             locks: BucketLocks::default(),
+            growth: None,
             doubts: Doubts::default(),
             mark: Cell::new(0),
             owns: Cell::new(false),
@@ -163,33 +170,51 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
-        let hash = self.layout.hasher.hash(bytes);
-        let index = self.index.borrow();
+        let hash = self.layout.hash_of(bytes);
         Ok(Key {
             bytes,
             hash,
-            buckets: index.buckets_of(&index.candidates(hash)),
+            buckets: Cell::new(self.buckets_now(hash)),
         })
     }
 
-    /// Holds buckets as the owner, with nothing in doubt.
-    pub(super) async fn hold(&self, buckets: &[u64]) -> Result<Held<'_>> {
+    /// The buckets of a key with this hash, as things stand.
+    #[inline]
+    fn buckets_now(&self, hash: u64) -> [u64; 2] {
+        let index = self.index.borrow();
+        index.buckets_of(&index.candidates(hash))
+    }
+
+    /// Holds a key's buckets as the owner, with nothing in doubt.
+    pub(super) async fn hold(&self, key: &Key<'_>) -> Result<Held<'_>> {
         loop {
-            let held = self.locks.take(buckets).await;
-            if self.is_settled() {
+            key.buckets.set(self.buckets_now(key.hash));
+            let held = self.locks.take(&key.buckets.get()).await;
+            if self.is_settled() && key.buckets.get() == self.buckets_now(key.hash) {
                 return Ok(held);
             }
+            let settled = self.is_settled();
             drop(held);
-            drop(self.hold_alone(&[]).await?);
+            if !settled {
+                drop(self.hold_alone().await?);
+            }
         }
     }
 
-    /// Holds buckets as the owner, with nothing in doubt and nobody else holding any.
-    pub(super) async fn hold_alone(&self, buckets: &[u64]) -> Result<Held<'_>> {
-        let alone = self.locks.take_alone(buckets).await;
+    /// Is the owner, with nothing in doubt and nobody else holding anything.
+    pub(super) async fn hold_alone(&self) -> Result<Held<'_>> {
+        let alone = self.locks.take_alone(&[]).await;
         self.become_owner().await?;
         self.settle_doubts().await?;
         Ok(alone)
+    }
+
+    /// Takes a key's buckets, as things stand, which nobody else can hold.
+    pub(super) fn add_buckets(&self, key: &Key<'_>, held: &Held<'_>) {
+        key.buckets.set(self.buckets_now(key.hash));
+        for bucket in key.buckets.get() {
+            held.try_add(bucket);
+        }
     }
 
     /// Whether the index is that of the vault, but for what is under way.
@@ -202,6 +227,20 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) fn change_index<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
         self.changes.set(self.changes.get().wrapping_add(1));
         change(&mut self.index.borrow_mut())
+    }
+
+    /// Where a slot is.
+    #[inline]
+    pub(super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
+        self.vault.slot_at(&self.layout, slot)
+    }
+
+    /// Forgets all that was known of the vault: as if it were new.
+    pub(super) fn forget(&self) {
+        let empty = Placement::new(self.layout.index_shape());
+        self.change_index(|index| *index = empty);
+        self.vault.forget();
+        self.counts.set_slots(self.layout.slots());
     }
 
     /// Notes entries that came or went; tells the table when there is enough to tell. This cannot fail:

@@ -7,7 +7,7 @@
 
 use super::client::DuoTable;
 use super::journal::Journal;
-use super::layout::head_in;
+use super::layout::{hash_in, head_in};
 use super::placement::SlotNumber;
 use super::records::SlotRead;
 use crate::Result;
@@ -69,13 +69,22 @@ impl<E: Endpoint> DuoTable<E> {
             return Ok(());
         }
         let slots: Vec<SlotNumber> = self.doubts.0.borrow().iter().copied().collect();
+        self.learn_splits(&slots).await?;
         let mut live = self.read_live(&slots).await?;
         // Those that are made dead here are spoilt with it.
         let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
+        let (mut left_behind, mut copies) = (self.batch(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
-            if slot.0 >= self.layout.key_slots() {
+            if self.layout.is_journal(slot) {
                 journal.push((slot, bytes));
+                continue;
+            }
+            let (index, head) = (self.index.borrow(), head_in(&bytes));
+            if !index.belongs(slot, hash_in(head)) {
+                // Left behind by a split, or written by one that did not come about.
+                left_behind.kill(slot, head);
+                copies += 1;
                 continue;
             }
             // The copies of a record that was being moved are alike.
@@ -89,6 +98,8 @@ impl<E: Endpoint> DuoTable<E> {
             self.finish_update(slot, *place, &newest).await?;
             *bytes = newest;
         }
+        self.run(left_behind).await?;
+        self.worked(|work| work.copies_removed += copies);
         let mut certain = Vec::new();
         for (head, copies) in keys {
             let mut batch = self.batch();
@@ -100,10 +111,10 @@ impl<E: Endpoint> DuoTable<E> {
             let (slot, bytes) = &copies[0];
             let record = self.layout.record_in(bytes);
             let record = record.ok_or_else(|| self.unreadable(*slot))?;
-            certain.push((*slot, self.layout.hasher.hash(record.key)));
+            certain.push((*slot, self.layout.hash_of(record.key)));
         }
         self.change_index(|index| {
-            let of_keys = slots.iter().filter(|slot| slot.0 < self.layout.key_slots());
+            let of_keys = slots.iter().filter(|slot| !self.layout.is_journal(**slot));
             of_keys.for_each(|slot| index.vacate(*slot));
             certain
                 .iter()
@@ -117,13 +128,13 @@ impl<E: Endpoint> DuoTable<E> {
             .filter(is_dead)
             .for_each(|slot| dead.spoil(*slot));
         self.run(dead).await?;
-        let of_keys = slots.iter().filter(|slot| slot.0 < self.layout.key_slots());
+        let of_keys = slots.iter().filter(|slot| !self.layout.is_journal(**slot));
         self.publish_pages_of(&of_keys.copied().collect::<Vec<_>>())
             .await?;
         self.doubts.clear();
         let journal = slots
             .into_iter()
-            .filter(|slot| slot.0 >= self.layout.key_slots());
+            .filter(|slot| self.layout.is_journal(*slot));
         journal.for_each(|slot| self.journal.give_back(slot));
         Ok(())
     }

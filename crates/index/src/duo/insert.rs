@@ -43,18 +43,25 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.key(key)?;
         self.layout.shape().check_value(value)?;
-        let held = self.hold(&key.buckets).await?;
+        let held = self.hold_split(&key).await?;
         let alone = false;
-        if let Some(written) = self.write_held(&key, value, mode, held, alone).await? {
-            return Ok(written);
-        }
+        let mut written = self.write_held(&key, value, mode, held, alone).await?;
         // Two that are in each other's way could be so again and again.
-        loop {
-            let held = self.hold_alone(&key.buckets).await?;
-            if let Some(written) = self.write_held(&key, value, mode, held, true).await? {
-                return Ok(written);
-            }
+        while written.is_none() {
+            let held = self.hold_split_alone(&key).await?;
+            written = match self.write_held(&key, value, mode, held, true).await {
+                Err(full @ IndexError::Full { .. }) => {
+                    self.grow_instead_of(full).await?;
+                    None
+                }
+                other => other?,
+            };
         }
+        let written = written.expect("the loop ends with it");
+        if matches!(written, Written::Inserted) {
+            self.grow_a_step().await;
+        }
+        Ok(written)
     }
 
     /// Writes; nothing if others hold what may be needed, or something is in doubt.
@@ -141,7 +148,7 @@ impl<E: Endpoint> DuoTable<E> {
         for slot in matches {
             let record = self.layout.record_in(&read[slot]);
             let record = record.ok_or_else(|| self.lost(*slot))?;
-            let hash = self.layout.hasher.hash(record.key);
+            let hash = self.layout.hash_of(record.key);
             known.push((*slot, self.index.borrow().candidates(hash)));
         }
         Ok(self.index.borrow().entry(of, &known))
@@ -177,9 +184,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// There is no path to a free slot, and the stash is full.
     fn full(&self) -> IndexError {
-        let slots = self.layout.slots();
+        let shape = self.index.borrow().shape();
+        let slots = shape.slots();
         IndexError::Full {
-            probed: self.layout.index_shape().most_searched().min(slots),
+            probed: shape.most_searched().min(slots),
             slots,
         }
     }

@@ -15,6 +15,10 @@ pub(super) const TICKETS_AT: u64 = 3064;
 pub(super) const OWNER_AT: u64 = 3072;
 /// Byte of the word that is not 0 once there was an owner: a vault without one is empty.
 pub(super) const OWNED_AT: u64 = 3080;
+/// Byte of the count of extents, from the table's start.
+pub(super) const EXTENTS_AT: u64 = 3200;
+/// Byte of the first extent's entry; of the others one after the other.
+pub(super) const EXTENT_ENTRIES_AT: u64 = 3264;
 
 /// Bytes of a slot before its key.
 const SLOT_HEADER: usize = 16;
@@ -119,7 +123,7 @@ impl DuoOptions {
 /// All that a client must know of a CuckooDuo table: kept in the catalog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DuoLayout {
-    /// Buckets of each of both arrays: the paper's m.
+    /// Buckets of each of both arrays, before the table has grown: the paper's m.
     pub buckets: u64,
     /// Slots of a bucket.
     pub bucket_slots: u32,
@@ -194,7 +198,7 @@ impl DuoLayout {
         }
     }
 
-    /// Slots of both arrays: those that count for the load factor.
+    /// Slots of both arrays, before the table has grown.
     #[must_use]
     pub const fn slots(&self) -> u64 {
         2 * self.buckets * self.bucket_slots as u64
@@ -209,13 +213,14 @@ impl DuoLayout {
         }
     }
 
-    /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
+    /// Bytes of remote memory that the table takes before it has grown. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         self.map().bytes() + self.published_bytes()
     }
 
-    /// Bytes of local memory that the index takes: the owner's, and a reader's once it has read all of it.
+    /// Bytes of local memory that the index takes, before the table has grown: the owner's, and a reader's once it
+    /// has read all of it.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
@@ -223,7 +228,7 @@ impl DuoLayout {
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 
-    /// The dimensions of the owner's index.
+    /// The dimensions of the owner's index, before the table has grown.
     pub(super) const fn index_shape(&self) -> Shape {
         Shape {
             buckets: self.buckets,
@@ -235,20 +240,32 @@ impl DuoLayout {
         }
     }
 
-    /// The slots that hold keys: those of both arrays, and the stash.
-    pub(super) const fn key_slots(&self) -> u64 {
-        self.slots() + self.stash as u64
+    /// The slots of the stash.
+    pub(super) fn stash_slots(&self) -> impl Iterator<Item = SlotNumber> + use<> {
+        let first = SlotNumber::STASH.0;
+        (first..first + u64::from(self.stash)).map(SlotNumber)
     }
 
-    /// The slots of the journal, behind all others.
+    /// The slots of the journal, behind those of the stash.
     pub(super) fn journal(&self) -> impl Iterator<Item = SlotNumber> + use<> {
-        let first = self.key_slots();
+        let first = SlotNumber::STASH.0 + u64::from(self.stash);
         (first..first + JOURNAL).map(SlotNumber)
+    }
+
+    /// Whether a slot is one of the journal.
+    pub(super) fn is_journal(&self, slot: SlotNumber) -> bool {
+        let stash = u64::from(self.stash);
+        slot.in_stash().is_some_and(|index| index >= stash)
+    }
+
+    /// Bytes of a bucket.
+    pub(super) const fn bucket_bytes(&self) -> usize {
+        self.slot_bytes() * self.bucket_slots as usize
     }
 
     pub(super) fn map(&self) -> TableMap {
         TableMap {
-            slots: self.key_slots() + JOURNAL,
+            slots: self.slots() + self.stash as u64 + JOURNAL,
             slot_bytes: self.slot_bytes(),
             heap_bytes: self.heap_bytes,
         }
@@ -264,15 +281,22 @@ impl DuoLayout {
         self.map().heap_place(table)
     }
 
-    #[inline]
-    pub(super) fn slot_at(&self, table: RemoteAddr, SlotNumber(slot): SlotNumber) -> RemoteAddr {
-        self.map().slot_at(table, slot)
+    /// Where the arrays start that the table was made with.
+    pub(super) fn arrays_at(&self, table: RemoteAddr) -> RemoteAddr {
+        self.map().slot_at(table, 0)
     }
 
-    /// Where a slot's bytes behind its head are.
+    /// Where a slot of the stash or the journal is, counted from the stash's first.
     #[inline]
-    pub(super) fn body_at(&self, table: RemoteAddr, slot: SlotNumber) -> RemoteAddr {
-        self.slot_at(table, slot).plus(8)
+    pub(super) fn behind_arrays_at(&self, table: RemoteAddr, index: u64) -> RemoteAddr {
+        self.map().slot_at(table, self.slots() + index)
+    }
+
+    /// What buckets and fingerprints derive from: the 63 bits of the key's hash that the head of its slot
+    /// has, so that the head says where the slot's key can be.
+    #[inline]
+    pub(super) fn hash_of(&self, key: &[u8]) -> u64 {
+        hash_in(live_head(self.hasher.hash(key)))
     }
 
     /// The sizes of the records.
@@ -378,6 +402,12 @@ pub(super) struct SlotRecord<'s> {
 #[inline]
 pub(super) const fn live_head(hash: u64) -> u64 {
     hash | LIVE
+}
+
+/// The hash in the head of a live slot.
+#[inline]
+pub(super) const fn hash_in(head: u64) -> u64 {
+    head & !LIVE
 }
 
 /// The head of a slot that was read: 0 if it is dead.

@@ -22,7 +22,7 @@ impl<E: Endpoint> DuoTable<E> {
         {
             return Ok(answer);
         }
-        let _held = self.hold(&key.buckets).await?;
+        let _held = self.hold(&key).await?;
         let found = self.find_held(&key).await?;
         Ok(found.map(|(_, slot)| self.value_in(slot)))
     }
@@ -32,10 +32,10 @@ impl<E: Endpoint> DuoTable<E> {
         let (before, mut passed) = (self.changes.get(), 0);
         loop {
             let next = self.index.borrow().matches(key.hash).nth(passed);
-            let held = |bucket: &u64| self.locks.is_held(*bucket);
+            let held = |bucket: u64| self.locks.is_held(bucket);
             let Some(slot) = next else {
                 // A key that is about to be in the index may have been met by a reader already.
-                let may_be_met = self.layout.published && key.buckets.iter().any(held);
+                let may_be_met = self.layout.published && key.buckets.get().into_iter().any(held);
                 return Ok((!may_be_met).then_some(None));
             };
             let bytes = self.read_slot(slot).await?;
@@ -43,7 +43,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(Some(Some(self.value_in(bytes))));
             }
             let quiet = self.is_settled() && self.changes.get() == before;
-            if !quiet || key.buckets.iter().any(held) {
+            if !quiet || key.buckets.get().into_iter().any(held) {
                 return Ok(None);
             }
             passed += 1;

@@ -12,7 +12,7 @@
 //! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others.
+//! others. All of this holds while the table [grows](DuoTable::with_growth), too.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -34,6 +34,7 @@
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
+//!          by how much it has grown: extents elsewhere, see growth/mod.rs
 //!          the published index, if there is one (see `published.rs`)
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
@@ -66,8 +67,7 @@
 //! whose and whole, so that a copy which is old is noticed (`reader/`). A word of four bytes a bucket is added to the
 //! memory of both.
 //!
-//! **Seams.** Buckets are taken modulo m, so that a
-//! table can grow by any whole ratio by copying. Lanes for `get_many`, as the linear table has, would
+//! **Seams.** Lanes for `get_many`, as the linear table has, would
 //! save the futures.
 //!
 //! Source: paper 001, sections III-A to III-C. Readers, backup fingerprints in any slot, the roomier bucket first,
@@ -78,6 +78,7 @@ mod batch;
 mod client;
 mod doubts;
 mod facade;
+mod growth;
 mod insert;
 mod journal;
 mod layout;
@@ -95,5 +96,6 @@ mod stash;
 mod update;
 
 pub use client::{DuoTable, Work};
+pub use growth::{DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};

@@ -2,7 +2,6 @@
 
 use super::client::DuoTable;
 use super::layout::{OWNED_AT, OWNER_AT, TICKETS_AT};
-use super::placement::Placement;
 use crate::{Index, IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -36,7 +35,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what the
     /// fabric says.
     pub async fn start(&self) -> Result<()> {
-        self.hold_alone(&[]).await.map(drop)
+        self.hold_alone().await.map(drop)
     }
 
     /// Puts this client's mark into the owner's word.
@@ -75,8 +74,7 @@ impl<E: Endpoint> DuoTable<E> {
         let owned = self.table.plus(OWNED_AT);
         if self.endpoint.compare_swap(owned, 0, 1).await? == 0 {
             // An answer that was lost, the first time, only costs a look at an empty vault.
-            let empty = Placement::new(self.layout.index_shape());
-            self.change_index(|index| *index = empty);
+            self.forget();
             self.doubts.clear();
             self.journal.reset(&self.layout);
         } else {
@@ -148,8 +146,7 @@ impl<E: Endpoint> DuoTable<E> {
         // The mark, not what this client takes itself for: a claim or an earlier resignation whose
         // answer was lost may have left it there, and no other client has it.
         self.owns.set(false);
-        let empty = Placement::new(self.layout.index_shape());
-        self.change_index(|index| *index = empty);
+        self.forget();
         let word = self.table.plus(OWNER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;

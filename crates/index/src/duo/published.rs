@@ -126,12 +126,12 @@ impl DuoLayout {
     }
 
     /// The page of a slot, and the slot's number in it.
-    pub(super) const fn page_of(&self, SlotNumber(slot): SlotNumber) -> (u64, u32) {
-        match slot.checked_sub(self.slots()) {
+    pub(super) const fn page_of(&self, slot: SlotNumber) -> (u64, u32) {
+        match slot.in_stash() {
             Some(stashed) => (2 * self.buckets + stashed, 0),
             None => {
                 let slots = self.bucket_slots as u64;
-                (slot / slots, (slot % slots) as u32)
+                (slot.0 / slots, (slot.0 % slots) as u32)
             }
         }
     }
@@ -139,7 +139,7 @@ impl DuoLayout {
     /// A page's first slot.
     pub(super) const fn first_of_page(&self, page: u64) -> SlotNumber {
         SlotNumber(match page.checked_sub(2 * self.buckets) {
-            Some(stashed) => self.slots() + stashed,
+            Some(stashed) => SlotNumber::STASH.0 + stashed,
             None => page * self.bucket_slots as u64,
         })
     }

@@ -5,8 +5,8 @@
 //! meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
 use super::client::DuoTable;
-use super::layout::head_in;
-use super::placement::{Placement, SlotNumber};
+use super::layout::{hash_in, head_in};
+use super::placement::SlotNumber;
 use super::records::SlotRead;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Result};
@@ -19,27 +19,22 @@ type Torn = HashMap<u64, SlotNumber>;
 impl<E: Endpoint> DuoTable<E> {
     /// Makes the index anew. Called by the owner, alone.
     pub(super) async fn rebuild(&self) -> Result<()> {
-        self.change_index(|index| *index = Placement::new(self.layout.index_shape()));
+        self.forget();
+        self.learn_growths().await?;
         let mut torn = Torn::new();
-        let first_array = self.layout.slots() / 2;
-        // The second array first: its keys stand by primary fingerprints and by no others, so that
+        // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
         // those of the first that collide with them are known to stand by backup ones.
-        let second_array = first_array..self.layout.key_slots();
-        for range in [second_array, 0..first_array] {
-            let mut next = range.start;
-            while next < range.end {
-                next = self.take_piece(next, range.end, &mut torn).await?;
-            }
+        self.take_array(1, &mut torn).await?;
+        let stash: Vec<SlotNumber> = self.layout.stash_slots().collect();
+        let live = self.read_live(&stash).await?;
+        self.spoil_others(&stash, &live).await?;
+        for (slot, bytes) in live {
+            self.take_slot(slot, &bytes, &mut torn).await?;
         }
+        self.take_array(0, &mut torn).await?;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
         let live = self.read_live(&journal).await?;
-        let mut dead = self.batch();
-        let is_dead = |slot: &&SlotNumber| !live.contains_key(slot);
-        journal
-            .iter()
-            .filter(is_dead)
-            .for_each(|slot| dead.spoil(*slot));
-        self.run(dead).await?;
+        self.spoil_others(&journal, &live).await?;
         for (slot, bytes) in live {
             self.recover_update(slot, bytes, &mut torn).await?;
         }
@@ -52,6 +47,104 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
+    /// Takes the keys of an array into the index, a piece at a time.
+    async fn take_array(&self, array: u64, torn: &mut Torn) -> Result<()> {
+        let bucket_bytes = self.layout.bucket_bytes();
+        for run in self.vault.runs(array) {
+            let (mut next, end) = (run.first, run.first + run.buckets);
+            while next < end {
+                let buckets = scan::piece(next, end, bucket_bytes);
+                let from = self.vault.bucket_at(&self.layout, 2 * next + array);
+                let len = buckets as usize * bucket_bytes;
+                let piece = self.endpoint.read(from, len).await?;
+                let numbers = (next..).map(|bucket| 2 * bucket + array);
+                self.take_buckets(numbers.zip(piece.chunks_exact(bucket_bytes)), torn)
+                    .await?;
+                next += buckets;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the keys of buckets that were read into the index.
+    async fn take_buckets<'b>(
+        &self,
+        buckets: impl Iterator<Item = (u64, &'b [u8])>,
+        torn: &mut Torn,
+    ) -> Result<()> {
+        let mut live = Vec::new();
+        for (bucket, bytes) in buckets {
+            // What is in the others was written by a split that did not come about, and may be much.
+            if !self.index.borrow().is_in_use(bucket) {
+                continue;
+            }
+            let first = bucket * u64::from(self.layout.bucket_slots);
+            let each = bytes.chunks_exact(self.layout.slot_bytes());
+            for (slot, bytes) in (first..).map(SlotNumber).zip(each) {
+                if head_in(bytes) == 0 {
+                    self.spoil_dead(slot, bytes).await?;
+                } else {
+                    live.push((slot, bytes));
+                }
+            }
+        }
+        if self.heap.is_none() {
+            for (slot, bytes) in live {
+                self.take_slot(slot, bytes, torn).await?;
+            }
+            return Ok(());
+        }
+        let mut read = Vec::with_capacity(live.len());
+        let reads = live.iter().map(|(_, bytes)| self.resolved_of(bytes));
+        let keep = |number: usize, bytes| read.push((live[number].0, bytes));
+        side_by_side(BATCH_WIDTH, reads, keep).await?;
+        for (slot, bytes) in read {
+            self.take_slot(slot, &bytes, torn).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the key of a live slot into the index.
+    async fn take_slot(&self, slot: SlotNumber, bytes: &[u8], torn: &mut Torn) -> Result<()> {
+        let head = head_in(bytes);
+        let hash = hash_in(head);
+        if !self.index.borrow().belongs(slot, hash) {
+            // Left behind when its bucket was split.
+            return self.remove_copy(slot, head).await;
+        }
+        let Some(record) = self.layout.record_in(bytes) else {
+            torn.insert(head, slot);
+            return Ok(());
+        };
+        if self.copy_of(record.key, hash).await?.is_some() {
+            // Moved, and the original not removed: both are alike.
+            self.remove_copy(slot, head).await?;
+        } else {
+            self.change_index(|index| index.assign(slot, hash));
+        }
+        Ok(())
+    }
+
+    async fn remove_copy(&self, slot: SlotNumber, head: u64) -> Result<()> {
+        let mut batch = self.batch();
+        batch.kill(slot, head);
+        self.run(batch).await?;
+        self.worked(|work| work.copies_removed += 1);
+        Ok(())
+    }
+
+    /// Spoils those of these slots that are not live.
+    async fn spoil_others(
+        &self,
+        slots: &[SlotNumber],
+        live: &BTreeMap<SlotNumber, SlotRead>,
+    ) -> Result<()> {
+        let mut batch = self.batch();
+        let dead = slots.iter().filter(|slot| !live.contains_key(slot));
+        dead.for_each(|slot| batch.spoil(*slot));
+        self.run(batch).await
+    }
+
     /// Spoils a whole record in a dead slot, which an owner that died has left there.
     async fn spoil_dead(&self, slot: SlotNumber, bytes: &[u8]) -> Result<()> {
         if !self.layout.published || !self.layout.is_whole_behind(bytes) {
@@ -60,58 +153,6 @@ impl<E: Endpoint> DuoTable<E> {
         let mut batch = self.batch();
         batch.spoil(slot);
         self.run(batch).await
-    }
-
-    /// Takes a piece of the vault into the index; returns where the next begins.
-    async fn take_piece(&self, first: u64, end: u64, torn: &mut Torn) -> Result<u64> {
-        let slot_bytes = self.layout.slot_bytes();
-        let slots = scan::piece(first, end, slot_bytes);
-        let from = self.layout.slot_at(self.table, SlotNumber(first));
-        let piece = self
-            .endpoint
-            .read(from, slots as usize * slot_bytes)
-            .await?;
-        let numbers = (first..).map(SlotNumber);
-        let (mut live, mut named) = (Vec::new(), BTreeMap::new());
-        for (slot, bytes) in numbers.zip(piece.chunks_exact(slot_bytes)) {
-            if head_in(bytes) == 0 {
-                self.spoil_dead(slot, bytes).await?;
-            } else {
-                live.push((slot, bytes));
-            }
-        }
-        if self.heap.is_some() {
-            let reads = live.iter().map(|(_, bytes)| self.resolved_of(bytes));
-            side_by_side(BATCH_WIDTH, reads, |number, read| {
-                named.insert(live[number].0, read);
-            })
-            .await?;
-        }
-        for (slot, bytes) in live {
-            let bytes = named.get(&slot).map_or(bytes, |read| read);
-            self.take_slot(slot, bytes, torn).await?;
-        }
-        Ok(first + slots)
-    }
-
-    /// Takes the key of a live slot into the index.
-    async fn take_slot(&self, slot: SlotNumber, bytes: &[u8], torn: &mut Torn) -> Result<()> {
-        let head = head_in(bytes);
-        let Some(record) = self.layout.record_in(bytes) else {
-            torn.insert(head, slot);
-            return Ok(());
-        };
-        let hash = self.layout.hasher.hash(record.key);
-        if self.copy_of(record.key, hash).await?.is_none() {
-            self.change_index(|index| index.assign(slot, hash));
-            return Ok(());
-        }
-        // Moved, and the original not removed: both are alike.
-        let mut batch = self.batch();
-        batch.kill(slot, head);
-        self.run(batch).await?;
-        self.worked(|work| work.copies_removed += 1);
-        Ok(())
     }
 
     /// The slot in which the index has this key.
@@ -136,7 +177,7 @@ impl<E: Endpoint> DuoTable<E> {
     ) -> Result<()> {
         let record = self.layout.record_in(&newest);
         let record = record.ok_or_else(|| self.unreadable(journal))?;
-        let hash = self.layout.hasher.hash(record.key);
+        let hash = self.layout.hash_of(record.key);
         let torn = torn.remove(&head_in(&newest));
         let place = match torn {
             Some(slot) => slot,

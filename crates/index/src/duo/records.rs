@@ -76,7 +76,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Reads a slot without a record that it names.
     pub(super) async fn read_bare(&self, slot: SlotNumber) -> Result<Buffer> {
-        let at = self.layout.slot_at(self.table, slot);
+        let at = self.slot_at(slot);
         Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
     }
 

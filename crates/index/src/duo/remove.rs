@@ -14,7 +14,7 @@ use farslot_fabric::{Endpoint, EndpointExt, both};
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        let held = self.hold(&key.buckets).await?;
+        let held = self.hold(&key).await?;
         for slot in self.matches(&key) {
             let doubt = self.doubts.about(vec![slot], &self.journal);
             let head = live_head(key.hash);
@@ -31,7 +31,7 @@ impl<E: Endpoint> DuoTable<E> {
                 drop(held);
                 self.free(block).await;
                 self.entries_changed(-1).await;
-                for bucket in key.buckets {
+                for bucket in key.buckets.get() {
                     self.bring_back(bucket).await;
                 }
                 return Ok(true);
@@ -42,7 +42,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Makes a slot with this head dead; returns what its head was, and the block that it names.
     async fn kill(&self, slot: SlotNumber, head: u64) -> Result<(u64, Option<BlockRef>)> {
-        let at = self.layout.slot_at(self.table, slot);
+        let at = self.slot_at(slot);
         let killing = self.endpoint.compare_swap(at, head, 0);
         if self.heap.is_none() {
             return Ok((killing.await?, None));

@@ -4,6 +4,7 @@
 //! bucket of such a key, or takes the key away that it collided with, moves it there.
 
 use super::client::DuoTable;
+use super::growth::origins_of;
 use super::layout::head_in;
 use super::placement::{Candidates, Entry, Path, SlotNumber};
 use super::published::bucket_entry;
@@ -36,6 +37,7 @@ impl<E: Endpoint> DuoTable<E> {
             let buckets = index.buckets_of(&of);
             let returns = buckets.contains(&bucket)
                 && index.entry(&of, &[]) == Entry::Primary
+                && origins_of(&index, buckets).is_empty()
                 && index.room_in(&buckets).is_some();
             returns.then_some(Returning {
                 from,
@@ -57,7 +59,8 @@ impl<E: Endpoint> DuoTable<E> {
             let index = self.index.borrow();
             let stays = index.stashed_at(key.from) != Some(Some(key.hash))
                 || index.entry(&key.of, &[]) != Entry::Primary
-                || index.buckets_of(&key.of) != key.buckets;
+                || index.buckets_of(&index.candidates(key.hash)) != key.buckets
+                || !origins_of(&index, key.buckets).is_empty();
             match index.room_in(&key.buckets) {
                 Some(to) if !stays => to,
                 _ => return Ok(()),

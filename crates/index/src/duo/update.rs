@@ -14,7 +14,7 @@ impl<E: Endpoint> DuoTable<E> {
         let key = self.key(key)?;
         self.layout.shape().check_value(value)?;
         loop {
-            let _held = self.hold(&key.buckets).await?;
+            let _held = self.hold(&key).await?;
             let matches = self.matches(&key);
             let there = match matches[..] {
                 [] => None,

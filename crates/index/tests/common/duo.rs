@@ -3,9 +3,9 @@
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
-use farslot_fabric::{Executor, Limits, Rights};
+use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
-use farslot_index::duo::{DuoLayout, DuoOptions, DuoReader, DuoTable};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoReader, DuoTable, GrowthMemory};
 use std::rc::Rc;
 
 /// Keys and values of any length up to a most.
@@ -17,6 +17,9 @@ pub const VARIED: Slot = Slot {
 };
 /// The sizes that the tests go through.
 pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
+
+/// The sizes that tables which grow go through.
+pub const GROWING: [Slot; 3] = [INLINE, VARIED, HEAP];
 
 /// The dimensions of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +91,16 @@ pub type ShmTable = DuoTable<ShmEndpoint>;
 
 /// A client thread of its own, and the table that lies on the node.
 pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    shm_client_with(node, layout, Limits::default())
+}
+
+/// As [`shm_client`], with limits: who takes over waits as long as a verb may take.
+pub fn shm_client_with(
+    node: &Node,
+    layout: &DuoLayout,
+    limits: Limits,
+) -> (Executor<ShmEndpoint>, ShmTable) {
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], limits));
     let executor = Executor::new(Rc::clone(&endpoint));
     let table = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
     (executor, table)
@@ -121,4 +133,40 @@ pub type SimTable = DuoTable<SimEndpoint>;
 
 pub fn open(endpoint: Rc<SimEndpoint>, layout: &DuoLayout) -> SimTable {
     DuoTable::open(endpoint, TABLE, layout.clone()).unwrap()
+}
+
+/// Memory behind a table, for it to grow in: the region's first word counts what is taken.
+pub fn memory_behind(layout: &DuoLayout, bytes: u64) -> GrowthMemory {
+    let at = |offset| RemoteAddr { offset, ..TABLE };
+    GrowthMemory {
+        mark: at(0),
+        start: at(region_bytes(layout).next_multiple_of(4096)),
+        bytes,
+    }
+}
+
+/// Bytes of a region that holds a table and memory behind it.
+pub fn growing_bytes(memory: &GrowthMemory) -> u64 {
+    memory.start.offset + memory.bytes
+}
+
+/// An embedded node with room for a table and memory behind it.
+pub fn growing_node(memory: &GrowthMemory) -> Node {
+    let region = RegionSpec {
+        len: growing_bytes(memory),
+        rights: Rights::ALL,
+    };
+    Node::embedded(&[region]).unwrap()
+}
+
+/// A world with an empty table and memory behind it.
+pub fn growing_world(seed: u64, memory: &GrowthMemory) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    world.add_node(&[(growing_bytes(memory), Rights::ALL)]);
+    world
+}
+
+/// A table that grows by itself.
+pub fn growing(layout: &DuoLayout, endpoint: Rc<SimEndpoint>, growth: DuoGrowth) -> SimTable {
+    open(endpoint, layout).with_growth(growth).unwrap()
 }

@@ -24,7 +24,8 @@ pub struct Cost {
 pub struct Vault {
     /// The index.
     pub index: Placement,
-    hashes: Vec<u64>,
+    arrays: Vec<u64>,
+    stash: Vec<u64>,
 }
 
 impl Vault {
@@ -33,14 +34,41 @@ impl Vault {
     pub fn new(shape: Shape) -> Self {
         Self {
             index: Placement::new(shape),
-            hashes: vec![0; (shape.slots() + u64::from(shape.stash)) as usize],
+            arrays: vec![0; shape.slots() as usize],
+            stash: vec![0; shape.stash as usize],
         }
     }
 
     /// The hash of the key in a slot; that of the last one, if it is free.
     #[must_use]
     pub fn hash_in(&self, slot: SlotNumber) -> u64 {
-        self.hashes[slot.0 as usize]
+        match slot.in_stash() {
+            Some(index) => self.stash[index as usize],
+            None => self.arrays[slot.0 as usize],
+        }
+    }
+
+    fn write(&mut self, slot: SlotNumber, hash: u64) {
+        match slot.in_stash() {
+            Some(index) => self.stash[index as usize] = hash,
+            None => self.arrays[slot.0 as usize] = hash,
+        }
+    }
+
+    /// Begins a growth.
+    pub fn grow(&mut self, ratio: u64) {
+        self.index.grow(ratio);
+        self.arrays.resize(self.index.shape().slots() as usize, 0);
+    }
+
+    /// Splits a bucket.
+    pub fn split(&mut self, origin: u64) {
+        let live = self.index.live_in(origin);
+        let keys: Vec<_> = live.map(|slot| (slot, self.hash_in(slot))).collect();
+        for (slot, hash) in &keys {
+            self.write(self.index.slot_after_split(*slot, *hash), *hash);
+        }
+        self.index.split(origin, &keys);
     }
 
     /// The slot of the key with this hash, and how many are read to find it.
@@ -109,9 +137,9 @@ impl Vault {
 
     fn carry_out(&mut self, path: &Path, of: &Candidates, entry: Entry, hash: u64) {
         for pair in path.slots.windows(2).rev() {
-            self.hashes[pair[1].0 as usize] = self.hashes[pair[0].0 as usize];
+            self.write(pair[1], self.hash_in(pair[0]));
         }
-        self.hashes[path.slots[0].0 as usize] = hash;
+        self.write(path.slots[0], hash);
         match entry {
             Entry::Stash => self.index.assign(path.slots[0], hash),
             entry => self.index.enter(path, of, entry),

@@ -1,6 +1,7 @@
 //! CuckooIndex: which slot of the vault a key is in, as far as fingerprints tell. Local memory only.
 //!
-//! Two arrays of buckets of slots, each slot one of the vault's. A slot holds a fingerprint of f bits,
+//! Two arrays of buckets of slots, numbered in pairs: bucket b of the first array is 2b, that of the second 2b + 1,
+//! so that numbers stay what they are when the table grows. Each slot is one of the vault's. It holds a fingerprint of f bits,
 //! or 0. A key's bucket in the first array is its hash modulo the buckets; its primary fingerprint
 //! leads from there to its bucket in the second array and back, so that a record can be moved without
 //! reading its key. A slot of the first array may instead hold a *backup* fingerprint, which leads
@@ -28,15 +29,18 @@
 //! on fingerprints being unambiguous.
 
 pub mod counting;
+mod growing;
 mod hashes;
 mod packed;
+mod parts;
 mod path;
 
 pub use hashes::Candidates;
 pub use path::Path;
 
+use growing::Growing;
 use hashes::Hashes;
-use packed::Packed;
+use parts::Parts;
 use path::Scratch;
 
 /// The most slots of a bucket.
@@ -79,9 +83,22 @@ impl Shape {
     }
 }
 
-/// A slot of the vault: those of the first array, of the second, and of the stash, one after the other.
+/// A slot of the vault: its bucket's number times the slots of a bucket, and its place in the bucket. Those of the
+/// stash count from [`SlotNumber::STASH`], whatever the table's size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotNumber(pub u64);
+
+impl SlotNumber {
+    /// The first slot of the stash.
+    pub const STASH: Self = Self(1 << 48);
+
+    /// Which slot of the stash it is, if it is none of the arrays.
+    #[inline]
+    #[must_use]
+    pub const fn in_stash(self) -> Option<u64> {
+        self.0.checked_sub(Self::STASH.0)
+    }
+}
 
 /// How a new key enters the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,9 +118,8 @@ pub enum Entry {
 pub struct Placement {
     shape: Shape,
     hashes: Hashes,
-    fingerprints: Packed,
-    /// For each bucket of the first array, which slots hold backup fingerprints.
-    backups: Packed,
+    parts: Parts,
+    growing: Option<Growing>,
     /// The hash of each key in the stash.
     stash: Vec<Option<u64>>,
     stashed: usize,
@@ -115,13 +131,15 @@ impl Placement {
     /// An index of empty slots. It takes [`Placement::bytes`] of memory.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
+        let mut parts = Parts::new(shape.bucket_slots, shape.fingerprint_bits);
+        parts.add(shape.buckets);
         Self {
             hashes: Hashes {
                 buckets: shape.buckets,
                 fingerprint_bits: shape.fingerprint_bits,
             },
-            fingerprints: Packed::new(shape.slots() as usize, shape.fingerprint_bits),
-            backups: Packed::new(shape.buckets as usize, shape.bucket_slots),
+            parts,
+            growing: None,
             stash: vec![None; shape.stash as usize],
             stashed: 0,
             live: 0,
@@ -130,7 +148,7 @@ impl Placement {
         }
     }
 
-    /// Its dimensions.
+    /// Its dimensions: those that it grows to, if it does.
     #[must_use]
     pub const fn shape(&self) -> Shape {
         self.shape
@@ -151,30 +169,29 @@ impl Placement {
     /// Bytes of local memory, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.fingerprints.bytes() + self.backups.bytes() + self.stash.len() * 16
+        self.parts.bytes() + self.stash.len() * 16
     }
 
     /// Where a key with this hash may be.
     #[inline]
     #[must_use]
     pub fn candidates(&self, hash: u64) -> Candidates {
-        self.hashes.of(hash)
+        self.candidates_now(hash)
     }
 
     /// A key's two buckets, numbered through both arrays.
     #[inline]
     #[must_use]
     pub const fn buckets_of(&self, of: &Candidates) -> [u64; 2] {
-        [of.first, self.shape.buckets + of.second]
+        [2 * of.first, 2 * of.second + 1]
     }
 
     /// The bucket of a slot; none of those of the stash.
     #[must_use]
-    pub const fn bucket_of(&self, SlotNumber(slot): SlotNumber) -> Option<u64> {
-        if slot < self.shape.slots() {
-            Some(slot / self.shape.bucket_slots as u64)
-        } else {
-            None
+    pub const fn bucket_of(&self, slot: SlotNumber) -> Option<u64> {
+        match slot.in_stash() {
+            None => Some(slot.0 / self.shape.bucket_slots as u64),
+            Some(_) => None,
         }
     }
 
@@ -218,34 +235,33 @@ impl Placement {
     /// Whether a slot holds a key.
     #[must_use]
     pub fn is_live(&self, slot: SlotNumber) -> bool {
-        match self.stash_index(slot) {
-            Some(index) => self.stash[index].is_some(),
-            None => self.fingerprints.get(slot.0 as usize) != 0,
+        match slot.in_stash() {
+            Some(index) => self.stash[index as usize].is_some(),
+            None => self.parts.get(slot) != 0,
         }
     }
 
     /// The fingerprint of a slot of the arrays, 0 if it is free, and whether it is a backup one.
     #[must_use]
     pub fn fingerprint_at(&self, slot: SlotNumber) -> (u32, bool) {
-        let fingerprint = self.fingerprints.get(slot.0 as usize);
-        (fingerprint, self.is_backup(slot))
+        (self.parts.get(slot), self.is_backup(slot))
     }
 
     /// Gives a slot of the arrays a fingerprint, 0 to free it: for copies of an index, which do not count
     /// their keys.
     pub fn copy_fingerprint(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
-        self.set(slot, fingerprint, backup);
+        self.parts.set(slot, fingerprint, backup);
     }
 
     /// The hash of the key in a slot of the stash, if there is one; nothing of other slots.
     #[must_use]
     pub fn stashed_at(&self, slot: SlotNumber) -> Option<Option<u64>> {
-        self.stash_index(slot).map(|index| self.stash[index])
+        slot.in_stash().map(|index| self.stash[index as usize])
     }
 
     /// The slots of the stash that hold keys, with the keys' hashes.
     pub fn stashed_keys(&self) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
-        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let slots = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
         let keys = slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)));
         keys.take(self.stashed)
     }
@@ -263,7 +279,7 @@ impl Placement {
 
     /// A free slot of the stash that is `usable`.
     pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
-        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let slots = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
         let mut free = slots.filter(|(_, stashed)| stashed.is_none());
         free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
@@ -324,15 +340,15 @@ impl Placement {
     /// its first slot: not by [`Entry::Stash`].
     pub fn enter(&mut self, path: &Path, of: &Candidates, entry: Entry) {
         for pair in path.slots.windows(2).rev() {
-            let moved = self.fingerprints.get(pair[0].0 as usize);
-            self.set(pair[1], moved, false);
+            let moved = self.parts.get(pair[0]);
+            self.parts.set(pair[1], moved, false);
         }
         if let Entry::InsteadOf(slot, twin) = entry {
-            self.set(slot, twin.backup, true);
+            self.parts.set(slot, twin.backup, true);
         }
         match entry {
-            Entry::Backup => self.set(path.slots[0], of.backup, true),
-            _ => self.set(path.slots[0], of.primary, false),
+            Entry::Backup => self.parts.set(path.slots[0], of.backup, true),
+            _ => self.parts.set(path.slots[0], of.primary, false),
         }
         self.live += 1;
     }
@@ -341,8 +357,8 @@ impl Placement {
     /// unambiguous fingerprint.
     pub fn assign(&mut self, slot: SlotNumber, hash: u64) {
         self.live += 1;
-        if let Some(index) = self.stash_index(slot) {
-            self.stash[index] = Some(hash);
+        if let Some(index) = slot.in_stash() {
+            self.stash[index as usize] = Some(hash);
             self.stashed += 1;
             return;
         }
@@ -351,9 +367,9 @@ impl Placement {
         let taken = self.equal(first, of.primary) & !self.backups_in(first) != 0
             || self.equal(second, of.primary) != 0;
         if taken && self.bucket_of(slot) == Some(first) {
-            self.set(slot, of.backup, true);
+            self.parts.set(slot, of.backup, true);
         } else {
-            self.set(slot, of.primary, false);
+            self.parts.set(slot, of.primary, false);
         }
     }
 
@@ -363,27 +379,11 @@ impl Placement {
             return;
         }
         self.live -= 1;
-        if let Some(index) = self.stash_index(slot) {
-            self.stash[index] = None;
+        if let Some(index) = slot.in_stash() {
+            self.stash[index as usize] = None;
             self.stashed -= 1;
         } else {
-            self.set(slot, 0, false);
-        }
-    }
-
-    fn stash_index(&self, SlotNumber(slot): SlotNumber) -> Option<usize> {
-        slot.checked_sub(self.shape.slots())
-            .map(|index| index as usize)
-    }
-
-    fn set(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
-        self.fingerprints.set(slot.0 as usize, fingerprint);
-        let slots = u64::from(self.shape.bucket_slots);
-        let (bucket, bit) = (slot.0 / slots, 1 << (slot.0 % slots));
-        if bucket < self.shape.buckets {
-            let flags = self.backups.get(bucket as usize);
-            let flags = if backup { flags | bit } else { flags & !bit };
-            self.backups.set(bucket as usize, flags);
+            self.parts.set(slot, 0, false);
         }
     }
 
@@ -394,9 +394,7 @@ impl Placement {
 
     #[inline]
     fn equal(&self, bucket: u64, fingerprint: u32) -> u32 {
-        let slots = self.shape.bucket_slots as usize;
-        self.fingerprints
-            .equal(bucket as usize * slots, slots, fingerprint)
+        self.parts.equal(bucket, fingerprint)
     }
 
     #[inline]
@@ -404,14 +402,9 @@ impl Placement {
         self.equal(bucket, 0)
     }
 
-    /// Which slots of a bucket, numbered through both arrays, hold backup fingerprints.
     #[inline]
     fn backups_in(&self, bucket: u64) -> u32 {
-        if bucket < self.shape.buckets {
-            self.backups.get(bucket as usize)
-        } else {
-            0
-        }
+        self.parts.backups_in(bucket)
     }
 
     fn is_backup(&self, slot: SlotNumber) -> bool {
@@ -424,17 +417,6 @@ impl Placement {
     fn movable_in(&self, bucket: u64) -> u32 {
         let all = (1_u32 << self.shape.bucket_slots) - 1;
         all & !self.backups_in(bucket)
-    }
-
-    /// Where the record of a slot with a primary fingerprint could go.
-    #[inline]
-    fn other_bucket(&self, slot: SlotNumber) -> u64 {
-        let primary = self.fingerprints.get(slot.0 as usize);
-        let bucket = slot.0 / u64::from(self.shape.bucket_slots);
-        match bucket.checked_sub(self.shape.buckets) {
-            None => self.shape.buckets + self.hashes.second_of(bucket, primary),
-            Some(second) => self.hashes.first_of(second, primary),
-        }
     }
 }
 
@@ -456,7 +438,7 @@ impl Iterator for Matches<'_> {
         while let Some(stashed) = self.index.stash.get(self.next_stashed) {
             self.next_stashed += 1;
             if *stashed == Some(self.hash) {
-                let number = self.index.shape.slots() + self.next_stashed as u64 - 1;
+                let number = SlotNumber::STASH.0 + self.next_stashed as u64 - 1;
                 return Some(SlotNumber(number));
             }
         }

@@ -82,7 +82,9 @@ impl Placement {
                     let slot = movable.trailing_zeros();
                     movable &= movable - 1;
                     let here = self.slot(bucket, slot);
-                    let next = self.other_bucket(here);
+                    let Some(next) = self.other_bucket(here) else {
+                        continue;
+                    };
                     if fixed.contains(&here) || on_the_way(reached, at, next) || !usable(next) {
                         continue;
                     }

@@ -62,7 +62,7 @@ impl IndexCopy {
 
     pub(super) fn view(&self, hash: u64) -> View {
         let buckets = self.index.buckets_of(&self.index.candidates(hash));
-        let stashed = (self.layout.slots()..).map(SlotNumber).zip(&self.stash);
+        let stashed = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
         let stashed = stashed.filter(|(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
         View {
@@ -102,7 +102,7 @@ impl IndexCopy {
     }
 
     fn set(&mut self, slot: SlotNumber, entry: u64) {
-        match slot.0.checked_sub(self.layout.slots()) {
+        match slot.in_stash() {
             Some(stashed) => self.stash[stashed as usize] = entry,
             None => {
                 let (fingerprint, backup) = entry_parts(entry, self.layout.fingerprint_bits);

@@ -30,6 +30,7 @@
 
 mod copy;
 
+use super::growth::Vault;
 use super::layout::{DuoLayout, head_in, live_head};
 use super::placement::SlotNumber;
 use super::published::SEGMENTS;
@@ -68,6 +69,7 @@ pub struct DuoReader<E> {
     endpoint: Rc<E>,
     layout: DuoLayout,
     table: RemoteAddr,
+    vault: Vault,
     promise: ReaderPromise,
     copy: RefCell<IndexCopy>,
     /// If the records are there.
@@ -106,6 +108,7 @@ impl<E: Endpoint> DuoReader<E> {
             return Err(bad_option("published", false, limit));
         }
         Ok(Self {
+            vault: Vault::new(table, &layout),
             copy: RefCell::new(IndexCopy::new(layout.clone())),
             promise: ReaderPromise::default(),
             refreshing: BucketLocks::default(),
@@ -165,7 +168,7 @@ impl<E: Endpoint> DuoReader<E> {
 
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         self.layout.shape().check_key(key)?;
-        let hash = self.layout.hasher.hash(key);
+        let hash = self.layout.hash_of(key);
         let key = Wanted {
             bytes: key,
             head: live_head(hash),
@@ -229,7 +232,7 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// Reads a slot that may be the key's.
     async fn look(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
-        let at = self.layout.slot_at(self.table, slot);
+        let at = self.vault.slot_at(&self.layout, slot);
         let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         let bytes = match &self.heap {
             Some(heap) if head_in(&bytes) == key.head => {

@@ -1,0 +1,157 @@
+//! Beginning a growth, and learning of those that others have begun.
+//!
+//! Invariant: the header counts an extent after its entry is there and before anything is in it. An owner that
+//! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
+
+use super::super::client::DuoTable;
+use super::super::layout::{EXTENT_ENTRIES_AT, EXTENTS_AT};
+use super::super::placement::SlotNumber;
+use super::step::Step;
+use super::{GrowthMemory, Vault, check_ratio};
+use crate::Result;
+use crate::slot::{bad_option, slots_for};
+use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
+use std::collections::BTreeSet;
+
+/// How often a table can grow: as many entries as the header has room for.
+const MOST_EXTENTS: u64 = 34;
+const ENTRY_BYTES: u64 = 24;
+/// Words that say what is split, read at once.
+const WORDS_A_READ: u64 = 4096;
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
+    pub(super) async fn extend(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+        let known = self.vault.growths() as u64;
+        if self.counted().await? > known {
+            // An earlier attempt has taken effect after all.
+            return self.learn_extent(known).await;
+        }
+        if memory.start.node != self.table.node {
+            let limit = "the table's node";
+            let node = memory.start.node.0;
+            return Err(bad_option("node to grow on", node, limit));
+        }
+        let bytes = self.extent_bytes(ratio)?;
+        let at = match self.vault.spare.get() {
+            Some((spare, at)) if spare == bytes => at,
+            _ => memory.take(&*self.endpoint, bytes).await?,
+        };
+        self.vault.spare.set(Some((bytes, at)));
+        self.count_extent(known, ratio, at).await?;
+        self.add_extent(ratio, at);
+        Ok(())
+    }
+
+    /// Bytes of the extent by which the table grows.
+    fn extent_bytes(&self, ratio: u64) -> Result<u64> {
+        let growths = self.vault.growths() as u64;
+        if growths >= MOST_EXTENTS {
+            let limit = format!("{MOST_EXTENTS} at most");
+            return Err(bad_option("growths", growths + 1, limit));
+        }
+        slots_for(self.slots().saturating_mul(ratio), 1.0)?;
+        let bytes = Vault::extent_bytes(&self.layout, self.vault.buckets(), ratio);
+        bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
+    }
+
+    /// Writes an extent's entry, and counts it.
+    async fn count_extent(&self, number: u64, ratio: u64, at: RemoteAddr) -> Result<()> {
+        let mut entry = self.endpoint.core().buffers.take(ENTRY_BYTES as usize)?;
+        let words = [ratio, u64::from(at.region.0), at.offset];
+        entry.words_mut().copy_from_slice(&words);
+        let count_at = self.table.plus(EXTENTS_AT);
+        let write = Step::Write(self.entry_at(number), entry);
+        self.run_steps(vec![write, Step::CountFrom(count_at, number)])
+            .await
+    }
+
+    /// Has the extent from now on.
+    fn add_extent(&self, ratio: u64, at: RemoteAddr) {
+        self.vault.spare.set(None);
+        self.vault.add(ratio, at);
+        self.change_index(|index| index.grow(ratio));
+        self.counts.set_slots(self.slots());
+    }
+
+    fn entry_at(&self, number: u64) -> RemoteAddr {
+        self.table.plus(EXTENT_ENTRIES_AT + number * ENTRY_BYTES)
+    }
+
+    /// How many extents the header counts.
+    async fn counted(&self) -> Result<u64> {
+        let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
+        Ok(count.words()[0])
+    }
+
+    async fn learn_extent(&self, number: u64) -> Result<()> {
+        let entry = self
+            .endpoint
+            .read(self.entry_at(number), ENTRY_BYTES as usize);
+        let entry = entry.await?;
+        let [ratio, region, offset] = [0, 1, 2].map(|word| entry.words()[word]);
+        check_ratio(ratio)?;
+        self.extent_bytes(ratio)?;
+        let damaged = |_| bad_option("region of an extent", region, "at most 65535");
+        let at = RemoteAddr {
+            node: self.table.node,
+            region: RegionId(u16::try_from(region).map_err(damaged)?),
+            offset,
+        };
+        self.add_extent(ratio, at);
+        Ok(())
+    }
+
+    /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
+    pub(in super::super) async fn learn_growths(&self) -> Result<()> {
+        let counted = self.counted().await?;
+        for number in 0..counted {
+            // All before the last one are over.
+            let over: Vec<u64> = self.index.borrow().unsplit_from(0).collect();
+            self.change_index(|index| over.iter().for_each(|origin| index.note_split(*origin)));
+            self.learn_extent(number).await?;
+        }
+        let words = self.unsplit().div_ceil(64);
+        let mut next = 0;
+        while next < words {
+            let count = WORDS_A_READ.min(words - next);
+            let (at, _) = self.vault.split_bit_at(64 * next);
+            let bits = self.endpoint.read(at, 8 * count as usize).await?;
+            self.change_index(|index| {
+                for (word, bits) in (next..).zip(bits.words()) {
+                    let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
+                    split.for_each(|bit| index.note_split(64 * word + bit));
+                }
+            });
+            next += count;
+        }
+        Ok(())
+    }
+
+    /// Learns which of the buckets that these slots are in are split, where that is in doubt.
+    pub(in super::super) async fn learn_splits(&self, slots: &[SlotNumber]) -> Result<()> {
+        let origins: BTreeSet<u64> = {
+            let index = self.index.borrow();
+            let buckets = slots.iter().filter_map(|slot| index.bucket_of(*slot));
+            buckets
+                .filter_map(|bucket| index.to_split(bucket))
+                .collect()
+        };
+        let mut read = None;
+        for origin in origins {
+            let (at, bit) = self.vault.split_bit_at(origin);
+            let bits = match read {
+                Some((of, bits)) if of == at => bits,
+                _ => self.endpoint.read(at, 8).await?.words()[0],
+            };
+            read = Some((at, bits));
+            if bits >> bit & 1 != 0 {
+                self.change_index(|index| index.note_split(origin));
+            }
+        }
+        Ok(())
+    }
+}
+
+// The header has room for all entries.
+const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS * ENTRY_BYTES <= 4096);

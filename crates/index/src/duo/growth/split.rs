@@ -1,0 +1,194 @@
+//! Splitting buckets.
+//!
+//! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are written, then the bit is
+//! set that says so, then the bucket is written without what is not its own any more: one batch.
+
+use super::super::client::{DuoTable, Key};
+use super::super::layout::{hash_in, head_in};
+use super::super::placement::SlotNumber;
+use super::step::Step;
+use super::vault::Run;
+use super::{GROWTH_LOCK, origins_of};
+use crate::Result;
+use crate::client::locks::Held;
+use crate::client::side_by_side;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use std::collections::BTreeMap;
+
+/// Bytes that a sweep reads at a time: operations on these buckets wait until they are split, which with so few takes
+/// hardly longer than the round trips.
+const PIECE: usize = 8 << 10;
+
+/// The keys of a bucket: their slots and their hashes.
+type Keys = Vec<(SlotNumber, u64)>;
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Holds a key's buckets as the owner, with nothing in doubt, and both split.
+    pub(in super::super) async fn hold_split(&self, key: &Key<'_>) -> Result<Held<'_>> {
+        loop {
+            let held = self.hold(key).await?;
+            let origins = origins_of(&self.index.borrow(), key.buckets.get());
+            if origins.is_empty() {
+                return Ok(held);
+            }
+            self.split(&origins).await?;
+        }
+    }
+
+    /// As [`DuoTable::hold_split`], with nobody else holding anything.
+    pub(in super::super) async fn hold_split_alone(&self, key: &Key<'_>) -> Result<Held<'_>> {
+        let alone = self.hold_alone().await?;
+        self.add_buckets(key, &alone);
+        let origins = origins_of(&self.index.borrow(), key.buckets.get());
+        if !origins.is_empty() {
+            self.split(&origins).await?;
+            self.add_buckets(key, &alone);
+        }
+        Ok(alone)
+    }
+
+    /// Splits the next buckets that are not split, of one piece. Called by who holds [`GROWTH_LOCK`]. May split none, if
+    /// something has come to be in doubt.
+    pub(super) async fn split_piece(&self, held: &Held<'_>) -> Result<()> {
+        debug_assert!(self.locks.is_held(GROWTH_LOCK));
+        let from = self.vault.swept.get();
+        let most = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
+        let unsplit = |origins: &mut Vec<u64>| {
+            let index = self.index.borrow();
+            origins.retain(|origin| index.to_split(*origin).is_some());
+        };
+        let mut origins: Vec<u64> = self.index.borrow().unsplit_from(from).take(most).collect();
+        for origin in &origins {
+            held.add(*origin).await;
+        }
+        let end = origins.last().map_or(from, |last| last + 1);
+        unsplit(&mut origins);
+        if !self.is_settled() {
+            return Ok(());
+        }
+        self.split(&origins).await?;
+        self.vault.swept.set(end);
+        Ok(())
+    }
+
+    /// Splits buckets that are held and not split.
+    async fn split(&self, origins: &[u64]) -> Result<()> {
+        let runs = self.vault.runs_of(origins);
+        let mut read = Vec::with_capacity(runs.len());
+        let reads = runs.iter().map(async |run| {
+            let at = self
+                .vault
+                .bucket_at(&self.layout, 2 * run.first + run.array);
+            let len = run.buckets as usize * self.layout.bucket_bytes();
+            Ok((*run, self.endpoint.read(at, len).await?))
+        });
+        side_by_side(runs.len().max(1), reads, |_, run| read.push(run)).await?;
+        self.split_runs(origins, &read).await
+    }
+
+    /// Splits buckets that were read.
+    async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
+        let (mut steps, mut leftover, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, bytes) in read {
+            let of_run = self.keys_in(*run, bytes);
+            steps.extend(self.new_buckets(*run, bytes, &of_run)?);
+            leftover.extend(self.old_buckets(*run, bytes, &of_run)?);
+            keys.extend(run.numbers().zip(of_run));
+        }
+        steps.extend(self.bits_of(origins));
+        steps.extend(leftover);
+        let doubt = self.doubts.about(self.slots_of(origins), &self.journal);
+        self.run_steps(steps).await?;
+        doubt.resolve();
+        self.change_index(|index| {
+            keys.iter()
+                .for_each(|(origin, keys)| index.split(*origin, keys));
+        });
+        self.worked(|work| work.buckets_split += keys.len() as u64);
+        Ok(())
+    }
+
+    /// The keys of each bucket of a run.
+    fn keys_in(&self, run: Run, bytes: &Buffer) -> Vec<Keys> {
+        let (slots, slot_bytes) = (
+            u64::from(self.layout.bucket_slots),
+            self.layout.slot_bytes(),
+        );
+        let buckets = bytes.chunks_exact(self.layout.bucket_bytes());
+        let keys = |(bucket, bytes): (u64, &[u8])| {
+            let slots = (bucket * slots..).map(SlotNumber);
+            let heads = bytes.chunks_exact(slot_bytes).map(head_in);
+            let live = slots.zip(heads).filter(|(_, head)| *head != 0);
+            live.map(|(slot, head)| (slot, hash_in(head))).collect()
+        };
+        run.numbers().zip(buckets).map(keys).collect()
+    }
+
+    /// The buckets that a run's keys go on to, if they are others, each with what is its own.
+    fn new_buckets(&self, run: Run, bytes: &Buffer, keys: &[Keys]) -> Result<Vec<Step>> {
+        let first = 2 * run.first + run.array;
+        let siblings: Vec<u64> = self.index.borrow().siblings(first).skip(1).collect();
+        let new = siblings.into_iter().map(|sibling| {
+            let at = self.vault.bucket_at(&self.layout, sibling);
+            let image = self.image(bytes, keys, sibling - first)?;
+            Ok(Step::Write(at, image))
+        });
+        new.collect()
+    }
+
+    /// The buckets of a run themselves, with what is still their own; nothing if that is all.
+    fn old_buckets(&self, run: Run, bytes: &Buffer, keys: &[Keys]) -> Result<Option<Step>> {
+        let all_stay = {
+            let index = self.index.borrow();
+            let stays =
+                |(slot, hash): &(SlotNumber, u64)| index.slot_after_split(*slot, *hash) == *slot;
+            keys.iter().flatten().all(stays)
+        };
+        if all_stay {
+            return Ok(None);
+        }
+        let at = self
+            .vault
+            .bucket_at(&self.layout, 2 * run.first + run.array);
+        let image = self.image(bytes, keys, 0)?;
+        Ok(Some(Step::Write(at, image)))
+    }
+
+    /// A run's buckets, with only those keys alive that go on to the buckets so many numbers behind.
+    fn image(&self, bytes: &Buffer, keys: &[Keys], behind: u64) -> Result<Buffer> {
+        let mut image = self.endpoint.core().buffers.copy_of(bytes)?;
+        let (slots, index) = (u64::from(self.layout.bucket_slots), self.index.borrow());
+        let bucket_bytes = self.layout.bucket_bytes();
+        for (bucket, keys) in keys.iter().enumerate() {
+            for (slot, hash) in keys {
+                let after = index.slot_after_split(*slot, *hash);
+                if after.0 != slot.0 + behind * slots {
+                    let place = (slot.0 % slots) as usize * self.layout.slot_bytes();
+                    let head = bucket * bucket_bytes + place;
+                    image[head..head + 8].fill(0);
+                }
+            }
+        }
+        Ok(image)
+    }
+
+    /// Sets the bits that say that these buckets are split.
+    fn bits_of(&self, origins: &[u64]) -> impl Iterator<Item = Step> + use<E> {
+        let mut words = BTreeMap::new();
+        for origin in origins {
+            let (at, bit) = self.vault.split_bit_at(*origin);
+            words.entry(at.offset).or_insert((at, 0)).1 |= 1 << bit;
+        }
+        words
+            .into_values()
+            .map(|(at, bits)| Step::SetBits(at, bits))
+    }
+
+    /// All slots of buckets that are split, and of those that they are split into.
+    fn slots_of(&self, origins: &[u64]) -> Vec<SlotNumber> {
+        let (slots, index) = (u64::from(self.layout.bucket_slots), self.index.borrow());
+        let buckets = origins.iter().flat_map(|origin| index.siblings(*origin));
+        let slots = buckets.flat_map(|bucket| bucket * slots..(bucket + 1) * slots);
+        slots.map(SlotNumber).collect()
+    }
+}

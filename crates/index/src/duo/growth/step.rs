@@ -1,0 +1,39 @@
+//! The verbs of growth, in batches of which what takes effect is the first part.
+
+use super::super::client::DuoTable;
+use super::super::placement::SlotNumber;
+use crate::Result;
+use crate::client::in_order;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+
+/// A verb of a batch.
+pub(super) enum Step {
+    Write(RemoteAddr, Buffer),
+    /// Sets bits that are not set, in a word of which others set other bits at the same time.
+    SetBits(RemoteAddr, u64),
+    /// Counts a word on by one.
+    CountFrom(RemoteAddr, u64),
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    pub(super) async fn run_steps(&self, steps: Vec<Step>) -> Result<()> {
+        let steps = steps.into_iter().map(|step| self.take_step(step));
+        in_order(steps.collect()).await
+    }
+
+    async fn take_step(&self, step: Step) -> Result<()> {
+        match step {
+            Step::Write(at, bytes) => self.endpoint.write(at, bytes).await?,
+            Step::SetBits(at, bits) => {
+                self.endpoint.fetch_add(at, bits).await?;
+            }
+            Step::CountFrom(at, count) => {
+                let seen = self.endpoint.compare_swap(at, count, count + 1).await?;
+                if seen != count {
+                    return Err(self.lost(SlotNumber(0)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

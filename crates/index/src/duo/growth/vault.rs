@@ -1,0 +1,200 @@
+//! Where the buckets of a table are that has grown.
+
+use super::super::layout::DuoLayout;
+use super::super::placement::{Placement, SlotNumber};
+use farslot_fabric::RemoteAddr;
+use std::cell::{Cell, RefCell};
+
+/// Buckets of both arrays that lie side by side in memory, each array's for itself.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// The first bucket of each array.
+    first: u64,
+    /// Buckets of each array.
+    buckets: u64,
+    /// Which of the buckets before are split.
+    splits: RemoteAddr,
+    /// The first array's buckets; behind them the second's.
+    arrays: RemoteAddr,
+}
+
+/// Buckets of one array, side by side in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Run {
+    /// 0 or 1.
+    pub(in super::super) array: u64,
+    /// The first one, counted within the array.
+    pub(in super::super) first: u64,
+    pub(in super::super) buckets: u64,
+}
+
+impl Run {
+    /// Their numbers through both arrays.
+    pub(in super::super) fn numbers(self) -> impl Iterator<Item = u64> + Clone {
+        let buckets = self.first..self.first + self.buckets;
+        buckets.map(move |bucket| 2 * bucket + self.array)
+    }
+}
+
+/// Where everything is.
+pub(in super::super) struct Vault {
+    table: RemoteAddr,
+    /// At least one: where the table started.
+    extents: RefCell<Vec<Extent>>,
+    /// Before this bucket, a sweep has none left to split.
+    pub(super) swept: Cell<u64>,
+    /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
+    pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+}
+
+impl Vault {
+    pub(in super::super) fn new(table: RemoteAddr, layout: &DuoLayout) -> Self {
+        let start = Extent {
+            first: 0,
+            buckets: layout.buckets,
+            splits: table,
+            arrays: layout.arrays_at(table),
+        };
+        Self {
+            table,
+            extents: RefCell::new(vec![start]),
+            swept: Cell::new(0),
+            spare: Cell::new(None),
+        }
+    }
+
+    /// Knows of no growth.
+    pub(in super::super) fn forget(&self) {
+        self.extents.borrow_mut().truncate(1);
+        self.swept.set(0);
+        self.spare.set(None);
+    }
+
+    /// How often the table has grown.
+    pub(super) fn growths(&self) -> usize {
+        self.extents.borrow().len() - 1
+    }
+
+    /// Buckets of each array.
+    pub(in super::super) fn buckets(&self) -> u64 {
+        let extents = self.extents.borrow();
+        let last = extents[extents.len() - 1];
+        last.first + last.buckets
+    }
+
+    /// Bytes that the bits take which say what is split.
+    fn splits_bytes(before: u64) -> u64 {
+        (2 * before).div_ceil(512) * 64
+    }
+
+    /// Bytes of the extent by which a table of so many buckets an array grows.
+    pub(super) fn extent_bytes(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
+        let buckets = before.checked_mul(2 * (ratio - 1))?;
+        let arrays = buckets.checked_mul(layout.bucket_bytes() as u64)?;
+        arrays.checked_add(Self::splits_bytes(before))
+    }
+
+    /// Adds the extent that lies at `at`.
+    pub(super) fn add(&self, ratio: u64, at: RemoteAddr) {
+        let first = self.buckets();
+        self.extents.borrow_mut().push(Extent {
+            first,
+            buckets: first * (ratio - 1),
+            splits: at,
+            arrays: at.plus(Self::splits_bytes(first)),
+        });
+        self.swept.set(0);
+    }
+
+    /// The word that has the bit of a bucket which is split in the growth under way, and the bit's number.
+    pub(super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
+        let extents = self.extents.borrow();
+        let splits = extents[extents.len() - 1].splits;
+        (splits.plus(origin / 64 * 8), origin % 64)
+    }
+
+    /// Where a bucket is, numbered through both arrays.
+    #[inline]
+    pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
+        let extents = self.extents.borrow();
+        let extent = extent_of(&extents, bucket / 2);
+        let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
+        extent.arrays.plus(behind * layout.bucket_bytes() as u64)
+    }
+
+    /// Where a slot is, of the stash and the journal too.
+    #[inline]
+    pub(in super::super) fn slot_at(&self, layout: &DuoLayout, slot: SlotNumber) -> RemoteAddr {
+        if let Some(index) = slot.in_stash() {
+            return layout.behind_arrays_at(self.table, index);
+        }
+        let slots = u64::from(layout.bucket_slots);
+        let bucket = self.bucket_at(layout, slot.0 / slots);
+        bucket.plus(slot.0 % slots * layout.slot_bytes() as u64)
+    }
+
+    /// All buckets of an array, in their order.
+    pub(in super::super) fn runs(&self, array: u64) -> Vec<Run> {
+        let extents = self.extents.borrow();
+        let run = |extent: &Extent| Run {
+            array,
+            first: extent.first,
+            buckets: extent.buckets,
+        };
+        extents.iter().map(run).collect()
+    }
+
+    /// How many buckets of an array lie side by side from this one on, counted within the array.
+    pub(in super::super) fn side_by_side(&self, bucket: u64) -> u64 {
+        let extents = self.extents.borrow();
+        let extent = extent_of(&extents, bucket);
+        extent.first + extent.buckets - bucket
+    }
+
+    /// Buckets, numbered through both arrays, as runs.
+    pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
+        let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
+        sorted.sort_unstable();
+        let extents = self.extents.borrow();
+        let mut runs: Vec<Run> = Vec::new();
+        for (array, bucket) in sorted {
+            let start = extent_of(&extents, bucket).first;
+            match runs.last_mut() {
+                Some(run)
+                    if run.array == array
+                        && run.first + run.buckets == bucket
+                        && bucket != start =>
+                {
+                    run.buckets += 1;
+                }
+                _ => runs.push(Run {
+                    array,
+                    first: bucket,
+                    buckets: 1,
+                }),
+            }
+        }
+        runs
+    }
+}
+
+#[inline]
+fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
+    match extents {
+        [only] => *only,
+        // The later an extent, the more of the table it is.
+        _ => {
+            let mut later = extents.iter().rev();
+            let found = later.find(|extent| extent.first <= bucket);
+            *found.expect("the first extent's first bucket is 0")
+        }
+    }
+}
+
+/// The buckets that have to be split for a key with this hash to be inserted.
+pub(in super::super) fn origins_of(index: &Placement, buckets: [u64; 2]) -> Vec<u64> {
+    let buckets = buckets.into_iter();
+    buckets
+        .filter_map(|bucket| index.to_split(bucket))
+        .collect()
+}

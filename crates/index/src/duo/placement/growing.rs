@@ -1,0 +1,208 @@
+//! Growth by a whole ratio r, bucket by bucket (paper 001, section III-D).
+//!
+//! With r times the buckets m, a key's bucket in either array is one of b, b + m, ..., b + (r-1)m, where b
+//! was its bucket before: for the first array this is plain, and for the second because the sum of the first
+//! bucket and the fingerprint's step is, modulo rm, congruent to what it was modulo m. So a bucket is
+//! *split* on its own: each of its keys goes on to that of the r buckets that is its own, in the same slot
+//! of it, and no other bucket has anything to do with that.
+//!
+//! Invariant: the key of a bucket that is not split is in the bucket that it had before, in that array; the r-1
+//! others are not in use. So every key has one bucket in each array at every moment.
+//!
+//! Which of the r is a key's own, a fingerprint does not say: the key's hash does. So a record in a bucket that
+//! is not split cannot be moved by its fingerprint to one that is.
+
+use super::{Candidates, Placement, SlotNumber};
+
+/// A growth that is not over.
+pub(super) struct Growing {
+    /// Buckets of an array before it.
+    before: u64,
+    /// A bit for each bucket there was before.
+    split: Vec<u64>,
+    /// Buckets that are not split.
+    left: u64,
+}
+
+impl Growing {
+    fn new(before: u64) -> Self {
+        Self {
+            before,
+            split: vec![0; (2 * before).div_ceil(64) as usize],
+            left: 2 * before,
+        }
+    }
+
+    /// The bucket that this one comes from.
+    #[inline]
+    fn origin(&self, bucket: u64) -> u64 {
+        2 * (bucket / 2 % self.before) + bucket % 2
+    }
+
+    #[inline]
+    fn is_split(&self, origin: u64) -> bool {
+        self.split[(origin / 64) as usize] >> (origin % 64) & 1 != 0
+    }
+
+    /// Where keys of this bucket are now, numbered through both arrays.
+    #[inline]
+    fn now(&self, bucket: u64) -> u64 {
+        let origin = self.origin(bucket);
+        if self.is_split(origin) {
+            bucket
+        } else {
+            origin
+        }
+    }
+
+    /// The buckets that are not split, from one on.
+    fn unsplit(&self, from: u64) -> impl Iterator<Item = u64> + '_ {
+        let end = 2 * self.before;
+        let mut next = from;
+        std::iter::from_fn(move || {
+            while next < end {
+                let left = !self.split[(next / 64) as usize] >> (next % 64);
+                next += u64::from(left.trailing_zeros()).min(64 - next % 64);
+                if left != 0 && next < end {
+                    next += 1;
+                    return Some(next - 1);
+                }
+            }
+            None
+        })
+    }
+}
+
+impl Placement {
+    /// Grows by a ratio of 2 or more: no key is anywhere else yet, and no bucket is split.
+    ///
+    /// # Panics
+    /// While a growth is not over.
+    pub fn grow(&mut self, ratio: u64) {
+        assert!(self.growing.is_none(), "one growth at a time");
+        let before = self.shape.buckets;
+        self.parts.add(before * (ratio - 1));
+        self.shape.buckets *= ratio;
+        self.hashes.buckets = self.shape.buckets;
+        self.growing = Some(Growing::new(before));
+    }
+
+    /// How many buckets of a growth that is not over are not split: 0 if there is none.
+    #[must_use]
+    pub fn unsplit(&self) -> u64 {
+        self.growing.as_ref().map_or(0, |growing| growing.left)
+    }
+
+    /// The buckets that are not split, numbered through both arrays, from one on.
+    pub fn unsplit_from(&self, bucket: u64) -> impl Iterator<Item = u64> + '_ {
+        let growing = self.growing.iter();
+        growing.flat_map(move |growing| growing.unsplit(bucket))
+    }
+
+    /// The bucket that has to be split for this one, if it was not.
+    #[inline]
+    #[must_use]
+    pub fn to_split(&self, bucket: u64) -> Option<u64> {
+        let growing = self.growing.as_ref()?;
+        let origin = growing.origin(bucket);
+        (!growing.is_split(origin)).then_some(origin)
+    }
+
+    /// Whether a bucket has keys of its own: not if it is one of those that another has to be split for.
+    #[inline]
+    #[must_use]
+    pub fn is_in_use(&self, bucket: u64) -> bool {
+        self.to_split(bucket).is_none_or(|origin| origin == bucket)
+    }
+
+    /// The buckets that a bucket is split into, itself the first.
+    pub fn siblings(&self, bucket: u64) -> impl Iterator<Item = u64> + use<> {
+        let before = self.growing.as_ref().map(|growing| growing.before);
+        let before = before.unwrap_or(self.shape.buckets);
+        (bucket..2 * self.shape.buckets).step_by(2 * before as usize)
+    }
+
+    /// Whether a key with this hash can be in this slot as things stand. What is in a slot and cannot be there was
+    /// left behind when its bucket was split, and is nobody's: it could not be there at any later moment either,
+    /// for a bucket's keys after a growth are some of those before.
+    #[must_use]
+    pub fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
+        let buckets = || self.buckets_of(&self.candidates(hash));
+        self.bucket_of(slot)
+            .is_none_or(|bucket| buckets().contains(&bucket))
+    }
+
+    /// The slot of a key of a bucket that is to be split, once it is.
+    #[must_use]
+    pub fn slot_after_split(&self, slot: SlotNumber, hash: u64) -> SlotNumber {
+        let of = self.hashes.of(hash);
+        let slots = u64::from(self.shape.bucket_slots);
+        let [first, second] = self.buckets_of(&of);
+        let bucket = [first, second][(slot.0 / slots % 2) as usize];
+        SlotNumber(bucket * slots + slot.0 % slots)
+    }
+
+    /// Notes that a bucket is split, whose slots hold no keys.
+    pub fn note_split(&mut self, origin: u64) {
+        let Some(growing) = &mut self.growing else {
+            return;
+        };
+        if !growing.is_split(origin) {
+            growing.split[(origin / 64) as usize] |= 1 << (origin % 64);
+            growing.left -= 1;
+        }
+        if growing.left == 0 {
+            self.growing = None;
+        }
+    }
+
+    /// Splits a bucket whose keys have these hashes: each goes on in [`Placement::slot_after_split`].
+    pub fn split(&mut self, origin: u64, keys: &[(SlotNumber, u64)]) {
+        for (slot, hash) in keys {
+            let after = self.slot_after_split(*slot, *hash);
+            if after != *slot {
+                let backup = self.is_backup(*slot);
+                self.parts.set(after, self.parts.get(*slot), backup);
+                self.parts.set(*slot, 0, false);
+            }
+        }
+        self.note_split(origin);
+    }
+
+    /// Where a key with this hash may be, whichever buckets are split.
+    #[inline]
+    pub(super) fn candidates_now(&self, hash: u64) -> Candidates {
+        let mut of = self.hashes.of(hash);
+        if let Some(growing) = &self.growing {
+            let [first, second] = self.buckets_of(&of);
+            of.first = growing.now(first) / 2;
+            of.second = growing.now(second) / 2;
+        }
+        of
+    }
+
+    /// Where the record of a slot with a primary fingerprint could go, if the fingerprint tells.
+    #[inline]
+    pub(super) fn other_bucket(&self, slot: SlotNumber) -> Option<u64> {
+        let primary = self.parts.get(slot);
+        let bucket = slot.0 / u64::from(self.shape.bucket_slots);
+        let (mut hashes, of_first) = (self.hashes, bucket & 1 == 0);
+        if let Some(growing) = &self.growing
+            && !growing.is_split(growing.origin(bucket))
+        {
+            hashes.buckets = growing.before;
+        }
+        let other = if of_first {
+            2 * hashes.second_of(bucket / 2, primary) + 1
+        } else {
+            2 * hashes.first_of(bucket / 2, primary)
+        };
+        let Some(growing) = &self.growing else {
+            return Some(other);
+        };
+        let now = growing.now(other);
+        // Of a bucket as it was before, only one that is not split either is known.
+        let known = hashes.buckets == self.shape.buckets || !growing.is_split(now);
+        known.then_some(now)
+    }
+}
