@@ -44,9 +44,9 @@ pub enum IndexError {
         bits: u64,
     },
     /// No slot is left for a new key. The table goes on serving.
-    #[error("the table is full: no empty slot within {probed} of its {slots} slots")]
+    #[error("the table is full: no slot for the key, {probed} of its {slots} slots were looked at")]
     Full {
-        /// Slots that were looked at.
+        /// Slots that were looked at; 0 where it was known without.
         probed: u64,
         /// Slots of the table.
         slots: u64,

@@ -8,12 +8,14 @@
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`duo`]: two bucket arrays under an index of fingerprints that one owner keeps (paper 001).
 //! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper 001).
+//! * [`baseline`]: what paper 001 compares that with: MapEmbed and TEA.
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 mod client;
 pub mod cuckoo;
 pub mod duo;
@@ -25,6 +27,7 @@ pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
+mod record_hints;
 pub mod sealed;
 mod slot;
 mod table_map;

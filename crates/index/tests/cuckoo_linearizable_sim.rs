@@ -43,6 +43,8 @@ struct Shape {
     operations: u32,
     layout: CuckooLayout,
     order: LookupOrder,
+    /// Whether the writer predetermines where its insertions go.
+    predetermines: bool,
     /// The longest pause of the writer between two operations.
     pause: Nanos,
     limits: Limits,
@@ -74,6 +76,7 @@ impl Shape {
             operations: rounds * rng.random_range(16..=60),
             layout: options.layout().unwrap(),
             order: ORDERS[rng.random_range(0..3)],
+            predetermines: seed % 2 == 1,
             pause: [0, 0, 3_000][rng.random_range(0..3)],
             limits: Limits {
                 // A chain of displacements does not always fit.
@@ -133,7 +136,10 @@ fn run(slot: Slot, seed: u64) -> Tally {
             simulation.spawn(client, async move |endpoint| {
                 // Also where the client is stopped.
                 let ended = Ended((number == 0).then_some(&writing));
-                let table = open(endpoint, &shape.layout, shape.order).await;
+                let mut table = open(endpoint, &shape.layout, shape.order).await;
+                if shape.predetermines {
+                    table = table.with_predetermination().unwrap();
+                }
                 let caller = |coroutine| Caller {
                     table: &table,
                     slot,

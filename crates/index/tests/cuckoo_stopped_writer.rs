@@ -8,7 +8,7 @@ use common::cuckoo::{ORDERS, SLOTS, SimTable, Ways, open, options, ways, world};
 use common::{Slot, TABLE};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When, World,
+    ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
 };
 use farslot_fabric::{EndpointExt, Executor, Nanos};
 use farslot_index::Index;
@@ -80,6 +80,15 @@ struct Run {
 }
 
 impl Run {
+    /// A client that writes; half of them predetermine where their insertions go.
+    async fn open(&self, endpoint: Rc<SimEndpoint>) -> SimTable {
+        let table = open(endpoint, &self.case.layout, self.case.order).await;
+        if self.case.seed % 2 == 1 {
+            return table.with_predetermination().unwrap();
+        }
+        table
+    }
+
     fn caller<'t>(&'t self, table: &'t SimTable, client: u32) -> Caller<'t, SimTable> {
         Caller {
             table,
@@ -129,7 +138,7 @@ fn stops(case: &Case, last: u64) -> bool {
     let next = simulation.add_client(HostId(0), limits());
     let (successor, dead) = (run.clone(), Rc::clone(simulation.endpoint(writer)));
     simulation.spawn(next, async move |endpoint| {
-        let table = open(endpoint, &successor.case.layout, successor.case.order).await;
+        let table = successor.open(endpoint).await;
         while !dead.is_stopped() && inserted.try_take().is_none() {
             table.endpoint().sleep(200).await;
         }
@@ -151,7 +160,7 @@ fn fill(simulation: &mut Simulation, writer: ClientId, run: &Run) -> SimTable {
     let place = Rc::new(RefCell::new(None));
     let (run, table) = (run.clone(), Rc::clone(&place));
     simulation.spawn(writer, async move |endpoint| {
-        let opened = open(endpoint, &run.case.layout, run.case.order).await;
+        let opened = run.open(endpoint).await;
         for key in 0..run.case.key {
             let value = run.case.slot.fitted(key + 1);
             run.caller(&opened, 0).run(key, TableOp::Put(value)).await;

@@ -4,9 +4,9 @@
 use super::client::{CuckooTable, Place};
 use super::heap_bucket::Entrant;
 use super::layout::{MOVES_AT, stripe_of};
+use crate::Result;
 use crate::client::in_order;
 use crate::heap::BlockRef;
-use crate::{IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// A verb of a chain that takes effect in order.
@@ -23,6 +23,10 @@ pub(super) enum Step {
     /// Counts a displacement from this bucket.
     CountMove {
         from: u64,
+    },
+    /// Looks whether this client is still the writer, behind a swap of this slot.
+    CheckWriter {
+        place: Place,
     },
 }
 
@@ -91,6 +95,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 count.await?;
                 Ok(())
             }
+            Step::CheckWriter { place } => self.check_writer(place).await,
         }
     }
 
@@ -102,9 +107,6 @@ impl<E: Endpoint> CuckooTable<E> {
         if seen.await? == expected {
             return Ok(());
         }
-        self.writer.set(None);
-        Err(IndexError::WriterLost {
-            slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
-        })
+        Err(self.lost(place))
     }
 }

@@ -59,6 +59,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         // Nothing else of this client writes meanwhile.
         let _alone = self.locks.take_alone(&[]).await;
+        self.forget_graph();
         self.become_writer_of_any("build").await?;
         self.check_empty().await?;
         let plan = self.plan(&hashes)?;

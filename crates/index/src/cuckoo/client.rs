@@ -1,16 +1,17 @@
 //! What a client keeps of a cuckoo table.
 
+use super::graph::CuckooGraph;
 use super::layout::{Candidates, CuckooLayout};
 use super::lookup::LookupOrder;
 use super::moves::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use crate::slot::{SlotKind, WordFormat};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A cuckoo table as one thread's coroutines see it.
@@ -33,6 +34,10 @@ pub struct CuckooTable<E> {
     /// Whether verbs of the writer that this client has taken over from may still be under way.
     pub(super) unsettled: Cell<bool>,
     pub(super) locks: BucketLocks,
+    /// Whether this client, as the writer, keeps the graph.
+    pub(super) predetermines: bool,
+    /// What it knows of the slots, if it does.
+    pub(super) graph: RefCell<Option<CuckooGraph>>,
     pub(super) counts: Counts,
 }
 
@@ -60,10 +65,11 @@ impl<E: Endpoint> CuckooTable<E> {
         layout.check()?;
         let heap_buckets = HeapBuckets::of(&layout)?;
         let place = layout.map().heap_place(table);
+        let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = match (layout.kind, heap_buckets) {
             (_, Some(of)) => Some(Heap::of_one_class(Rc::clone(&endpoint), place, of.class)),
             (SlotKind::Word | SlotKind::Pair, _) => None,
-            _ => Some(Heap::new(Rc::clone(&endpoint), place)),
+            _ => Some(Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest)),
         };
         let opened = Self {
             words: layout.shape().words(layout.kind, layout.mask_seed),
@@ -80,6 +86,8 @@ impl<E: Endpoint> CuckooTable<E> {
             writer: Cell::new(None),
             unsettled: Cell::new(false),
             locks: BucketLocks::default(),
+            predetermines: false,
+            graph: RefCell::new(None),
         };
         let reading = opened.read_moves();
         opened.endpoint.operation(UPKEEP, reading).await?;

@@ -99,7 +99,11 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The record at a position; nothing if the word is not the bucket's any more.
-    async fn read_position(&self, word: SignatureWord, position: usize) -> Result<Option<Record>> {
+    pub(super) async fn read_position(
+        &self,
+        word: SignatureWord,
+        position: usize,
+    ) -> Result<Option<Record>> {
         let of = self.heap_buckets();
         let block = of.block(word);
         let region = self
@@ -208,17 +212,18 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
-    /// The steps that replace a slot's record by another of the same key.
+    /// The steps that replace a slot's record by another of the same key; returns the slot where that is.
     pub(super) async fn replace_position(
         &self,
         batch: &mut Batch,
         place: Place,
         word: SignatureWord,
         entrant: Entrant,
-    ) -> Result<()> {
+    ) -> Result<Place> {
         let of = self.heap_buckets();
         let (Some(next), Some(free)) = (of.next_use(of.block(word)), word.free_position()) else {
-            return self.copy_heap_bucket(batch, place, word, entrant).await;
+            self.copy_heap_bucket(batch, place, word, entrant).await?;
+            return Ok(place);
         };
         let new = word.with(place.slot, 0).with(free, entrant.signature);
         let place = Place {
@@ -226,7 +231,7 @@ impl<E: Endpoint> CuckooTable<E> {
             ..place
         };
         self.place_record(batch, place, word, of.naming(new, next), entrant.record);
-        Ok(())
+        Ok(place)
     }
 
     /// Writes a record at a position that is free in `word`, and publishes it.

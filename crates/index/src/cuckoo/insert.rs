@@ -25,6 +25,11 @@ pub(super) enum Mode {
 }
 
 impl Mode {
+    /// Whether it may insert.
+    fn inserts(self) -> bool {
+        self != Self::Update
+    }
+
     const fn operation(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -49,6 +54,9 @@ impl<E: Endpoint> CuckooTable<E> {
         if self.layout.kind == SlotKind::Word {
             self.words.live_word(key.word, value)?;
         }
+        if mode.inserts() {
+            self.know_graph(mode.operation()).await?;
+        }
         let candidates = key.candidates.as_slice();
         let held = self.locks.take(candidates).await;
         self.become_writer(mode.operation()).await?;
@@ -70,7 +78,8 @@ impl<E: Endpoint> CuckooTable<E> {
         mode: Mode,
         held: Held<'_>,
     ) -> Result<Option<Written>> {
-        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
+        let of_key = self.buckets_of_key(key);
+        let mut buckets = self.read_buckets(of_key.as_slice()).await?;
         if let Some(found) = self.only_copy(key, &mut buckets).await? {
             if mode == Mode::FindOrPut {
                 return Ok(Some(Written::Found(found.value)));
@@ -82,13 +91,29 @@ impl<E: Endpoint> CuckooTable<E> {
         if mode == Mode::Update {
             return Ok(Some(Written::Absent));
         }
-        match self.search_place(buckets, &held).await? {
+        let search = match self.known_place(key, &held).await? {
+            Some(search) => search,
+            None => {
+                if of_key != key.candidates {
+                    // What was known is not any more.
+                    buckets = self.read_buckets(key.candidates.as_slice()).await?;
+                }
+                self.search_place(buckets, &held).await?
+            }
+        };
+        match search {
             Search::Full { buckets } => Err(IndexError::Full {
                 probed: buckets * u64::from(self.layout.bucket_slots),
                 slots: self.layout.slots(),
             }),
             Search::Place(hole, moves) => {
                 self.insert(key, value, hole, moves).await?;
+                drop(held);
+                self.entries_changed(1).await;
+                Ok(Some(Written::Inserted))
+            }
+            Search::Blind(hole) => {
+                self.insert_blindly(key, value, hole).await?;
                 drop(held);
                 self.entries_changed(1).await;
                 Ok(Some(Written::Inserted))
@@ -124,7 +149,9 @@ impl<E: Endpoint> CuckooTable<E> {
             },
             _ => 0,
         };
+        let changing = self.changing_if(true);
         self.swap(place, word, emptied).await?;
+        changing.done(|graph| graph.vacate(place));
         for bucket in buckets {
             if bucket.number == place.bucket {
                 let at = self.word_index(place.slot);
@@ -143,9 +170,20 @@ impl<E: Endpoint> CuckooTable<E> {
             let mut batch = Batch::default();
             let entrant = self.entrant(key.hash, key.bytes, value)?;
             let word = SignatureWord(word);
-            let filled = self.replace_position(&mut batch, place, word, entrant);
-            let filled = filled.await;
-            return self.run_batch(batch, filled).await;
+            let replaced = self.replace_position(&mut batch, place, word, entrant);
+            let (to, made) = match replaced.await {
+                Ok(to) => (to, Ok(())),
+                Err(error) => (place, Err(error)),
+            };
+            let changing = self.changing_if(made.is_ok());
+            self.run_batch(batch, made).await?;
+            changing.done(|graph| {
+                if to != place {
+                    graph.move_record(place, to);
+                    graph.vacate(place);
+                }
+            });
+            return Ok(());
         }
         let new = match self.layout.kind {
             SlotKind::Word => self.words.live_word(key.word, value)?,
@@ -167,8 +205,33 @@ impl<E: Endpoint> CuckooTable<E> {
     ) -> Result<()> {
         let new = self.content_of(key, value).await?;
         let mut batch = Batch::default();
-        let filled = self.fill_all(&mut batch, hole, moves, new).await;
-        self.run_batch(batch, filled).await
+        // In the order in which they are filled, each but the last from the next one.
+        let mut filled: Vec<Place> = moves.iter().map(|step| step.to.place).collect();
+        filled.push(hole.place);
+        let made = self.fill_all(&mut batch, hole, moves, new).await;
+        let changing = self.changing_if(made.is_ok());
+        self.run_batch(batch, made).await?;
+        changing.done(|graph| {
+            for pair in filled.windows(2) {
+                graph.move_record(pair[1], pair[0]);
+            }
+            graph.fill(hole.place, &key.candidates);
+        });
+        Ok(())
+    }
+
+    /// Publishes the record in a vacant slot that was not read. Another writer may have been there, so that the
+    /// writer's word is looked at behind it, by the same doorbell.
+    async fn insert_blindly(&self, key: &Key<'_>, value: &[u8], hole: Hole) -> Result<()> {
+        let new = self.content_of(key, value).await?;
+        let place = hole.place;
+        let mut batch = Batch::default();
+        let made = self.fill(&mut batch, &hole, new).await;
+        batch.steps.push(Step::CheckWriter { place });
+        let changing = self.changing_if(made.is_ok());
+        self.run_batch(batch, made).await?;
+        changing.done(|graph| graph.fill(place, &key.candidates));
+        Ok(())
     }
 
     async fn fill_all(

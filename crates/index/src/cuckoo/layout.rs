@@ -245,7 +245,7 @@ pub(super) struct Candidates {
 
 impl Candidates {
     #[inline]
-    fn add(&mut self, bucket: u64) {
+    pub(super) fn add(&mut self, bucket: u64) {
         if !self.as_slice().contains(&bucket) {
             self.buckets[self.count] = bucket;
             self.count += 1;
@@ -255,5 +255,14 @@ impl Candidates {
     #[inline]
     pub(super) fn as_slice(&self) -> &[u64] {
         &self.buckets[..self.count]
+    }
+
+    /// Those of them of which it is so.
+    pub(super) fn only(&self, is_so: impl Fn(u64) -> bool) -> Self {
+        let mut only = Self::default();
+        for bucket in self.as_slice().iter().filter(|bucket| is_so(**bucket)) {
+            only.add(*bucket);
+        }
+        only
     }
 }

@@ -79,6 +79,15 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Looks through the key's buckets once.
     async fn search(&self, key: &Key<'_>) -> Result<Option<Found>> {
+        // Where the writer has it, if it is the writer. That it has it not, another may have changed meanwhile.
+        let known = self.buckets_of_key(key);
+        if known != key.candidates {
+            let mut buckets = self.read_buckets(known.as_slice()).await?;
+            let found = self.first_in(key, &mut buckets).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
         let candidates = key.candidates.as_slice();
         match self.order {
             LookupOrder::Sequential => {
@@ -140,8 +149,11 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(Bucket { number, bytes })
     }
 
-    /// Reads buckets side by side.
+    /// Reads buckets side by side; none needs no READ.
     pub(super) async fn read_buckets(&self, numbers: &[u64]) -> Result<Vec<Bucket>> {
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
         if self.order == LookupOrder::Gathered && numbers.len() <= MOST_WAYS {
             return self.gather_buckets(numbers).await;
         }

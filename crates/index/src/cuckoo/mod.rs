@@ -68,19 +68,29 @@
 //! is not looked at by every write: a writer that was deposed while it lives can do harm, as where both
 //! write into the same free position. Whoever resigns waits for its operations that are under way.
 //!
-//! Sources: paper 000, sections 2.2, 4.1 and 4.5 (layouts; lookups sequential and parallel). Insertion
-//! from the client, breadth first, and readers beside it are not in it.
+//! **Predetermination** (paper 004). A client may keep the table's cuckoo graph while it is the writer
+//! ([`CuckooTable::with_predetermination`]): of every record, which buckets it could also be in, 4 bytes a slot
+//! with two hash functions. Then it knows without asking whether an insertion has a place, and which records
+//! are to be moved for it; READs are for what is moved only, and one that is doomed costs nothing. What is known ends
+//! with every change that does not come to a known end, and with the writer's office; a survey
+//! brings it back. Readers, and the bytes of the table, are the same with it and without.
+//!
+//! Sources: paper 000, sections 2.2, 4.1 and 4.5 (layouts; lookups sequential and parallel); paper 004 (failures
+//! that are known beforehand; there of two hash functions and one-slot buckets, in process). Insertion
+//! from the client, breadth first, and readers beside it are not in them.
 
 mod batch;
 mod build;
 mod client;
 mod facade;
+mod graph;
 mod heap_bucket;
 mod insert;
 mod layout;
 mod lookup;
 mod moves;
 mod path;
+mod predetermination;
 mod remove;
 mod scan;
 mod signatures;

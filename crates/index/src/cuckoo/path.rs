@@ -14,6 +14,8 @@ pub(super) enum Search {
     /// A slot in one of the key's buckets, and the moves that make room in it, in the order in which
     /// they must take effect.
     Place(Hole, Vec<Move>),
+    /// A slot in one of the key's buckets which is known to be vacant, and was not read.
+    Blind(Hole),
     /// No way to a free slot within the search's bounds.
     Full { buckets: u64 },
     /// Other coroutines of this writer hold buckets that the way may lead through.
@@ -37,9 +39,9 @@ pub(super) struct Move {
 }
 
 /// A bucket that the search has reached, and from which slot.
-struct Reached {
-    bucket: Bucket,
-    from: Option<(usize, usize)>,
+pub(super) struct Reached {
+    pub(super) bucket: Bucket,
+    pub(super) from: Option<(usize, usize)>,
 }
 
 /// Levels of the search: the longest chain of displacements. Only buckets of one slot need so many.
@@ -122,10 +124,7 @@ impl<E: Endpoint> CuckooTable<E> {
     async fn ways_on(&self, level: &[Reached], first: usize) -> Result<Vec<(u64, (usize, usize))>> {
         let slots = self.layout.bucket_slots as usize;
         let buckets: Vec<&Bucket> = level.iter().map(|reached| &reached.bucket).collect();
-        let hashes = match self.layout.kind {
-            SlotKind::Signatures => self.hashes_in(&buckets).await?,
-            _ => self.hashes_of_slots(&buckets).await?,
-        };
+        let hashes = self.hashes_of(&buckets).await?;
         let mut ways = Vec::new();
         for (index, hash) in hashes.into_iter().enumerate() {
             let from = (first + index / slots, index % slots);
@@ -143,6 +142,14 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(ways)
     }
 
+    /// The hashes of the keys in buckets that the writer holds, slot by slot.
+    pub(super) async fn hashes_of(&self, buckets: &[&Bucket]) -> Result<Vec<Option<u64>>> {
+        match self.layout.kind {
+            SlotKind::Signatures => self.hashes_in(buckets).await,
+            _ => self.hashes_of_slots(buckets).await,
+        }
+    }
+
     async fn hashes_of_slots(&self, buckets: &[&Bucket]) -> Result<Vec<Option<u64>>> {
         let slots = self.layout.bucket_slots as usize;
         let mut hashes = vec![None; buckets.len() * slots];
@@ -158,7 +165,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The chain of moves that ends in a reached bucket's free slot.
-    async fn way_to(&self, reached: &[Reached], end: usize) -> Result<Search> {
+    pub(super) async fn way_to(&self, reached: &[Reached], end: usize) -> Result<Search> {
         let slot = self
             .free_slot(&reached[end])
             .expect("the way ends at a free slot");

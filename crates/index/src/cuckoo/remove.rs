@@ -9,7 +9,8 @@ impl<E: Endpoint> CuckooTable<E> {
         let key = self.key(key)?;
         let held = self.locks.take(key.candidates.as_slice()).await;
         self.become_writer("remove").await?;
-        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
+        let of_key = self.buckets_of_key(&key);
+        let mut buckets = self.read_buckets(of_key.as_slice()).await?;
         let Some(found) = self.only_copy(&key, &mut buckets).await? else {
             return Ok(false);
         };

@@ -41,19 +41,30 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
     }
 
-    /// Becomes the writer now, and not at the first write.
+    /// Becomes the writer now, and not at the first write; with
+    /// [predetermination](CuckooTable::with_predetermination), surveys the table now.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
     pub async fn start_writing(&self) -> Result<()> {
-        self.become_writer_of_any("writing").await
+        self.become_writer_of_any("writing").await?;
+        if self.layout.keys == KeyRule::Multi {
+            return Ok(());
+        }
+        self.know_graph("writing").await
     }
 
-    /// Puts this client's mark into the writer's word.
+    /// Puts this client's mark into the writer's word, in place of the mark `from` or of none.
     async fn claim(&self, from: u64) -> Result<u64> {
         let mark = self.mark().await?;
         let word = self.table.plus(WRITER_AT);
-        let seen = self.endpoint.compare_swap(word, from, mark).await?;
+        let mut from = from;
+        let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
+        if seen == 0 && from != 0 {
+            // The writer that this one takes over from has resigned meanwhile: there is none.
+            from = 0;
+            seen = self.endpoint.compare_swap(word, from, mark).await?;
+        }
         // The mark is there already if another coroutine was faster, or an earlier answer was lost.
         if seen != from && seen != mark {
             self.unsettled.set(false);
@@ -106,6 +117,7 @@ impl<E: Endpoint> CuckooTable<E> {
     pub async fn take_over(&self) -> Result<()> {
         // No operation goes on as the writer that it was.
         let _alone = self.locks.take_alone(&[]).await;
+        self.forget_graph();
         let word = self.table.plus(WRITER_AT);
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
@@ -143,6 +155,7 @@ impl<E: Endpoint> CuckooTable<E> {
         // The mark, not what this client takes itself for: a claim or an earlier resignation whose
         // answer was lost may have left it there, and no other client has it.
         self.writer.set(None);
+        self.forget_graph();
         let word = self.table.plus(WRITER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;

@@ -23,6 +23,7 @@ fn shape() -> impl Strategy<Value = Ways> {
 /// Where a table's keys may be.
 struct Places<E> {
     layout: CuckooLayout,
+    predetermines: bool,
     over: PhantomData<E>,
 }
 
@@ -39,7 +40,9 @@ impl<E: Endpoint> Room for Places<E> {
             return Err(TestCaseError::fail(error.to_string()));
         };
         prop_assert_eq!(*slots, self.layout.slots());
-        prop_assert!(*probed > 0 && *probed <= self.layout.slots());
+        // Nothing need be looked at by who knows it beforehand.
+        prop_assert!(*probed > 0 || self.predetermines);
+        prop_assert!(*probed <= self.layout.slots());
         prop_assert!(!records.contains_key(key));
         prop_assert!(records.len() >= self.layout.bucket_slots as usize);
         Ok(())
@@ -58,11 +61,16 @@ fn play<F: TestFabric>(
     of: Ways,
     seed: u64,
     order: LookupOrder,
+    predetermines: bool,
     steps: &[Step],
 ) -> Checked {
-    let (_node, executor, table) = new_table::<F>(&options(slot, slots, of, seed), order);
+    let (_node, executor, mut table) = new_table::<F>(&options(slot, slots, of, seed), order);
+    if predetermines {
+        table = table.with_predetermination().unwrap();
+    }
     let places = Places {
         layout: table.layout().clone(),
+        predetermines,
         over: PhantomData,
     };
     executor
@@ -74,10 +82,16 @@ pub fn every_shape_is_a_map<F: TestFabric>() {
     for slot in SLOTS {
         for order in ORDERS {
             let name = format!("{} {order:?}", slot.name);
-            let runs = (1..=28u64, shape(), any::<u64>(), vec(step(KEYS), 0..120));
-            run_cases(F::cases(60), &name, &runs, |(slots, shape, seed, steps)| {
-                play::<F>(slot, slots, shape, seed, order, &steps)
-            });
+            let steps = vec(step(KEYS), 0..120);
+            let runs = (1..=28u64, shape(), any::<u64>(), any::<bool>(), steps);
+            run_cases(
+                F::cases(80),
+                &name,
+                &runs,
+                |(slots, shape, seed, predetermines, steps)| {
+                    play::<F>(slot, slots, shape, seed, order, predetermines, &steps)
+                },
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which buckets are in closed sets.
+//! Which buckets are in closed sets: for any table that moves records from bucket to bucket, wherever its
+//! buckets are.
 
 /// A set that is closed has itself as its root.
 const OPEN: u32 = u32::MAX;
@@ -6,8 +7,12 @@ const OPEN: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 
 /// Labels of buckets, and the sets that they stand for: a union-find over sets.
+///
+/// A search [begins](Self::begin), [visits](Self::visit) the buckets that are not [closed](Self::is_closed), and
+/// [closes](Self::close) them if it has come to no vacant slot. Where a slot becomes vacant, its bucket is to be
+/// [opened](Self::open).
 #[derive(Clone, Debug)]
-pub(super) struct ClosedSets {
+pub struct ClosedSets {
     /// For each bucket, the last search or set that it was in.
     labels: Box<[u32]>,
     /// For each set the next one towards its root; [`OPEN`] for a root that is not closed (any more).
@@ -15,7 +20,9 @@ pub(super) struct ClosedSets {
 }
 
 impl ClosedSets {
-    pub(super) fn new(buckets: usize) -> Self {
+    /// Of so many buckets, none of them closed; fewer than 2^32 - 1.
+    #[must_use]
+    pub fn new(buckets: usize) -> Self {
         Self {
             labels: vec![NONE; buckets].into_boxed_slice(),
             sets: Vec::new(),
@@ -23,19 +30,20 @@ impl ClosedSets {
     }
 
     /// Bytes, at most, for each bucket.
-    pub(super) const fn bytes_per_bucket() -> usize {
+    #[must_use]
+    pub const fn bytes_per_bucket() -> usize {
         2 * size_of::<u32>()
     }
 
     /// Whether the bucket is in a closed set.
     #[inline]
-    pub(super) fn is_closed(&mut self, bucket: u32) -> bool {
+    pub fn is_closed(&mut self, bucket: u32) -> bool {
         self.root_of(bucket).is_some()
     }
 
     /// Begins a search, the buckets of which may turn out to be closed. One that ends otherwise, a
     /// panic included, needs nothing more.
-    pub(super) fn begin(&mut self) -> u32 {
+    pub fn begin(&mut self) -> u32 {
         // So that the sets never need more memory than the labels.
         if self.sets.len() >= self.labels.len() {
             self.compact();
@@ -46,7 +54,7 @@ impl ClosedSets {
 
     /// Notes that a search has come to a bucket, which is not closed; whether it had not before.
     #[inline]
-    pub(super) fn visit(&mut self, bucket: u32, search: u32) -> bool {
+    pub fn visit(&mut self, bucket: u32, search: u32) -> bool {
         let label = &mut self.labels[bucket as usize];
         let is_new = *label != search;
         *label = search;
@@ -54,7 +62,7 @@ impl ClosedSets {
     }
 
     /// Ends a search: its buckets are closed, given that those of the closed sets it met are.
-    pub(super) fn close(&mut self, search: u32, met: &[u32]) {
+    pub fn close(&mut self, search: u32, met: &[u32]) {
         self.sets[search as usize] = search;
         for &bucket in met {
             if let Some(root) = self.root_of(bucket) {
@@ -64,7 +72,7 @@ impl ClosedSets {
     }
 
     /// Opens the set that a bucket is in, because one of its slots is vacant now.
-    pub(super) fn open(&mut self, bucket: u32) {
+    pub fn open(&mut self, bucket: u32) {
         if let Some(root) = self.root_of(bucket) {
             self.sets[root as usize] = OPEN;
         }

@@ -30,5 +30,6 @@ mod closed;
 mod spare;
 mod table;
 
+pub use closed::ClosedSets;
 pub use spare::ComponentSpare;
 pub use table::{MOST_WAYS, SeveralCuckoo, ShapeError};

@@ -1,0 +1,224 @@
+//! The table's cuckoo graph, as its writer may keep it: where each record could also be, and so which
+//! insertions have a place, and which way leads to it, before anything is read (paper 004).
+//!
+//! With this, all of a search is done in local memory, for any number of hash functions and slots, and it
+//! is exact: by Hall's theorem an insertion fails exactly if no vacant slot can be reached from its
+//! buckets by going from records to their other buckets. Paper 004 keeps less, for each subgraph of
+//! one-slot buckets whether it has room; that needs no more than four bytes a bucket, but neither finds
+//! the way, nor tells absent keys, nor survives removals, and for buckets of several slots it is no
+//! longer exact. What buckets a record is in tells nearly all keys apart: of two random ones in a table
+//! of n buckets, it is the same with a probability of 2 / n^2 and less.
+//!
+//! Failures are searched for once. The buckets of a search that has come to no vacant slot are a
+//! [closed set](ClosedSets), which is remembered until one of its records is removed.
+
+use super::client::Place;
+use super::layout::{Candidates, CuckooLayout, MOST_WAYS};
+use crate::Result;
+use crate::slot::bad_option;
+use farslot_local::several::ClosedSets;
+
+/// In place of a slot's first other bucket: no record is there.
+const VACANT: u32 = u32::MAX;
+/// In place of a slot's first other bucket: a record of which no more is known, and which stays.
+const UNKNOWN: u32 = u32::MAX - 1;
+/// The most buckets that are told apart.
+const MOST_BUCKETS: u64 = UNKNOWN as u64;
+
+/// The other buckets of a record, in order; the one where it is stands for each that it has less than
+/// the table has hash functions.
+type Others = [u32; MOST_WAYS - 1];
+
+/// Which buckets the records connect.
+#[derive(Clone, Debug)]
+pub(super) struct CuckooGraph {
+    bucket_slots: usize,
+    /// The length of `Others` in use: hash functions less one.
+    others: usize,
+    /// By slot, the other buckets of its record.
+    edges: Box<[u32]>,
+    closed: ClosedSets,
+    /// The buckets that the last search has come to.
+    reached: Vec<Reached>,
+}
+
+/// A bucket that a search has come to, and from where: a number in `reached`, and a slot.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    bucket: u32,
+    from: Option<(u32, u32)>,
+}
+
+impl CuckooGraph {
+    /// That of an empty table.
+    pub(super) fn new(layout: &CuckooLayout) -> Self {
+        let others = layout.ways as usize - 1;
+        Self {
+            bucket_slots: layout.bucket_slots as usize,
+            others,
+            edges: vec![VACANT; layout.slots() as usize * others].into(),
+            closed: ClosedSets::new(layout.buckets as usize),
+            reached: Vec::new(),
+        }
+    }
+
+    /// Refuses tables that are too large.
+    pub(super) fn check(layout: &CuckooLayout) -> Result<()> {
+        if layout.buckets < MOST_BUCKETS && usize::try_from(layout.slots()).is_ok() {
+            return Ok(());
+        }
+        let limit = format!("less than {MOST_BUCKETS} buckets with predetermination");
+        Err(bad_option("buckets", layout.buckets, &limit))
+    }
+
+    /// Bytes that the graph of a table takes at most, but for the searches' own.
+    pub(super) const fn bytes(layout: &CuckooLayout) -> u64 {
+        let edges = layout.slots() * (layout.ways as u64 - 1) * size_of::<u32>() as u64;
+        edges + layout.buckets * ClosedSets::bytes_per_bucket() as u64
+    }
+
+    /// Notes that a slot has a record with these buckets.
+    pub(super) fn fill(&mut self, place: Place, candidates: &Candidates) {
+        let others = others_of(candidates, place.bucket);
+        let count = self.others;
+        self.edge_mut(place).copy_from_slice(&others[..count]);
+    }
+
+    /// Notes that a slot has a record of which nothing is known.
+    pub(super) fn fill_unknown(&mut self, place: Place) {
+        self.edge_mut(place).fill(UNKNOWN);
+    }
+
+    /// Notes that a slot has no record any more.
+    pub(super) fn vacate(&mut self, place: Place) {
+        self.edge_mut(place).fill(VACANT);
+        self.closed.open(place.bucket as u32);
+    }
+
+    /// Notes that a record has gone to another slot: of another of its buckets, or of the same. The slot that it leaves is
+    /// vacant only if [`CuckooGraph::vacate`] says so, else it is to be filled next.
+    pub(super) fn move_record(&mut self, from: Place, to: Place) {
+        let mut candidates = Candidates::default();
+        for other in self.edge(from) {
+            candidates.add(u64::from(*other));
+        }
+        candidates.add(from.bucket);
+        self.fill(to, &candidates);
+    }
+
+    /// Whether a key with these buckets may be in one of them. It is not, if not.
+    pub(super) fn may_hold(&self, bucket: u64, candidates: &Candidates) -> bool {
+        let others = others_of(candidates, bucket);
+        (0..self.bucket_slots).any(|slot| {
+            let edge = self.edge(Place { bucket, slot });
+            edge[0] == UNKNOWN || *edge == others[..self.others]
+        })
+    }
+
+    /// The way to a place for a key with these buckets: a slot of one of them, and from there the slots
+    /// that its record and those behind it move to, of which the last is vacant. The shortest way; no two
+    /// slots are of one bucket. `None` if there is none.
+    pub(super) fn way(&mut self, candidates: &Candidates) -> Option<Vec<Place>> {
+        if let Some(place) = self.roomiest(candidates) {
+            return Some(vec![place]);
+        }
+        let (vacant, end) = self.search(candidates)?;
+        let (mut way, mut at) = (vec![vacant], end);
+        while let Some((parent, slot)) = self.reached[at].from {
+            at = parent as usize;
+            way.push(Place {
+                bucket: u64::from(self.reached[at].bucket),
+                slot: slot as usize,
+            });
+        }
+        way.reverse();
+        Some(way)
+    }
+
+    /// A vacant slot of the bucket that has the most; of several such of the first, as lookups one after
+    /// the other find it soonest.
+    fn roomiest(&self, candidates: &Candidates) -> Option<Place> {
+        let vacant = |bucket: u64| self.vacant_slots(bucket).count();
+        let buckets = candidates.as_slice().iter().rev();
+        let roomiest = buckets.copied().max_by_key(|bucket| vacant(*bucket))?;
+        self.vacant_slots(roomiest).next()
+    }
+
+    fn vacant_slots(&self, bucket: u64) -> impl Iterator<Item = Place> {
+        let places = (0..self.bucket_slots).map(move |slot| Place { bucket, slot });
+        places.filter(|place| self.edge(*place)[0] == VACANT)
+    }
+
+    /// Searches breadth first from buckets that have no vacant slot. The first that is found, and which
+    /// of `reached` its bucket is; that there is none is remembered.
+    fn search(&mut self, candidates: &Candidates) -> Option<(Place, usize)> {
+        self.reached.clear();
+        let search = self.closed.begin();
+        // Buckets of closed sets that the search has gone around.
+        let mut met = Vec::new();
+        for bucket in candidates.as_slice() {
+            self.reach(*bucket as u32, None, search, &mut met);
+        }
+        let mut at = 0;
+        while let Some(&Reached { bucket, .. }) = self.reached.get(at) {
+            let bucket = u64::from(bucket);
+            if let Some(place) = self.vacant_slots(bucket).next() {
+                return Some((place, at));
+            }
+            for slot in 0..self.bucket_slots {
+                for other in 0..self.others {
+                    let other = self.edge(Place { bucket, slot })[other];
+                    if other < UNKNOWN {
+                        self.reach(other, Some((at as u32, slot as u32)), search, &mut met);
+                    }
+                }
+            }
+            at += 1;
+        }
+        if !self.reached.is_empty() {
+            self.closed.close(search, &met);
+        }
+        None
+    }
+
+    fn reach(&mut self, bucket: u32, from: Option<(u32, u32)>, search: u32, met: &mut Vec<u32>) {
+        if self.closed.is_closed(bucket) {
+            met.push(bucket);
+        } else if self.closed.visit(bucket, search) {
+            self.reached.push(Reached { bucket, from });
+        }
+    }
+
+    fn edge(&self, place: Place) -> &[u32] {
+        let first = self.first_of(place);
+        &self.edges[first..first + self.others]
+    }
+
+    fn edge_mut(&mut self, place: Place) -> &mut [u32] {
+        let first = self.first_of(place);
+        &mut self.edges[first..first + self.others]
+    }
+
+    const fn first_of(&self, Place { bucket, slot }: Place) -> usize {
+        (bucket as usize * self.bucket_slots + slot) * self.others
+    }
+}
+
+fn others_of(candidates: &Candidates, bucket: u64) -> Others {
+    let mut others = [bucket as u32; MOST_WAYS - 1];
+    let elsewhere = candidates
+        .as_slice()
+        .iter()
+        .filter(|other| **other != bucket);
+    let mut count = 0;
+    for (other, elsewhere) in others.iter_mut().zip(elsewhere) {
+        *other = *elsewhere as u32;
+        count += 1;
+    }
+    others[..count].sort_unstable();
+    others
+}
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;
