@@ -26,6 +26,7 @@ pub mod lookup_served;
 pub mod lookup_sim;
 pub mod memory_limit;
 mod paper000;
+mod paper001;
 pub mod process;
 pub mod raw;
 mod report;

@@ -159,8 +159,8 @@ impl Counters {
 
     /// Books a read that is the only verb of its operation under way.
     #[inline]
-    pub(crate) fn lone_read_posted(&self, booking: &mut Booking, bytes: u64) {
-        self.count_verb(VerbKind::Read, bytes);
+    pub(crate) fn lone_read_posted(&self, booking: &mut Booking, kind: VerbKind, bytes: u64) {
+        self.count_verb(kind, bytes);
         booking.verbs += 1;
         booking.bytes += bytes;
         booking.doorbells += 1;

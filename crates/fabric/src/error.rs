@@ -268,6 +268,14 @@ pub enum FabricError {
         /// The address.
         address: String,
     },
+    /// This machine does not have the address, or this user may not serve at it.
+    #[error("nothing can be served at {address}: {error}")]
+    CannotListen {
+        /// The address.
+        address: String,
+        /// What the system said.
+        error: String,
+    },
     /// An option that nothing can be served or connected with.
     #[error("{option} is {value}: it must be {limit}")]
     BadOption {

@@ -22,6 +22,7 @@ pub mod counters;
 pub mod endpoint;
 pub mod error;
 pub mod executor;
+mod links;
 pub mod reader;
 mod redial;
 pub mod shm;
@@ -43,7 +44,7 @@ pub use reader::Reader;
 pub use standing::{Backoff, NodeState};
 pub use timer::TimedOut;
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
-pub use window::{both, window};
+pub use window::{both, in_order, window};
 
 /// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
 /// [`sim`]. Instants count from the start of the process or of the simulation.

@@ -1,6 +1,9 @@
 //! READs one after the other, without a future for any of them.
 
-use crate::{Booking, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb};
+use crate::verb::{FromCompletion, Pieces, check_one_node, gathered_len};
+use crate::{
+    Booking, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb, VerbKind,
+};
 use std::task::{Context, Poll, ready};
 
 /// One READ at a time, of one operation after the other, all into one buffer.
@@ -13,9 +16,11 @@ pub struct Reader<'e, E: Endpoint> {
     endpoint: &'e E,
     /// While no READ is on its way.
     buffer: Option<Buffer>,
-    /// Where to read from, while the queue is too full to post the READ.
-    from: RemoteAddr,
+    /// What the queue was too full for, until it is posted.
+    unposted: Option<Box<Verb>>,
     posted: Option<E::Posted>,
+    /// Whether what was posted reads several pieces.
+    gathers: bool,
     booking: Booking,
 }
 
@@ -25,12 +30,9 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         Self {
             endpoint,
             buffer: None,
-            from: RemoteAddr {
-                node: crate::NodeId(0),
-                region: crate::RegionId(0),
-                offset: 0,
-            },
+            unposted: None,
             posted: None,
+            gathers: false,
             booking: Booking::default(),
         }
     }
@@ -42,13 +44,33 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     /// Those of the buffer pool, and of an address or a right that is wrong. Nothing is read then.
     #[inline]
     pub fn read(&mut self, from: RemoteAddr, len: usize) -> Result<()> {
-        self.posted = None;
-        let buffers = &self.endpoint.core().buffers;
-        let buffer = match self.buffer.take() {
-            Some(used) => buffers.take_again(used, len)?,
-            None => buffers.take(len)?,
-        };
+        let buffer = self.buffer_of(len)?;
         self.post(from, buffer)
+    }
+
+    /// Has several pieces of one node read into one buffer, each at the next multiple of 8 bytes, as one
+    /// request where the fabric gathers; otherwise as [`Reader::read`].
+    ///
+    /// # Errors
+    /// Those of the buffer pool, and of an address or a right that is wrong;
+    /// [`SeveralNodes`](crate::FabricError::SeveralNodes). Nothing is read then.
+    #[inline]
+    pub fn read_many(&mut self, pieces: Pieces) -> Result<()> {
+        check_one_node(&pieces)?;
+        let into = self.buffer_of(gathered_len(&pieces))?;
+        self.post_many(Verb::ReadMany { pieces, into })
+    }
+
+    /// A buffer for what is to be read next. What is on its way is abandoned.
+    #[inline(always)]
+    fn buffer_of(&mut self, len: usize) -> Result<Buffer> {
+        self.posted = None;
+        self.unposted = None;
+        let buffers = &self.endpoint.core().buffers;
+        match self.buffer.take() {
+            Some(used) => buffers.take_again(used, len),
+            None => buffers.take(len),
+        }
     }
 
     #[inline(always)]
@@ -56,25 +78,41 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         let bytes = buffer.len() as u64;
         match self.endpoint.post_read(from, buffer) {
             Ok(posted) => {
-                let counters = &self.endpoint.core().counters;
-                counters.lone_read_posted(&mut self.booking, bytes);
-                self.posted = Some(posted);
+                self.gathers = false;
+                self.note_posted(posted, VerbKind::Read, bytes);
                 Ok(())
             }
             Err(error) => self.not_posted(error),
         }
     }
 
-    /// Keeps the buffer of a READ that the next poll shall post.
+    fn post_many(&mut self, verb: Verb) -> Result<()> {
+        let bytes = verb.bytes();
+        match self.endpoint.post(verb) {
+            Ok(posted) => {
+                self.gathers = true;
+                self.note_posted(posted, VerbKind::ReadMany, bytes);
+                Ok(())
+            }
+            Err(error) => self.not_posted(error),
+        }
+    }
+
+    #[inline(always)]
+    fn note_posted(&mut self, posted: E::Posted, kind: VerbKind, bytes: u64) {
+        let counters = &self.endpoint.core().counters;
+        counters.lone_read_posted(&mut self.booking, kind, bytes);
+        self.posted = Some(posted);
+    }
+
+    /// Keeps the READ, which the next poll shall post.
     #[cold]
     fn not_posted(&mut self, error: PostError) -> Result<()> {
         match error {
-            PostError::QueueFull(Verb::Read { from, into }) => {
-                self.from = from;
-                self.buffer = Some(into);
+            PostError::QueueFull(verb) => {
+                self.unposted = Some(Box::new(verb));
                 Ok(())
             }
-            PostError::QueueFull(_) => unreachable!("a full queue gives back what it was given"),
             PostError::Rejected(error) => Err(error),
         }
     }
@@ -92,7 +130,12 @@ impl<'e, E: Endpoint> Reader<'e, E> {
             self.endpoint.core().wait_for_queue(cx.waker());
             return Poll::Pending;
         };
-        let filled = ready!(self.endpoint.poll_read(posted, cx));
+        let filled = if self.gathers {
+            let completed = ready!(self.endpoint.poll_posted(posted, cx));
+            completed.map(Buffer::from_completion)
+        } else {
+            ready!(self.endpoint.poll_read(posted, cx))
+        };
         self.posted = None;
         self.buffer = Some(filled?);
         Poll::Ready(Ok(()))
@@ -100,8 +143,9 @@ impl<'e, E: Endpoint> Reader<'e, E> {
 
     #[cold]
     fn post_again(&mut self) -> Result<()> {
-        match self.buffer.take() {
-            Some(buffer) => self.post(self.from, buffer),
+        match self.unposted.take().map(|verb| *verb) {
+            Some(Verb::Read { from, into }) => self.post(from, into),
+            Some(verb) => self.post_many(verb),
             None => panic!("a reader was polled that reads nothing"),
         }
     }
@@ -111,6 +155,13 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     #[must_use]
     pub fn words(&self) -> &[u64] {
         self.buffer.as_ref().map_or(&[], Buffer::words)
+    }
+
+    /// Takes the buffer that was read into; nothing while a READ is on its way. The next READ has another.
+    #[inline]
+    #[must_use]
+    pub fn take(&mut self) -> Option<Buffer> {
+        self.buffer.take()
     }
 
     /// Counts the operation that the READs since the last one belong to.

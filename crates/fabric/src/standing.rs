@@ -1,8 +1,7 @@
 //! How an endpoint stands with its nodes, and how long it lets one be between attempts to reach it.
 
-use crate::{FabricError, Nanos, NodeId, Result};
+use crate::{FabricError, Nanos};
 use rand::RngExt;
-use std::cell::RefCell;
 use std::time::Duration;
 
 /// How an endpoint stands with a node, as far as it knows: from the connection itself, and from what
@@ -52,51 +51,6 @@ impl Backoff {
             Duration::from_nanos(rand::rng().random_range(nanos / 2..=nanos))
         })
     }
-}
-
-/// A node as its endpoint knows it.
-pub(crate) trait Known {
-    /// Where it is connected to.
-    fn address(&self) -> &str;
-
-    /// What it was when it was connected to last; 0 before that.
-    fn incarnation(&self) -> u64;
-}
-
-/// Checks that no two nodes are one.
-pub(crate) fn check_all_unique(nodes: &[RefCell<impl Known>]) -> Result<()> {
-    // From the last on, so that an error names first the address that repeats another.
-    for (node, known) in nodes.iter().enumerate().rev() {
-        let known = known.borrow();
-        check_unique(
-            nodes,
-            NodeId(node as u16),
-            known.address(),
-            known.incarnation(),
-        )?;
-    }
-    Ok(())
-}
-
-/// Checks that no other node has this incarnation.
-pub(crate) fn check_unique(
-    nodes: &[RefCell<impl Known>],
-    node: NodeId,
-    address: &str,
-    incarnation: u64,
-) -> Result<()> {
-    let others = (0..).zip(nodes);
-    for (_, other) in others.filter(|(other, _)| *other != node.0) {
-        let other = other.borrow();
-        if incarnation != 0 && other.incarnation() == incarnation {
-            return Err(FabricError::DuplicateNode {
-                address: address.into(),
-                other: other.address().into(),
-                incarnation,
-            });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

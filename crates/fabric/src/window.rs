@@ -55,6 +55,25 @@ pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
+/// Runs two futures side by side, where the second may do nothing if the first cannot even begin: where the first
+/// has failed when the second is to be polled for the first time, it never is. Verbs that they post at once leave in
+/// this order.
+///
+/// # Errors
+/// What the first failed with before the second was begun.
+pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<(Result<(), X>, B::Output), X>
+where
+    A: Future<Output = Result<(), X>>,
+{
+    let (mut first, second) = (pin!(first), pin!(second));
+    let begun = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await;
+    match begun {
+        Poll::Ready(Err(error)) => Err(error),
+        Poll::Ready(Ok(())) => Ok((Ok(()), second.await)),
+        Poll::Pending => Ok(both(first, second).await),
+    }
+}
+
 /// The jobs under way, each with its number.
 type Places<F> = Pin<Box<[Option<(usize, F)>]>>;
 

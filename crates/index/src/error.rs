@@ -120,6 +120,14 @@ pub enum IndexError {
         /// How often it was read.
         attempts: u32,
     },
+    /// A table's directory that is not as its clients leave it.
+    #[error("entry {entry} of the table's directory is {word:#018x}, which no client writes there")]
+    BadDirectory {
+        /// The entry.
+        entry: u64,
+        /// Its word.
+        word: u64,
+    },
     /// Other writers changed the slot at every attempt.
     #[error("slot {slot} was changed by others at each of {attempts} attempts")]
     Contended {

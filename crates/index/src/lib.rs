@@ -7,6 +7,8 @@
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`duo`]: two bucket arrays under an index of fingerprints that one owner keeps (paper 001).
+//! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper 001).
+//! * [`baseline`]: what paper 001 compares that with: MapEmbed and TEA.
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
@@ -14,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod cache;
 mod client;
 pub mod cuckoo;
@@ -24,7 +27,9 @@ pub mod heap;
 pub mod hints;
 pub mod linear;
 mod operation;
+pub mod race;
 mod read_policy;
+mod record_hints;
 pub mod sealed;
 mod slot;
 mod table_map;

@@ -5,10 +5,14 @@ mod common;
 use common::chaos::limits;
 use common::cuckoo::{SIGNATURES, SimTable, open, options, ways, world};
 use common::{HEAP, INLINE, Slot, WORD};
-use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side, SimEndpoint, World};
-use farslot_fabric::{EndpointExt, Executor, NodeId, both};
+use farslot_fabric::sim::{
+    FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation, World,
+};
+use farslot_fabric::{EndpointExt, Executor, Join, NodeId, both};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::{Index, IndexError};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -182,4 +186,54 @@ fn who_gives_up_taking_over_waits_later() {
             }
         }
     }
+}
+
+/// A writer may resign while another client takes over from it, which then claims a table without a writer.
+/// Whoever is refused is told who is the writer.
+#[test]
+fn taking_over_meets_a_resignation_under_way() {
+    let (mut taken, mut refused) = (0, 0);
+    for seed in 0..400 {
+        let layout = options(WORD, 64, ways(3, 4), seed).layout().unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut simulation = Simulation::new(world(seed, &layout));
+        let is_writer = Rc::new(Cell::new(false));
+        let (layout_of_writer, told) = (layout.clone(), Rc::clone(&is_writer));
+        let before_resigning = rng.random_range(0..8_000);
+        let resigned = simulation.spawn_client(async move |endpoint| {
+            let table = open(endpoint, &layout_of_writer, LookupOrder::Parallel).await;
+            table.start_writing().await.unwrap();
+            told.set(true);
+            table.endpoint().sleep(before_resigning).await;
+            table.resign().await
+        });
+        // The second and the third race for the table, too.
+        let taking: Vec<_> = (0..2)
+            .map(|_| {
+                let (layout, is_writer) = (layout.clone(), Rc::clone(&is_writer));
+                let before_taking = rng.random_range(0..8_000);
+                simulation.spawn_client(async move |endpoint| {
+                    let table = open(endpoint, &layout, LookupOrder::Parallel).await;
+                    while !is_writer.get() {
+                        table.endpoint().sleep(100).await;
+                    }
+                    table.endpoint().sleep(before_taking).await;
+                    table.take_over().await
+                })
+            })
+            .collect();
+        assert_eq!(simulation.run(), RunEnd::Done);
+        assert_eq!(resigned.try_take(), Some(Ok(())), "seed {seed}");
+        let outcomes: Vec<_> = taking.iter().filter_map(Join::try_take).collect();
+        assert_eq!(outcomes.len(), 2);
+        for outcome in &outcomes {
+            match outcome {
+                Ok(()) => taken += 1,
+                Err(IndexError::WriterBusy { writer: 1.. }) => refused += 1,
+                Err(other) => panic!("seed {seed}: {other:?}"),
+            }
+        }
+        assert!(outcomes.contains(&Ok(())), "seed {seed}: {outcomes:?}");
+    }
+    assert!(taken > 400 && refused > 20, "{taken} {refused}");
 }

@@ -3,10 +3,8 @@
 //!
 //! `FARSLOT_SLOTS=3000000` counts in a table of the paper's size; 30 million are its larger one.
 
-mod common;
-
-use common::duo_vault::{Cost, Vault};
 use farslot_index::duo::placement::Shape;
+use farslot_index::duo::placement::counting::{Cost, Vault};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -17,15 +17,24 @@ const KEYS: u64 = 30;
 
 fn dimensions() -> impl Strategy<Value = Dimensions> {
     let fingerprint_bits = prop_oneof![4 => Just(8), 1 => 8..=32u32];
-    (1..=28u64, 1..=16u32, fingerprint_bits, 0..=6u32, 0..=4u32).prop_map(
-        |(slots, bucket_slots, fingerprint_bits, longest_path, stash)| Dimensions {
-            slots,
-            bucket_slots,
-            fingerprint_bits,
-            longest_path,
-            stash,
-        },
+    (
+        1..=28u64,
+        1..=16u32,
+        fingerprint_bits,
+        0..=6u32,
+        0..=4u32,
+        any::<bool>(),
     )
+        .prop_map(
+            |(slots, bucket_slots, fingerprint_bits, longest_path, stash, readers)| Dimensions {
+                slots,
+                bucket_slots,
+                fingerprint_bits,
+                longest_path,
+                stash,
+                readers,
+            },
+        )
 }
 
 impl Room for DuoLayout {

@@ -214,6 +214,36 @@ fn a_table_fills_up_and_goes_on_serving() {
 }
 
 #[test]
+fn keys_come_back_from_the_stash_when_there_is_room() {
+    for readers in [false, true] {
+        let dimensions = Dimensions {
+            readers,
+            ..Dimensions::of_paper(1 << 12)
+        };
+        let (executor, table) = shm_table(&dimensions.layout(RECORD, 9));
+        executor.block_on(async {
+            let mut keys = 0;
+            while table.put(&key(keys), &[3; 64]).await.is_ok() {
+                keys += 1;
+            }
+            assert_eq!(table.stashed(), 32);
+            for number in 0..keys / 2 {
+                assert!(table.remove(&key(number)).await.unwrap());
+            }
+            assert_eq!(table.stashed(), 0);
+            assert!(table.work().brought_back > 10, "{:?}", table.work());
+            for number in 0..keys {
+                let there = table.get(&key(number)).await.unwrap().is_some();
+                assert_eq!(there, number >= keys / 2);
+            }
+        });
+        // An update of one that came back is one of a bucket's key.
+        let found = executor.block_on(table.update(&key((1 << 12) - 100), &[4; 64]));
+        assert_eq!(found, Ok(true));
+    }
+}
+
+#[test]
 fn the_next_owner_has_all_that_the_one_before_had() {
     let layout = Dimensions::of_paper(1 << 12).layout(RECORD, 8);
     let node = shm_node(&layout);

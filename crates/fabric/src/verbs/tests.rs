@@ -73,13 +73,13 @@ fn a_key_of_one_grant_is_void_in_another() {
     let agent = served();
     let (mine, other) = (client(&agent, "default"), client(&agent, "other"));
     let key_of = |executor: &Executor<VerbsEndpoint>| {
-        let link = executor.endpoint().link(NODE).unwrap().borrow();
+        let link = executor.endpoint().links.get(NODE).unwrap().borrow();
         link.regions[0][0].key
     };
     let (own, stolen) = (key_of(&mine), key_of(&other));
     assert_ne!(own, stolen);
     let use_key = |key| {
-        let mut link = mine.endpoint().link(NODE).unwrap().borrow_mut();
+        let mut link = mine.endpoint().links.get(NODE).unwrap().borrow_mut();
         link.regions[0][0].key = key;
     };
     for wrong in [stolen, own ^ 1, own.wrapping_add(1 << 8)] {
@@ -124,7 +124,7 @@ fn the_nic_itself_checks_bounds_and_rights() {
     ];
     use crate::{Endpoint, Inbox};
     for attempt in attempts {
-        let mut link = reader.endpoint().link(NODE).unwrap().borrow_mut();
+        let mut link = reader.endpoint().links.get(NODE).unwrap().borrow_mut();
         link.info.regions[0].rights = Rights::ALL;
         link.regions[0][0].rights = Rights::ALL;
         drop(link);
@@ -149,7 +149,7 @@ fn the_nic_itself_checks_bounds_and_rights() {
 
     // One that takes the region for longer than it is: before it and behind it lies other memory.
     for beyond in [4096, 4090, u64::MAX - 7, 2 << 20] {
-        let mut link = endpoint.link(NODE).unwrap().borrow_mut();
+        let mut link = endpoint.links.get(NODE).unwrap().borrow_mut();
         link.info.regions[0].len = u64::MAX;
         link.regions[0][0].bytes = u64::MAX;
         drop(link);

@@ -1,8 +1,7 @@
 //! What needs the lab itself, its two devices on their wire and its root's rights:
 //! `scripts/test-verbs --here` leaves these out.
 
-use crate::common::at;
-use crate::{patient, served};
+use crate::{at, patient, served};
 use farslot_fabric::tcp::Refusal;
 use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
@@ -45,7 +44,7 @@ fn devices_are_chosen_by_address_and_a_lost_network_is_noticed_in_time() {
     assert_eq!(std::env::var("RDMA_LAB_DEVICES").as_deref(), Ok("2"));
     // Both devices are this machine's: only by its source address does a connection take the wire.
     ip("route replace local 10.77.0.2 dev lab1 table local proto kernel scope host src 10.77.0.1");
-    let node = crate::common::node(4096, Rights::ALL);
+    let node = crate::node(4096, Rights::ALL);
     let options = VerbsAgentOptions {
         listen: "10.77.0.2:0".into(),
         insecure: true,

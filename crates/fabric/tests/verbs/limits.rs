@@ -1,7 +1,6 @@
 //! What a device or a process has no more of.
 
-use crate::common::at;
-use crate::{client, patient, served};
+use crate::{at, client, patient, served};
 use farslot_fabric::verbs::{Agent, DeviceOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
 use std::process::Command;
@@ -23,7 +22,7 @@ fn many_queue_pairs_are_served_side_by_side() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let node = crate::common::node(8, Rights::ALL);
+    let node = crate::node(8, Rights::ALL);
     let device = DeviceOptions {
         device: Some("mlx9_7".into()),
         ..DeviceOptions::default()
@@ -83,7 +82,7 @@ fn little_locked_memory_process() {
     if std::env::var(LOCKED).is_err() {
         return;
     }
-    let node = crate::common::node(64 << 20, Rights::ALL);
+    let node = crate::node(64 << 20, Rights::ALL);
     let error = Agent::start(node, &VerbsAgentOptions::default())
         .map(drop)
         .unwrap_err();

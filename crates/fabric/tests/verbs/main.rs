@@ -1,15 +1,12 @@
-//! The verbs over an RDMA device. `scripts/test-verbs` runs these, in a machine that has one; a plain
-//! `cargo test` does not.
+//! What only RDMA devices do. `scripts/test-verbs` runs these, in a machine that has one; a plain `cargo test` does
+//! not. What they do as other fabrics is in `tests/suites`.
 
 mod admission;
-#[path = "../common/mod.rs"]
-mod common;
 mod lab;
 mod limits;
 mod one_process;
-mod processes;
 
-use farslot_fabric::shm::Node;
+use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::Grant;
 use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
@@ -23,8 +20,20 @@ const PATIENT: Limits = Limits {
     verb_timeout: 20_000_000_000,
 };
 
+fn node(len: u64, rights: Rights) -> Node {
+    Node::embedded(&[RegionSpec { len, rights }]).unwrap()
+}
+
+fn at(offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node: NodeId(0),
+        region: RegionId(0),
+        offset,
+    }
+}
+
 fn served_with(len: u64, grants: Vec<Grant>) -> (Node, Agent) {
-    let node = common::node(len, Rights::ALL);
+    let node = node(len, Rights::ALL);
     let options = VerbsAgentOptions {
         grants,
         ..VerbsAgentOptions::default()

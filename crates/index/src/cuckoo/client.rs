@@ -7,7 +7,7 @@ use super::moves::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use crate::slot::{SlotKind, WordFormat};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
@@ -65,10 +65,11 @@ impl<E: Endpoint> CuckooTable<E> {
         layout.check()?;
         let heap_buckets = HeapBuckets::of(&layout)?;
         let place = layout.map().heap_place(table);
+        let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = match (layout.kind, heap_buckets) {
             (_, Some(of)) => Some(Heap::of_one_class(Rc::clone(&endpoint), place, of.class)),
             (SlotKind::Word | SlotKind::Pair, _) => None,
-            _ => Some(Heap::new(Rc::clone(&endpoint), place)),
+            _ => Some(Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest)),
         };
         let opened = Self {
             words: layout.shape().words(layout.kind, layout.mask_seed),

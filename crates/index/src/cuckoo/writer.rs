@@ -54,11 +54,17 @@ impl<E: Endpoint> CuckooTable<E> {
         self.know_graph("writing").await
     }
 
-    /// Puts this client's mark into the writer's word.
+    /// Puts this client's mark into the writer's word, in place of the mark `from` or of none.
     async fn claim(&self, from: u64) -> Result<u64> {
         let mark = self.mark().await?;
         let word = self.table.plus(WRITER_AT);
-        let seen = self.endpoint.compare_swap(word, from, mark).await?;
+        let mut from = from;
+        let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
+        if seen == 0 && from != 0 {
+            // The writer that this one takes over from has resigned meanwhile: there is none.
+            from = 0;
+            seen = self.endpoint.compare_swap(word, from, mark).await?;
+        }
         // The mark is there already if another coroutine was faster, or an earlier answer was lost.
         if seen != from && seen != mark {
             self.unsettled.set(false);

@@ -3,12 +3,14 @@
 use super::doubts::Doubts;
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
-use super::placement::{Placement, SlotNumber};
+use super::placement::Placement;
+use super::publish::Stamps;
 use crate::Result;
 use crate::client::Counts;
 use crate::client::locks::{BucketLocks, Held};
+use crate::heap::Heap;
 use crate::slot::bad_option;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -25,6 +27,10 @@ pub struct DuoTable<E> {
     pub(super) locks: BucketLocks,
     pub(super) journal: Journal,
     pub(super) doubts: Doubts,
+    /// If the records are there.
+    pub(super) heap: Option<Heap<E>>,
+    /// Where the index is published.
+    pub(super) stamps: Option<Stamps>,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -46,6 +52,8 @@ pub struct Work {
     /// Copies of records that it has removed: of moves that were cut short, its own or those of an owner
     /// before it.
     pub copies_removed: u64,
+    /// Keys that it has moved from the stash back to a bucket.
+    pub brought_back: u64,
     /// Updates that it has finished which were cut short.
     pub updates_finished: u64,
 }
@@ -77,6 +85,10 @@ impl<E: Endpoint> DuoTable<E> {
             index: RefCell::new(Placement::new(layout.index_shape())),
             counts: Counts::new(table, layout.slots()),
             journal: Journal::new(&layout),
+            heap: layout
+                .has_heap()
+                .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
+            stamps: layout.published.then(|| Stamps::new(layout.pages())),
             endpoint,
             layout,
             table,
@@ -97,8 +109,13 @@ impl<E: Endpoint> DuoTable<E> {
     /// has updated. Updates of keys that are present are always right.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for fingerprints of fewer than 32 bits.
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for fingerprints of fewer than 32 bits, or
+    /// records in a heap.
     pub fn with_unverified_updates(mut self) -> Result<Self> {
+        if self.layout.has_heap() {
+            let limit = "only where records are in the slots";
+            return Err(bad_option("unverified updates", "Heap", limit));
+        }
         let bits = self.layout.fingerprint_bits;
         if bits < 32 {
             let limit = "only with fingerprints of 32 bits";
@@ -185,12 +202,6 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) fn change_index<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
         self.changes.set(self.changes.get().wrapping_add(1));
         change(&mut self.index.borrow_mut())
-    }
-
-    /// Reads a slot whole.
-    pub(super) async fn read_slot(&self, slot: SlotNumber) -> Result<Buffer> {
-        let at = self.layout.slot_at(self.table, slot);
-        Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
     }
 
     /// Notes entries that came or went; tells the table when there is enough to tell. This cannot fail:

@@ -5,14 +5,14 @@
 //! was begun, and sets the index right. By then no verb of theirs can be under way: no verb of an endpoint
 //! takes effect behind a later one.
 
-use super::batch::Batch;
 use super::client::DuoTable;
 use super::journal::Journal;
 use super::layout::head_in;
 use super::placement::SlotNumber;
+use super::records::SlotRead;
 use crate::Result;
 use crate::client::side_by_side;
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,6 +70,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let slots: Vec<SlotNumber> = self.doubts.0.borrow().iter().copied().collect();
         let mut live = self.read_live(&slots).await?;
+        // Those that are made dead here are spoilt with it.
+        let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
         while let Some((slot, bytes)) = live.pop_last() {
             if slot.0 >= self.layout.key_slots() {
@@ -89,7 +91,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let mut certain = Vec::new();
         for (head, copies) in keys {
-            let mut batch = Batch::default();
+            let mut batch = self.batch();
             for (copy, _) in &copies[1..] {
                 batch.kill(*copy, head);
             }
@@ -107,6 +109,17 @@ impl<E: Endpoint> DuoTable<E> {
                 .iter()
                 .for_each(|(slot, hash)| index.assign(*slot, *hash));
         });
+        // What was to be published may have been, or not.
+        let mut dead = self.batch();
+        let is_dead = |slot: &&SlotNumber| !was_live.contains(slot);
+        slots
+            .iter()
+            .filter(is_dead)
+            .for_each(|slot| dead.spoil(*slot));
+        self.run(dead).await?;
+        let of_keys = slots.iter().filter(|slot| slot.0 < self.layout.key_slots());
+        self.publish_pages_of(&of_keys.copied().collect::<Vec<_>>())
+            .await?;
         self.doubts.clear();
         let journal = slots
             .into_iter()
@@ -119,7 +132,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn read_live(
         &self,
         slots: &[SlotNumber],
-    ) -> Result<BTreeMap<SlotNumber, Buffer>> {
+    ) -> Result<BTreeMap<SlotNumber, SlotRead>> {
         let mut live = BTreeMap::new();
         let reads = slots.iter().map(|slot| self.read_slot(*slot));
         side_by_side(slots.len(), reads, |number, bytes| {
@@ -136,12 +149,12 @@ impl<E: Endpoint> DuoTable<E> {
         &self,
         journal: SlotNumber,
         place: SlotNumber,
-        newest: &Buffer,
+        newest: &SlotRead,
     ) -> Result<()> {
         if self.layout.record_in(newest).is_none() {
             return Err(self.unreadable(journal));
         }
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         batch.overwrite(place, self.body_in(newest)?);
         batch.kill(journal, head_in(newest));
         self.run(batch).await?;

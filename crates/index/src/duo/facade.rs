@@ -58,7 +58,11 @@ impl<E: Endpoint> Index for DuoTable<E> {
     }
 
     async fn flush(&self) -> Result<()> {
-        self.report().await
+        self.report().await?;
+        match &self.heap {
+            Some(heap) => heap.flush().await,
+            None => Ok(()),
+        }
     }
 
     fn client_bytes(&self) -> u64 {

@@ -8,10 +8,12 @@ use super::batch::Batch;
 use super::client::{DuoTable, Key};
 use super::layout::head_in;
 use super::placement::{Candidates, Entry, Path, SlotNumber};
+use super::published::{bucket_entry, stash_entry};
+use super::records::SlotRead;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 use std::collections::HashMap;
 
 /// What a write does with a key that is there.
@@ -35,7 +37,7 @@ struct Place {
 }
 
 /// Slots that were read.
-type Read = HashMap<SlotNumber, Buffer>;
+type Read = HashMap<SlotNumber, SlotRead>;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
@@ -77,7 +79,9 @@ impl<E: Endpoint> DuoTable<E> {
                     Ok(Some(Written::Found(self.value_in(bytes))))
                 }
                 Mode::Put => {
-                    let replaced = self.replace(*there, key, value).await?;
+                    let replaced = self
+                        .replace(*there, read[there].reference, key, value)
+                        .await?;
                     Ok(replaced.then_some(Written::Replaced))
                 }
             };
@@ -113,12 +117,18 @@ impl<E: Endpoint> DuoTable<E> {
         Some(path)
     }
 
-    /// Reads slots that match and slots that are to be moved, in one batch.
+    /// Reads slots that match, with their records, and slots that are to be moved, in one batch.
     async fn read_slots(&self, matches: &[SlotNumber], moved: &[SlotNumber]) -> Result<Read> {
         let slots = [matches, moved].concat();
         let mut read = Read::new();
-        let reads = slots.iter().map(|slot| self.read_whole(*slot));
-        let keep = |number: usize, bytes: Buffer| {
+        let reads = slots.iter().enumerate().map(async |(number, slot)| {
+            if number < matches.len() {
+                self.read_whole(*slot).await
+            } else {
+                self.read_to_move(*slot).await
+            }
+        });
+        let keep = |number: usize, bytes: SlotRead| {
             read.insert(slots[number], bytes);
         };
         side_by_side(slots.len().max(1), reads, keep).await?;
@@ -155,10 +165,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// A free slot of the stash, held.
     fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
-        let lock = |slot: SlotNumber| 2 * self.layout.buckets + slot.0 - self.layout.slots();
+        // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(lock(slot)))?;
-        held.try_add(lock(slot));
+        let slot = index.stash_room(|slot| !self.locks.is_held(slot.0))?;
+        held.try_add(slot.0);
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,
@@ -184,15 +194,27 @@ impl<E: Endpoint> DuoTable<E> {
         read: &Read,
     ) -> Result<()> {
         let Place { path, entry } = place;
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         for pair in path.slots.windows(2).rev() {
             let moved = read.get(&pair[0]).filter(|bytes| head_in(bytes) != 0);
             let moved = moved.ok_or_else(|| self.lost(pair[0]))?;
+            let (fingerprint, backup) = self.index.borrow().fingerprint_at(pair[0]);
+            let entry = bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
+            self.publish(&mut batch, &[(pair[1], entry)]);
             batch.fill(pair[1], head_in(moved), self.body_in(moved)?);
             batch.kill(pair[0], head_in(moved));
         }
         let pool = &self.endpoint.core().buffers;
-        let body = self.layout.body_of(pool, key.bytes, value)?;
+        let body = match &self.heap {
+            None => self.layout.body_of(pool, key.bytes, value)?,
+            Some(heap) => {
+                let new = self.new_record(heap, key.bytes, value).await?;
+                let body = pool.copy_of(&new.reference.to_le_bytes())?;
+                batch.record(new);
+                body
+            }
+        };
+        self.publish_entry(&mut batch, key, of, path.slots[0], entry);
         batch.fill(path.slots[0], key.head(), body);
         self.run(batch).await?;
         self.worked(|work| {
@@ -204,5 +226,27 @@ impl<E: Endpoint> DuoTable<E> {
             entry => index.enter(&path, of, entry),
         });
         Ok(())
+    }
+
+    /// Publishes by what a new key stands in its slot.
+    fn publish_entry(
+        &self,
+        batch: &mut Batch,
+        key: &Key<'_>,
+        of: &Candidates,
+        slot: SlotNumber,
+        entry: Entry,
+    ) {
+        let by =
+            |fingerprint, backup| bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
+        match entry {
+            Entry::Primary => self.publish(batch, &[(slot, by(of.primary, false))]),
+            Entry::Backup => self.publish(batch, &[(slot, by(of.backup, true))]),
+            Entry::InsteadOf(there, twin) => {
+                let twin = (there, by(twin.backup, true));
+                self.publish(batch, &[twin, (slot, by(of.primary, false))]);
+            }
+            Entry::Stash => self.publish(batch, &[(slot, stash_entry(key.hash))]),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The bytes of a CuckooDuo table, and the options that decide them.
 
 use super::placement::{MOST_BUCKET_SLOTS, Shape, SlotNumber};
-use crate::hash::checksum;
-use crate::heap::HeapPlace;
-use crate::slot::{RecordShape, bad_option, slots_for};
+use crate::hash::{checksum, word_of};
+use crate::heap::{BlockRef, HeapPlace};
+use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{BATCH_WIDTH, FieldSize, Hasher, Result};
 use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
@@ -32,10 +32,16 @@ const JOURNAL: u64 = BATCH_WIDTH as u64;
 pub struct DuoOptions {
     /// Keys that the table must be able to hold.
     pub capacity: u64,
-    /// The size of its keys: at most 65,535 bytes.
+    /// The size of its keys: at most 65,535 bytes in the slots.
     pub key: FieldSize,
-    /// The size of its values: at most 65,535 bytes. Every slot has room for the longest.
+    /// The size of its values: at most 65,535 bytes in the slots.
     pub value: FieldSize,
+    /// Where its records are: [`SlotKind::Inline`] in the slots, of which each has room for the longest; or
+    /// [`SlotKind::Heap`] in a heap, for records of many lengths. A lookup takes a READ more then, and
+    /// so does an update.
+    pub slot: SlotKind,
+    /// Bytes of the heap, if there is one; by default room for `capacity` of the longest records, and some more.
+    pub heap_bytes: Option<u64>,
     /// Slots in use per slot when `capacity` keys are in the table.
     pub load_factor: f64,
     /// Slots of a bucket, 1 to 16: the paper's d.
@@ -46,6 +52,9 @@ pub struct DuoOptions {
     pub longest_path: u32,
     /// Slots for keys that find no other, 0 to 1024: the paper's s.
     pub stash: u32,
+    /// Whether [readers](super::DuoReader) beside the owner shall be served: the index is then published
+    /// beside the vault, and a removal takes a round trip more.
+    pub readers: bool,
     /// The hash function.
     pub hasher: Hasher,
     /// What the checksums derive from.
@@ -61,11 +70,14 @@ impl DuoOptions {
             capacity,
             key,
             value,
+            slot: SlotKind::Inline,
+            heap_bytes: None,
             load_factor: 0.95,
             bucket_slots: 8,
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
+            readers: false,
             hasher: Hasher::Xxh3 { seed },
             checksum_seed: seed,
         }
@@ -77,6 +89,14 @@ impl DuoOptions {
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<DuoLayout> {
         let slots = slots_for(self.capacity, self.load_factor)?;
+        let shape = RecordShape::new(self.key, self.value);
+        let heap_bytes = match self.slot {
+            SlotKind::Heap => {
+                shape.check(self.slot)?;
+                shape.heap_bytes(self.slot, self.capacity, self.heap_bytes)?
+            }
+            _ => 0,
+        };
         let layout = DuoLayout {
             buckets: slots.div_ceil(2 * u64::from(self.bucket_slots.max(1))),
             bucket_slots: self.bucket_slots,
@@ -85,6 +105,9 @@ impl DuoOptions {
             stash: self.stash,
             key: self.key,
             value: self.value,
+            kind: self.slot,
+            heap_bytes,
+            published: self.readers,
             hasher: self.hasher,
             checksum_seed: self.checksum_seed,
         };
@@ -110,6 +133,12 @@ pub struct DuoLayout {
     pub key: FieldSize,
     /// The size of the values.
     pub value: FieldSize,
+    /// Where the records are: in the slots, or in a heap.
+    pub kind: SlotKind,
+    /// Bytes of the heap; 0 without one.
+    pub heap_bytes: u64,
+    /// Whether the index is published, for readers beside the owner.
+    pub published: bool,
     /// From a key to the hash that its buckets and fingerprints derive from.
     pub hasher: Hasher,
     /// What the checksums derive from.
@@ -123,12 +152,7 @@ impl DuoLayout {
         if self.key.most() == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
-        for (option, size) in [("key size", self.key), ("value size", self.value)] {
-            if size.most() > LONGEST_FIELD {
-                let limit = format!("at most {LONGEST_FIELD} bytes");
-                return Err(bad_option(option, size.most(), limit));
-            }
-        }
+        self.check_records()?;
         let whole = [
             ("bucket slots", self.bucket_slots, 1, MOST_BUCKET_SLOTS),
             ("fingerprint bits", self.fingerprint_bits, 8, 32),
@@ -146,6 +170,30 @@ impl DuoLayout {
         Ok(())
     }
 
+    /// Refuses records that no slot can hold, or no heap.
+    fn check_records(&self) -> Result<()> {
+        match self.kind {
+            SlotKind::Inline => {
+                for (option, size) in [("key size", self.key), ("value size", self.value)] {
+                    if size.most() > LONGEST_FIELD {
+                        let limit = format!("at most {LONGEST_FIELD} bytes");
+                        return Err(bad_option(option, size.most(), limit));
+                    }
+                }
+                Ok(())
+            }
+            SlotKind::Heap => {
+                self.shape().check(self.kind)?;
+                let asked = Some(self.heap_bytes);
+                self.shape().heap_bytes(self.kind, 1, asked).map(drop)
+            }
+            other => {
+                let limit = "Inline or Heap";
+                Err(bad_option("slot", format!("{other:?}"), limit))
+            }
+        }
+    }
+
     /// Slots of both arrays: those that count for the load factor.
     #[must_use]
     pub const fn slots(&self) -> u64 {
@@ -155,20 +203,24 @@ impl DuoLayout {
     /// Bytes of one slot, a multiple of 8.
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
-        SLOT_HEADER + (self.key.most() + self.value.most()).next_multiple_of(8)
+        match self.kind {
+            SlotKind::Heap => SLOT_HEADER,
+            _ => SLOT_HEADER + (self.key.most() + self.value.most()).next_multiple_of(8),
+        }
     }
 
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        self.map().bytes()
+        self.map().bytes() + self.published_bytes()
     }
 
-    /// Bytes of the owner's local memory that the index takes.
+    /// Bytes of local memory that the index takes: the owner's, and a reader's once it has read all of it.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
-        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64
+        let stamps = if self.published { 4 * self.pages() } else { 0 };
+        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 
     /// The dimensions of the owner's index.
@@ -194,15 +246,20 @@ impl DuoLayout {
         (first..first + JOURNAL).map(SlotNumber)
     }
 
-    fn map(&self) -> TableMap {
+    pub(super) fn map(&self) -> TableMap {
         TableMap {
             slots: self.key_slots() + JOURNAL,
             slot_bytes: self.slot_bytes(),
-            heap_bytes: 0,
+            heap_bytes: self.heap_bytes,
         }
     }
 
-    /// The heap that it has not: of no bytes.
+    /// Whether the records are in a heap.
+    pub(super) const fn has_heap(&self) -> bool {
+        matches!(self.kind, SlotKind::Heap)
+    }
+
+    /// Where its heap lies: of no bytes, if it has none.
     pub(super) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
         self.map().heap_place(table)
     }
@@ -246,16 +303,66 @@ impl DuoLayout {
         if head_in(slot) == 0 {
             return None;
         }
-        let length = |at: usize| usize::from(u16::from_le_bytes([slot[at], slot[at + 1]]));
-        let (key, value) = (length(12), length(14));
+        self.record_behind(slot)
+    }
+
+    /// The record behind the head of a slot that was read, dead or live; nothing if it is not whole.
+    #[inline]
+    pub(super) fn record_behind<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
+        let (key, value) = match self.kind {
+            // The record was found whole where it is; what names it has other lengths.
+            SlotKind::Heap => {
+                let lengths = word_of(&slot[8..16]);
+                (lengths as u32 as usize, (lengths >> 32) as usize)
+            }
+            _ => {
+                let length = |at: usize| usize::from(u16::from_le_bytes([slot[at], slot[at + 1]]));
+                (length(12), length(14))
+            }
+        };
         let end = SLOT_HEADER + key + value;
-        let whole = end <= slot.len()
-            && checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12];
+        let whole = key > 0
+            && end <= slot.len()
+            && (self.kind == SlotKind::Heap
+                || checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12]);
         whole.then(|| SlotRecord {
             key: &slot[SLOT_HEADER..SLOT_HEADER + key],
             value: &slot[SLOT_HEADER + key..end],
             value_at: SLOT_HEADER + key,
         })
+    }
+}
+
+/// Slots that name a block of the heap.
+impl DuoLayout {
+    /// The word that names a block. What it has besides the block's number makes it a whole one.
+    pub(super) fn reference_to(&self, block: BlockRef) -> u64 {
+        let packed = block.pack();
+        let check = u64::from(checksum(&packed.to_le_bytes(), self.checksum_seed));
+        packed | check << BlockRef::BITS
+    }
+
+    /// The block that a word names, if it is whole.
+    pub(super) fn block_of(&self, reference: u64) -> Option<BlockRef> {
+        let block = BlockRef::unpack(reference);
+        let whole = block.granule != 0 && self.reference_to(block) == reference;
+        whole.then_some(block)
+    }
+
+    /// Whether what is behind the head of a slot that was read is whole, whether the slot is dead or live.
+    pub(super) fn is_whole_behind(&self, slot: &[u8]) -> bool {
+        match self.kind {
+            SlotKind::Heap => self.block_of(word_of(&slot[8..16])).is_some(),
+            _ => self.record_behind(slot).is_some(),
+        }
+    }
+
+    /// What is added to the word behind a dead slot's head so that it is not whole: one to the checksum.
+    pub(super) const fn spoiling(&self) -> u64 {
+        match self.kind {
+            SlotKind::Heap => 1 << BlockRef::BITS,
+            _ => 1,
+        }
     }
 }
 
@@ -276,5 +383,5 @@ pub(super) const fn live_head(hash: u64) -> u64 {
 /// The head of a slot that was read: 0 if it is dead.
 #[inline]
 pub(super) fn head_in(slot: &[u8]) -> u64 {
-    crate::hash::word_of(&slot[..8])
+    word_of(&slot[..8])
 }

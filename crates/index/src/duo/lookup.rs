@@ -9,9 +9,10 @@
 use super::client::{DuoTable, Key};
 use super::layout::head_in;
 use super::placement::SlotNumber;
+use super::records::SlotRead;
 use crate::client::{MOST_READS, pause};
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -31,14 +32,16 @@ impl<E: Endpoint> DuoTable<E> {
         let (before, mut passed) = (self.changes.get(), 0);
         loop {
             let next = self.index.borrow().matches(key.hash).nth(passed);
+            let held = |bucket: &u64| self.locks.is_held(*bucket);
             let Some(slot) = next else {
-                return Ok(Some(None));
+                // A key that is about to be in the index may have been met by a reader already.
+                let may_be_met = self.layout.published && key.buckets.iter().any(held);
+                return Ok((!may_be_met).then_some(None));
             };
             let bytes = self.read_slot(slot).await?;
             if self.is_key(&bytes, key) {
                 return Ok(Some(Some(self.value_in(bytes))));
             }
-            let held = |bucket: &u64| self.locks.is_held(*bucket);
             let quiet = self.is_settled() && self.changes.get() == before;
             if !quiet || key.buckets.iter().any(held) {
                 return Ok(None);
@@ -48,7 +51,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// The slot of a key whose buckets are held, and its bytes.
-    pub(super) async fn find_held(&self, key: &Key<'_>) -> Result<Option<(SlotNumber, Buffer)>> {
+    pub(super) async fn find_held(&self, key: &Key<'_>) -> Result<Option<(SlotNumber, SlotRead)>> {
         let matches = self.matches(key);
         for slot in matches {
             let bytes = self.read_whole(slot).await?;
@@ -65,7 +68,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Reads a slot that is live and that nobody writes.
-    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<Buffer> {
+    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<SlotRead> {
         for attempt in 0..MOST_READS {
             let bytes = self.read_slot(slot).await?;
             if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
@@ -78,18 +81,18 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Whether a slot that was read is whole and the key's.
     #[inline]
-    pub(super) fn is_key(&self, slot: &Buffer, key: &Key<'_>) -> bool {
+    pub(super) fn is_key(&self, slot: &[u8], key: &Key<'_>) -> bool {
         let record = self.layout.record_in(slot);
         record.is_some_and(|record| record.key == key.bytes)
     }
 
     /// The value in a slot that is whole.
-    pub(super) fn value_in(&self, slot: Buffer) -> Value {
+    pub(super) fn value_in(&self, slot: SlotRead) -> Value {
         let range = self.layout.record_in(&slot).map(|record| {
             let start = record.value_at;
             start..start + record.value.len()
         });
-        Value::of_buffer(slot, range.unwrap_or_default())
+        Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
     }
 
     /// The error for a slot that is not as the index has it: another client has become the owner.

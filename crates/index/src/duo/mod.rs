@@ -3,7 +3,8 @@
 //! **What it is for.** Tables that one client owns and that shall be nearly full, with few messages and few bytes: a
 //! lookup reads exactly one slot in one round trip, whatever the load factor, and absent keys
 //! are known without asking, but for a share of 2d/2^f. The price is local memory, f bits a slot and half
-//! a bit more (16.5 bits with f = 16), and that everybody else has to ask the owner.
+//! a bit more (16.5 bits with f = 16). Others can look keys up as well, with a copy of that index, if the table is
+//! made [for readers](DuoOptions::readers): see [`DuoReader`].
 //!
 //! **Promises.** Unique keys. One owner at a time: the client that first asks the table for anything
 //! becomes the owner, and any other is told [`WriterBusy`](crate::IndexError::WriterBusy) until the
@@ -19,25 +20,35 @@
 //! | lookup, absent | 0, or 1 with a share of 2d/2^f | 0 |
 //! | insertion | 1; 2 if both buckets are full, or a fingerprint collides | 1; 1 + 2 for each record moved |
 //! | update, `put` of a key that is there | 2; 1 [unverified](DuoTable::with_unverified_updates) | 3 (the second in the journal) |
-//! | removal | 1 | a word |
+//! | removal | 1; 2 if the index is published | a word |
+//! | a reader's lookup, found | 1; 2 to 3 if its copy of the index is old | 1 |
+//! | a reader's lookup, absent | 1; or 0 as of [a moment ago](ReaderPromise) | 0, and 2 pages |
 //!
 //! **Where keys go** is [`placement`]'s business, which knows no fabric. With 8 slots a bucket, f = 16 and at
 //! most 3 moves the table is full at 0.99, below a load of 0.7 an insertion takes 1.0001 round trips on
-//! average, at 0.9 it takes 1.1, and never more than 2.
+//! average, at 0.9 it takes 1.1, and never more than 2. Keys that found no bucket wait in the stash, and move back when
+//! a removal has made room for them (2 round trips more, of that removal).
 //!
 //! **The vault's bytes, and who may write them.** Only the owner.
 //!
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
+//!          the published index, if there is one (see `published.rs`)
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
+//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
 //! ```
 //! A slot is filled by a WRITE of all but its head, and a compare-and-swap of the head, in one batch: the
 //! head makes the rest live. A record is moved by filling another slot and then making its own dead. The
 //! head says whose the slot is, so that one compare-and-swap removes a key without a READ;
 //! the checksum, whether the rest is whole.
+//!
+//! **Records of any size** are in a heap, if the table is [made so](crate::SlotKind::Heap): a slot has 16 bytes then.
+//! A lookup takes 2 READs, one after the other (with a fingerprint that collides, 2 more); an insertion what it takes
+//! otherwise, and now and then more heap; an update 3 round trips (the slot, the record, the new record with a
+//! swap), and no journal; a removal 1. What an owner that died had taken of the heap and not used stays taken.
 //!
 //! **The journal.** A record that is replaced is written to a slot of the journal first, then over the old
 //! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
@@ -50,12 +61,16 @@
 //! that was being moved, and finishes the updates in the journal. What a dead slot holds is
 //! looked at by nobody.
 //!
-//! **Seams.** Readers on other machines will hold a copy of the index: a slot says by itself whether it is
-//! live, whose and whole, so that a stale copy is noticed. Buckets are taken modulo m, so that a
+//! **Readers** hold a copy of the index that the owner publishes in the batches of its changes (`publish.rs`): a
+//! word and a count more each insertion, and no round trip. A slot says by itself whether it is live,
+//! whose and whole, so that a copy which is old is noticed (`reader/`). A word of four bytes a bucket is added to the
+//! memory of both.
+//!
+//! **Seams.** Buckets are taken modulo m, so that a
 //! table can grow by any whole ratio by copying. Lanes for `get_many`, as the linear table has, would
 //! save the futures.
 //!
-//! Source: paper 001, sections III-A to III-C. Backup fingerprints in any slot, the roomier bucket first,
+//! Source: paper 001, sections III-A to III-C. Readers, backup fingerprints in any slot, the roomier bucket first,
 //! the journal, owners that die, and what is in doubt are not in it; nor is a round trip for
 //! a removal's look at the key, which the head makes unnecessary.
 
@@ -69,10 +84,16 @@ mod layout;
 mod lookup;
 mod owner;
 pub mod placement;
+mod publish;
+mod published;
+mod reader;
 mod rebuild;
+mod records;
 mod remove;
 mod scan;
+mod stash;
 mod update;
 
 pub use client::{DuoTable, Work};
 pub use layout::{DuoLayout, DuoOptions};
+pub use reader::{DuoReader, ReaderPromise};

@@ -3,7 +3,7 @@
 use super::client::DuoTable;
 use super::layout::{OWNED_AT, OWNER_AT, TICKETS_AT};
 use super::placement::Placement;
-use crate::{IndexError, Result, UPKEEP};
+use crate::{Index, IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> DuoTable<E> {
@@ -139,7 +139,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let handed_over = self.report().await;
+        let handed_over = self.flush().await;
         let mark = self.mark.get();
         if mark == 0 {
             return handed_over;

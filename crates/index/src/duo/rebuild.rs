@@ -4,14 +4,14 @@
 //! a new record in the journal with its old one in any state: both are set right here. Nothing writes
 //! meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
-use super::batch::Batch;
 use super::client::DuoTable;
 use super::layout::head_in;
 use super::placement::{Placement, SlotNumber};
-use crate::Result;
-use crate::client::scan;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
-use std::collections::HashMap;
+use super::records::SlotRead;
+use crate::client::{scan, side_by_side};
+use crate::{BATCH_WIDTH, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
+use std::collections::{BTreeMap, HashMap};
 
 /// Live slots whose records are not whole, by their heads: overwritten in part.
 type Torn = HashMap<u64, SlotNumber>;
@@ -32,15 +32,34 @@ impl<E: Endpoint> DuoTable<E> {
             }
         }
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
-        for (slot, bytes) in self.read_live(&journal).await? {
+        let live = self.read_live(&journal).await?;
+        let mut dead = self.batch();
+        let is_dead = |slot: &&SlotNumber| !live.contains_key(slot);
+        journal
+            .iter()
+            .filter(is_dead)
+            .for_each(|slot| dead.spoil(*slot));
+        self.run(dead).await?;
+        for (slot, bytes) in live {
             self.recover_update(slot, bytes, &mut torn).await?;
         }
         if let Some(slot) = torn.values().next() {
             return Err(self.unreadable(*slot));
         }
+        self.publish_all().await?;
         self.doubts.clear();
         self.journal.reset(&self.layout);
         Ok(())
+    }
+
+    /// Spoils a whole record in a dead slot, which an owner that died has left there.
+    async fn spoil_dead(&self, slot: SlotNumber, bytes: &[u8]) -> Result<()> {
+        if !self.layout.published || !self.layout.is_whole_behind(bytes) {
+            return Ok(());
+        }
+        let mut batch = self.batch();
+        batch.spoil(slot);
+        self.run(batch).await
     }
 
     /// Takes a piece of the vault into the index; returns where the next begins.
@@ -52,30 +71,47 @@ impl<E: Endpoint> DuoTable<E> {
             .endpoint
             .read(from, slots as usize * slot_bytes)
             .await?;
-        for (slot, bytes) in (first..)
-            .map(SlotNumber)
-            .zip(piece.chunks_exact(slot_bytes))
-        {
-            let head = head_in(bytes);
-            if head == 0 {
-                continue;
-            }
-            let Some(record) = self.layout.record_in(bytes) else {
-                torn.insert(head, slot);
-                continue;
-            };
-            let hash = self.layout.hasher.hash(record.key);
-            if self.copy_of(record.key, hash).await?.is_some() {
-                // Moved, and the original not removed: both are alike.
-                let mut batch = Batch::default();
-                batch.kill(slot, head);
-                self.run(batch).await?;
-                self.worked(|work| work.copies_removed += 1);
+        let numbers = (first..).map(SlotNumber);
+        let (mut live, mut named) = (Vec::new(), BTreeMap::new());
+        for (slot, bytes) in numbers.zip(piece.chunks_exact(slot_bytes)) {
+            if head_in(bytes) == 0 {
+                self.spoil_dead(slot, bytes).await?;
             } else {
-                self.change_index(|index| index.assign(slot, hash));
+                live.push((slot, bytes));
             }
         }
+        if self.heap.is_some() {
+            let reads = live.iter().map(|(_, bytes)| self.resolved_of(bytes));
+            side_by_side(BATCH_WIDTH, reads, |number, read| {
+                named.insert(live[number].0, read);
+            })
+            .await?;
+        }
+        for (slot, bytes) in live {
+            let bytes = named.get(&slot).map_or(bytes, |read| read);
+            self.take_slot(slot, bytes, torn).await?;
+        }
         Ok(first + slots)
+    }
+
+    /// Takes the key of a live slot into the index.
+    async fn take_slot(&self, slot: SlotNumber, bytes: &[u8], torn: &mut Torn) -> Result<()> {
+        let head = head_in(bytes);
+        let Some(record) = self.layout.record_in(bytes) else {
+            torn.insert(head, slot);
+            return Ok(());
+        };
+        let hash = self.layout.hasher.hash(record.key);
+        if self.copy_of(record.key, hash).await?.is_none() {
+            self.change_index(|index| index.assign(slot, hash));
+            return Ok(());
+        }
+        // Moved, and the original not removed: both are alike.
+        let mut batch = self.batch();
+        batch.kill(slot, head);
+        self.run(batch).await?;
+        self.worked(|work| work.copies_removed += 1);
+        Ok(())
     }
 
     /// The slot in which the index has this key.
@@ -95,7 +131,7 @@ impl<E: Endpoint> DuoTable<E> {
     async fn recover_update(
         &self,
         journal: SlotNumber,
-        newest: Buffer,
+        newest: SlotRead,
         torn: &mut Torn,
     ) -> Result<()> {
         let record = self.layout.record_in(&newest);

@@ -3,8 +3,8 @@
 use super::client::DuoTable;
 use super::layout::head_in;
 use super::placement::SlotNumber;
-use crate::client::scan;
-use crate::{Cursor, Result};
+use crate::client::{scan, side_by_side};
+use crate::{BATCH_WIDTH, Cursor, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> DuoTable<E> {
@@ -24,6 +24,10 @@ impl<E: Endpoint> DuoTable<E> {
             .endpoint
             .read(from, slots as usize * slot_bytes)
             .await?;
+        if self.heap.is_some() {
+            self.visit_named(first, &piece, &mut visit).await?;
+            return Ok(scan::next(first + slots, end));
+        }
         drop(alone);
         for (slot, bytes) in (first..).zip(piece.chunks_exact(slot_bytes)) {
             if head_in(bytes) == 0 {
@@ -34,5 +38,29 @@ impl<E: Endpoint> DuoTable<E> {
             visit(record.key, record.value);
         }
         Ok(scan::next(first + slots, end))
+    }
+
+    /// Visits the records that the slots of a piece name.
+    async fn visit_named(
+        &self,
+        first: u64,
+        piece: &[u8],
+        visit: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let slots = (first..).zip(piece.chunks_exact(self.layout.slot_bytes()));
+        let live = slots.filter(|(_, bytes)| head_in(bytes) != 0);
+        let reads = live.map(async |(slot, bytes)| {
+            let read = self.resolved_of(bytes).await?;
+            match self.layout.record_in(&read) {
+                Some(_) => Ok(read),
+                None => Err(self.unreadable(SlotNumber(slot))),
+            }
+        });
+        side_by_side(BATCH_WIDTH, reads, |_, read| {
+            if let Some(record) = self.layout.record_in(&read) {
+                visit(record.key, record.value);
+            }
+        })
+        .await
     }
 }

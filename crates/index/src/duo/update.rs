@@ -4,7 +4,6 @@
 //! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
-use super::batch::Batch;
 use super::client::{DuoTable, Key};
 use super::placement::SlotNumber;
 use crate::Result;
@@ -19,26 +18,40 @@ impl<E: Endpoint> DuoTable<E> {
             let matches = self.matches(&key);
             let there = match matches[..] {
                 [] => None,
-                [only] if self.unverified_updates => Some(only),
-                _ => self.find_held(&key).await?.map(|(slot, _)| slot),
+                [only] if self.unverified_updates => Some((only, 0)),
+                _ => {
+                    let found = self.find_held(&key).await?;
+                    found.map(|(slot, read)| (slot, read.reference))
+                }
             };
-            let Some(there) = there else {
+            let Some((there, reference)) = there else {
                 return Ok(false);
             };
-            if self.replace(there, &key, value).await? {
+            if self.replace(there, reference, &key, value).await? {
                 return Ok(true);
             }
         }
     }
 
-    /// Writes the new record over the old one, in one batch; false if it has to wait until what is in doubt
-    /// is settled.
+    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in one batch;
+    /// false if it has to wait until what is in doubt is settled.
     pub(super) async fn replace(
         &self,
         slot: SlotNumber,
+        reference: u64,
         key: &Key<'_>,
         value: &[u8],
     ) -> Result<bool> {
+        if let Some(heap) = &self.heap {
+            let new = self.new_record(heap, key.bytes, value).await?;
+            let mut batch = self.batch();
+            let to = new.reference;
+            batch.record(new);
+            batch.refer(slot, reference, to);
+            self.run(batch).await?;
+            self.free(self.layout.block_of(reference)).await;
+            return Ok(true);
+        }
         let given_up = || !self.is_settled();
         let Some(journal) = self.journal.take(given_up).await else {
             return Ok(false);
@@ -52,7 +65,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Err(error);
             }
         };
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         batch.fill(journal, key.head(), first);
         batch.overwrite(slot, second);
         batch.kill(journal, key.head());

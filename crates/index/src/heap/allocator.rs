@@ -8,10 +8,12 @@
 //! nothing. One that dies takes its extent's rest, which is at most some times what it has carved, and its free blocks with it, and nothing else.
 
 use super::layout::{
-    BlockRef, CLASSES, GRANULE, HeapPlace, Record, block_bytes, class_for, seal, too_large,
+    BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
+    too_large,
 };
 use crate::{Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr, window};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -32,6 +34,8 @@ const HEAD_BITS: u32 = 34;
 pub struct Heap<E> {
     endpoint: Rc<E>,
     place: HeapPlace,
+    /// The most bytes that have to be read of a block, a multiple of 8.
+    longest: usize,
     /// Extents are multiples of this many bytes.
     unit: u64,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
@@ -54,6 +58,7 @@ impl<E: Endpoint> Heap<E> {
         Self {
             endpoint,
             place,
+            longest: LARGEST_RECORD,
             unit: GRANULE,
             extent: Cell::new((0, 0)),
             next_extent: Cell::new(FIRST_EXTENT),
@@ -61,6 +66,15 @@ impl<E: Endpoint> Heap<E> {
             mark: Cell::new(0),
             extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
+        }
+    }
+
+    /// The same client, told that no record is longer than `bytes`, so that it reads no more of any block.
+    #[must_use]
+    pub fn of_records_up_to(self, bytes: usize) -> Self {
+        Self {
+            longest: bytes.min(LARGEST_RECORD).next_multiple_of(8),
+            ..self
         }
     }
 
@@ -87,10 +101,18 @@ impl<E: Endpoint> Heap<E> {
     /// What the fabric says.
     #[inline]
     pub async fn read(&self, block: BlockRef) -> Result<Option<Record>> {
-        let read = self
-            .endpoint
-            .read(self.at(block.granule), block_bytes(block.class));
+        let Piece { from, len } = self.piece(block);
+        let read = self.endpoint.read(from, len);
         Ok(Record::decode(read.await?, block))
+    }
+
+    /// What has to be read of a block to have its record.
+    #[inline]
+    pub(crate) fn piece(&self, block: BlockRef) -> Piece {
+        Piece {
+            from: self.at(block.granule),
+            len: block_bytes(block.class).min(self.longest),
+        }
     }
 
     /// Writes an encoded record into a block of its own. No slot names it yet.
@@ -98,14 +120,26 @@ impl<E: Endpoint> Heap<E> {
     /// # Errors
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
     pub async fn write(&self, mut record: Buffer) -> Result<BlockRef> {
-        let block = self.allocate(record.len()).await?;
-        seal(&mut record, block);
-        let written = self.endpoint.write(self.at(block.granule), record).await;
-        if let Err(error) = written {
-            // The write may come yet: the block is not used again.
-            return Err(error.into());
-        }
+        let block = self.assign(&mut record).await?;
+        // If this fails, the write may come yet: the block is not used again.
+        self.write_at(block, record).await?;
         Ok(block)
+    }
+
+    /// Finds a block for an encoded record, and makes the record that of the block. It is still to be
+    /// [written there](Self::write_at).
+    ///
+    /// # Errors
+    /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
+    pub(crate) async fn assign(&self, record: &mut Buffer) -> Result<BlockRef> {
+        let block = self.allocate(record.len()).await?;
+        seal(record, block);
+        Ok(block)
+    }
+
+    /// Writes the record that this block was assigned to.
+    pub(crate) fn write_at(&self, block: BlockRef, record: Buffer) -> VerbFuture<'_, E, ()> {
+        self.endpoint.write(self.at(block.granule), record)
     }
 
     /// Gives back a block that no slot names any more. This cannot fail: the operation that has

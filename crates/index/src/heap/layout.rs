@@ -166,6 +166,11 @@ impl Record {
         &self.buffer[RECORD_HEADER + self.key..RECORD_HEADER + self.key + self.value]
     }
 
+    /// The record's bytes, in its block's buffer.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+
     /// The record's value, without a copy.
     #[must_use]
     pub fn into_value(self) -> crate::Value {

@@ -2,9 +2,10 @@
 //!
 //! A lookup that its READs alone decide needs no future: its state is a key, a place on the key's
 //! probe and a READ on its way. A batch is a fixed row of *lanes* that hold one such lookup each,
-//! and answer, scan and read on in place. What takes more than READs of consecutive slots (a record
-//! out of band, a slot to be read again, a chunk round the table's end, a refresh of the load
-//! factor) goes on as the ordinary lookup, in its lane, from where the probe stands.
+//! and answer, scan and read on in place: slots, the record out of band that one of them names, or both at once where
+//! the client remembers them. What takes more than that (a record that is not whole or another key's, a slot to be read
+//! again, a chunk round the table's end, a refresh of the load factor) goes on as the ordinary lookup, in its lane, from
+//! where the probe stands.
 //!
 //! Invariant: a lane and the ordinary lookup walk the same probe by the same steps. They differ in
 //! who posts the READs, never in which, and each lookup is booked once, by whoever ends it.
@@ -12,9 +13,11 @@
 use super::client::{Key, LinearTable};
 use super::lookup::Seen;
 use super::probe::{NextRead, Probe};
-use crate::slot::KeyRule;
+use super::recall::Recalled;
+use crate::record_hints::RecordHint;
+use crate::slot::{Head, KeyRule};
 use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
-use farslot_fabric::{Booking, Endpoint, EndpointExt, Reader};
+use farslot_fabric::{Booking, Buffer, Endpoint, EndpointExt, Piece, Reader};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -33,6 +36,9 @@ struct Lane<'t, 'k, E: Endpoint, F> {
     first: u64,
     slots: u64,
     reads: u32,
+    /// The slot of the record that is read: its head, and how far it is from the key's home.
+    head: u64,
+    met: u64,
     /// The load factor has to be asked for first.
     refresh: bool,
     reader: Reader<'t, E>,
@@ -42,8 +48,12 @@ struct Lane<'t, 'k, E: Endpoint, F> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// Waits for its reader.
+    /// Waits for its reader: for the record and the slot that are remembered.
+    Recalling(RecordHint),
+    /// Waits for its reader: for slots.
     Reading,
+    /// Waits for its reader: for the record that a slot names.
+    ReadingRecord,
     /// Waits for `rest`.
     GoingOn,
 }
@@ -54,8 +64,14 @@ enum Next {
     Found(u64),
     Absent,
     Failed(Box<IndexError>),
+    /// The key's value, out of band.
+    Value(Value),
+    /// The record and the slot that are remembered are being read.
+    Recall(RecordHint),
     /// The chunk at the lane's place has to be read.
     Read,
+    /// The record that the lane's head names has to be read.
+    ReadRecord,
     /// More than a lane can do.
     More,
 }
@@ -113,10 +129,12 @@ impl<E: Endpoint> LinearTable<E> {
                     lane.number = number;
                     self.begin(lane, key)
                 }
-                Stage::Reading => match ready!(lane.reader.poll(cx)) {
-                    Ok(()) => self.look(lane),
-                    Err(error) => failed(error.into()),
-                },
+                Stage::Recalling(_) | Stage::Reading | Stage::ReadingRecord => {
+                    match ready!(lane.reader.poll(cx)) {
+                        Ok(()) => self.judge(lane),
+                        Err(error) => failed(error.into()),
+                    }
+                }
                 Stage::GoingOn => {
                     let rest = lane
                         .rest
@@ -130,11 +148,19 @@ impl<E: Endpoint> LinearTable<E> {
                 }
             };
             let next = match next {
+                Next::Recall(hint) => self.read_recalled(lane, hint),
                 Next::Read => self.read_on(lane),
+                Next::ReadRecord => self.read_record(lane),
                 decided => decided,
             };
             match next {
+                Next::Recall(hint) => lane.stage = Stage::Recalling(hint),
                 Next::Read => lane.stage = Stage::Reading,
+                Next::ReadRecord => lane.stage = Stage::ReadingRecord,
+                Next::Value(value) => {
+                    lane.end();
+                    done(lane.number, Ok(Some(value)));
+                }
                 Next::Found(word) => {
                     lane.end();
                     done(lane.number, Ok(self.value_of(word)));
@@ -171,6 +197,7 @@ impl<E: Endpoint> LinearTable<E> {
             Ok(key) => key,
             Err(error) => return failed(error),
         };
+        let hint = self.recall(&key);
         lane.home = key.home;
         lane.key = Some(key);
         lane.first = 0;
@@ -180,7 +207,47 @@ impl<E: Endpoint> LinearTable<E> {
         if lane.refresh {
             return Next::More;
         }
-        Next::Read
+        hint.map_or(Next::Read, Next::Recall)
+    }
+
+    /// Looks at what has come.
+    #[inline]
+    fn judge<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>) -> Next {
+        match lane.stage {
+            Stage::Recalling(hint) => self.judge_recalled(lane, hint),
+            Stage::ReadingRecord => self.judge_record(lane),
+            Stage::Reading | Stage::Idle | Stage::GoingOn => self.look(lane),
+        }
+    }
+
+    /// Looks at the record and the slot that were remembered.
+    #[inline]
+    fn judge_recalled<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>, hint: RecordHint) -> Next {
+        let (key, read) = lane.take_read();
+        match self.recalled(key, hint, read) {
+            Recalled::Value(value) => Next::Value(value),
+            Recalled::Changed(head) if Head::decode(head).is_out_of(key.hash) => {
+                lane.head = head;
+                lane.met = hint.distance;
+                Next::ReadRecord
+            }
+            Recalled::Changed(_) => Next::Read,
+        }
+    }
+
+    /// Looks at the record that a slot names.
+    #[inline]
+    fn judge_record<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>) -> Next {
+        // The chunk that its slot came with is gone: whoever goes on reads it again.
+        lane.slots = 0;
+        let (head, met) = (lane.head, lane.met);
+        let (key, read) = lane.take_read();
+        let Some(value) = self.value_in(key, head, read) else {
+            return Next::More;
+        };
+        self.remember(key, met, head);
+        self.lookup_took(lane.reads);
+        Next::Value(value)
     }
 
     /// Looks through the chunk that has come.
@@ -207,10 +274,42 @@ impl<E: Endpoint> LinearTable<E> {
                 }
                 Next::Found(word)
             }
+            Seen::Head(head) if Head::decode(head).is_out_of(key.hash) => {
+                if self.hints.is_some() {
+                    let from = passed as usize * (self.layout.slot_bytes() / 8);
+                    self.met_in_use(lane.home, distance, &words[from..]);
+                }
+                lane.head = head;
+                lane.met = distance;
+                return Next::ReadRecord;
+            }
             Seen::Word(_) | Seen::Head(_) => return Next::More,
         };
         self.lookup_took(lane.reads);
         next
+    }
+
+    /// Has the key's record and its slot read, where they are remembered to be.
+    #[inline]
+    fn read_recalled<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>, hint: RecordHint) -> Next {
+        let key = lane.key.as_ref().expect("a lane that reads has a key");
+        match lane.reader.read_many(self.pieces_of(key, hint)) {
+            Ok(()) => Next::Recall(hint),
+            Err(error) => failed(error.into()),
+        }
+    }
+
+    /// Has the record read that the lane's head names.
+    #[inline]
+    fn read_record<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>) -> Next {
+        let Head::Out { block, .. } = Head::decode(lane.head) else {
+            return Next::More;
+        };
+        let Piece { from, len } = self.heap().piece(block);
+        match lane.reader.read(from, len) {
+            Ok(()) => Next::ReadRecord,
+            Err(error) => failed(error.into()),
+        }
     }
 
     /// Has the chunk at the lane's place read, if one READ does it.
@@ -245,10 +344,23 @@ impl<'t, 'k, E: Endpoint, F> Lane<'t, 'k, E, F> {
             first: 0,
             slots: 0,
             reads: 0,
+            head: 0,
+            met: 0,
             refresh: false,
             reader: table.endpoint.reader(),
             rest: None,
         }
+    }
+
+    /// The lane's key, and what has been read for it.
+    #[inline]
+    fn take_read(&mut self) -> (&Key<'k>, Buffer) {
+        let key = self.key.as_ref().expect("a lane that reads has a key");
+        let read = self.reader.take();
+        (
+            key,
+            read.expect("a READ that has completed has filled its buffer"),
+        )
     }
 
     /// Ends the lookup.

@@ -4,8 +4,9 @@ use super::layout::LinearLayout;
 use super::read_sizes::ReadSizes;
 use crate::client::Counts;
 use crate::hash::{scale, word_of};
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use crate::hints::ClusterHints;
+use crate::record_hints::RecordHints;
 use crate::slot::{SlotKind, WordFormat};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, RemoteAddr};
@@ -23,6 +24,8 @@ pub struct LinearTable<E> {
     pub(super) sizes: ReadSizes,
     /// What its lookups have learnt of clusters, if it asked for that.
     pub(super) hints: Option<Box<RefCell<ClusterHints>>>,
+    /// Where it remembers records to be, if it was asked to.
+    pub(super) records: Option<Box<RecordHints>>,
     pub(super) counts: Counts,
     /// Lookups since the load factor was asked for.
     lookups: Cell<u32>,
@@ -57,7 +60,10 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Result<Self> {
         layout.check()?;
         let heap = (layout.kind.has_heads())
-            .then(|| Heap::new(Rc::clone(&endpoint), layout.map().heap_place(table)));
+            .then(|| Heap::new(Rc::clone(&endpoint), layout.map().heap_place(table)))
+            .map(|heap| {
+                heap.of_records_up_to(record_bytes(layout.key.most(), layout.value.most()))
+            });
         let opened = Self {
             words: layout.shape().words(layout.kind, layout.mask_seed),
             counts: Counts::new(table, layout.slots),
@@ -69,6 +75,7 @@ impl<E: Endpoint> LinearTable<E> {
             heap,
             sizes,
             hints: None,
+            records: None,
         };
         opened.refresh().await?;
         Ok(opened)

@@ -11,7 +11,7 @@ use super::probe::Probe;
 use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{FindOrPut, IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, both};
+use farslot_fabric::{Endpoint, EndpointExt, both, in_order};
 
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
@@ -36,6 +36,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+        if self.replace_recalled(key, draft).await? {
+            return Ok(false);
+        }
         let mut probe = Probe::new(key, self.until_all());
         // Where the record goes out of band whether the key is there or not, it is written while the slot
         // is looked for.
@@ -79,6 +82,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
+        if let Some(value) = self.find_recalled(key).await? {
+            return Ok(FindOrPut::Found(value));
+        }
         let mut probe = Probe::new(key, Until::Match);
         loop {
             let done = match self.locate(key, &mut probe).await? {
@@ -152,6 +158,7 @@ impl<E: Endpoint> LinearTable<E> {
         self.slot_used();
         self.probe_met_in_use(probe);
         if draft.out {
+            self.remember(key, probe.distance, claim);
             draft.block = None;
         }
         let published = match self.layout.kind {
@@ -204,7 +211,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let body = self.address_of(probe).plus(8);
         let write = self.endpoint.write(body, record);
-        let (written, published) = both(write, self.swap(probe, 0, claim, head)).await;
+        let (written, published) = in_order(write, self.swap(probe, 0, claim, head)).await?;
         written?;
         published
     }
@@ -217,19 +224,57 @@ impl<E: Endpoint> LinearTable<E> {
         seen: u64,
         draft: &mut Draft<'_>,
     ) -> Result<bool> {
-        let (word, new) = match self.layout.kind {
-            SlotKind::Word => (0, draft.word),
-            SlotKind::Pair => (1, draft.word),
+        match self.layout.kind {
+            SlotKind::Word => self.swap(probe, 0, seen, draft.word).await,
+            SlotKind::Pair => self.swap(probe, 1, seen, draft.word).await,
             SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                (0, Head::out(key.hash, self.write_out(key, draft).await?))
+                self.replace_head(key, probe, seen, draft).await
             }
+        }
+    }
+
+    /// Replaces the head of the key's own slot by one that names the draft's record.
+    async fn replace_head<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool> {
+        let (new, replaced) = match draft.block {
+            Some(block) => {
+                let new = Head::out(key.hash, block);
+                (new, self.swap(probe, 0, seen, new).await?)
+            }
+            None => self.write_and_swap(key, probe, seen, draft).await?,
         };
-        let replaced = self.swap(probe, word, seen, new).await?;
         if replaced {
             draft.block = None;
+            self.remember(key, probe.distance, new);
             self.free_block_of(seen).await;
         }
         Ok(replaced)
+    }
+
+    /// Writes the draft's record out of band and swaps the slot's head for one that names it, both in one
+    /// batch: the compare-and-swap takes no effect unless the WRITE before it has. Returns that head, and
+    /// whether the slot has it.
+    async fn write_and_swap<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+        draft: &mut Draft<'_>,
+    ) -> Result<(u64, bool)> {
+        let mut record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
+        let block = self.heap().assign(&mut record).await?;
+        let new = Head::out(key.hash, block);
+        let write = self.heap().write_at(block, record);
+        let (written, swapped) = in_order(write, self.swap(probe, 0, seen, new)).await?;
+        // If this failed, the write may come yet: the block is not used again.
+        written?;
+        draft.block = Some(block);
+        Ok((new, swapped?))
     }
 
     /// One compare-and-swap of a word of the slot that is looked at. If it is lost, the local copy

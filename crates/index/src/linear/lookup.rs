@@ -48,6 +48,9 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
+        if let Some(value) = self.find_recalled(&key).await? {
+            return Ok(Some(value));
+        }
         let mut probe = Probe::new(&key, Until::Match);
         self.find_from(&key, &mut probe).await
     }
@@ -66,8 +69,11 @@ impl<E: Endpoint> LinearTable<E> {
                 probe.skip();
                 self.find_further(key, probe).await
             }
-            Spot::Mine { value, .. } => {
+            Spot::Mine { word, value } => {
                 self.probe_met_in_use(probe);
+                if value.is_some() {
+                    self.remember(key, probe.distance, word);
+                }
                 Ok(value)
             }
             Spot::Empty => {

@@ -78,6 +78,7 @@ mod layout;
 mod lookup;
 mod probe;
 mod read_sizes;
+mod recall;
 mod remove;
 mod scan;
 mod survey;

@@ -22,6 +22,8 @@ pub(super) struct Probe<'t, E: Endpoint> {
     pub(super) reads: u32,
     /// How often another writer was faster.
     pub(super) races: u32,
+    /// What the last compare-and-swap that was lost has found.
+    pub(super) found: u64,
     /// How often the slot was read again because the record of this head was not whole.
     pub(super) rereads: u32,
     unreadable: u64,
@@ -79,6 +81,7 @@ impl<'t, E: Endpoint> Probe<'t, E> {
             ahead: None,
             reads: 0,
             races: 0,
+            found: 0,
             rereads: 0,
             unreadable: 0,
         }
@@ -136,6 +139,7 @@ impl<'t, E: Endpoint> Probe<'t, E> {
     /// Puts what an atomic has found into the local copy, to be looked at again.
     pub(super) fn patch(&mut self, slot_words: usize, word: usize, seen: u64) {
         self.races += 1;
+        self.found = seen;
         if let Some(chunk) = &mut self.chunk {
             let at = (self.distance - chunk.first) as usize * slot_words + word;
             chunk.bytes.words_mut()[at] = seen;

@@ -52,6 +52,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let buried = self.swap(probe, word, seen, dead).await?;
         if buried {
+            self.forget(key);
             self.free_block_of(seen).await;
         }
         Ok(buried)

@@ -23,6 +23,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+        if self.replace_recalled(key, draft).await? {
+            return Ok(true);
+        }
         let mut probe = Probe::new(key, Until::Match);
         loop {
             let spot = self.locate(key, &mut probe).await?;

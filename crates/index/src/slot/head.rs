@@ -129,6 +129,12 @@ impl Head {
         }
     }
 
+    /// Whether the slot names a record out of band that can be the key's.
+    #[inline]
+    pub(crate) const fn is_out_of(self, hash: u64) -> bool {
+        matches!(self, Self::Out { .. }) && self.may_be(hash)
+    }
+
     /// Whether the slot holds a record, in itself or out of band.
     #[inline]
     pub(crate) const fn is_live(self) -> bool {

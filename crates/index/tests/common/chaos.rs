@@ -10,7 +10,9 @@ use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
     Simulation, SlowNode, When, World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, Rights, window};
+use farslot_fabric::{
+    Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, Rights, VerbKind, window,
+};
 use farslot_index::linear::{LinearLayout, LinearTable};
 use farslot_index::{FindOrPut, Index, IndexError};
 use rand::{RngExt, SeedableRng};
@@ -49,8 +51,12 @@ pub struct Tally {
     pub laborious: u64,
     /// Records that a cuckoo table has moved to another of their places.
     pub moves: u64,
+    /// READs of several pieces: of records that were remembered, with their slots, and of slots round a table's end.
+    pub gathers: u64,
     /// What owners of a CuckooDuo table have found begun and not finished.
     pub repairs: u64,
+    /// Keys that readers beside such an owner have found.
+    pub read_beside: u64,
 }
 
 impl AddAssign for Tally {
@@ -65,7 +71,9 @@ impl AddAssign for Tally {
         self.stopped += other.stopped;
         self.laborious += other.laborious;
         self.moves += other.moves;
+        self.gathers += other.gathers;
         self.repairs += other.repairs;
+        self.read_beside += other.read_beside;
     }
 }
 
@@ -215,6 +223,15 @@ pub async fn open(
     }
 }
 
+/// What each client of a run remembers.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Remembers {
+    /// Clusters.
+    pub clusters: usize,
+    /// Places of records out of band.
+    pub records: usize,
+}
+
 /// The dimensions of a run.
 #[derive(Clone, Debug)]
 struct Shape {
@@ -224,15 +241,14 @@ struct Shape {
     operations: u32,
     layout: LinearLayout,
     reads: Reads,
-    /// Clusters that a client remembers.
-    hints: usize,
+    remembers: Remembers,
     /// The longest pause of a coroutine between two operations.
     pause: Nanos,
     faults: FaultPlan,
 }
 
 impl Shape {
-    fn of(slot: Slot, seed: u64, hints: usize, rng: &mut ChaCha8Rng) -> Self {
+    fn of(slot: Slot, seed: u64, remembers: Remembers, rng: &mut ChaCha8Rng) -> Self {
         let keys = rng.random_range(2..=6);
         let slots = [2, 3, 4, 8, 16][rng.random_range(0..5)];
         let mut options = slot.options(slots, rng.random());
@@ -252,14 +268,15 @@ impl Shape {
                 fixed,
                 look_ahead: rng.random_bool(0.3),
             },
-            hints,
+            remembers,
             pause: [0, 2_000, 20_000][rng.random_range(0..3)],
             faults: faults(seed, clients, rng),
         }
     }
 }
 
-fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+/// What goes wrong in a run of so many clients.
+pub fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     let node = NodeId(0);
     let interval = |rng: &mut ChaCha8Rng, longest: Nanos| {
@@ -313,17 +330,17 @@ pub fn rng_of(slot: Slot, seed: u64) -> ChaCha8Rng {
 
 /// Runs a seed and judges it.
 pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
-    run_with_hints(slot, seed, 0)
+    run_with_hints(slot, seed, Remembers::default())
 }
 
-/// Runs a seed with clients that remember so many clusters, and judges it.
+/// Runs a seed with clients that remember so much, and judges it.
 pub fn run_with_hints(
     slot: Slot,
     seed: u64,
-    hints: usize,
+    remembers: Remembers,
 ) -> Result<(Tally, Summary), Box<Failure>> {
     let mut rng = rng_of(slot, seed);
-    let shape = Shape::of(slot, seed, hints, &mut rng);
+    let shape = Shape::of(slot, seed, remembers, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());
     let (record, tally) = (Record::new(), Rc::new(Cell::new(Tally::default())));
@@ -335,7 +352,9 @@ pub fn run_with_hints(
             let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
             simulation.spawn(client, async move |endpoint| {
                 let table = open(endpoint, &shape.layout, shape.reads).await;
-                let table = table.with_hints(shape.hints);
+                let table = table
+                    .with_hints(shape.remembers.clusters)
+                    .with_record_hints(shape.remembers.records);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
                     let caller = Caller {
                         table: &table,
@@ -358,7 +377,9 @@ pub fn run_with_hints(
     for client in clients {
         let endpoint = simulation.endpoint(client);
         counts.stopped += u64::from(endpoint.is_stopped());
-        let most = endpoint.core().counters.snapshot().operations;
+        let counters = endpoint.core().counters.snapshot();
+        counts.gathers += counters.verbs_of(VerbKind::ReadMany);
+        let most = counters.operations;
         counts.laborious += u64::from(most.iter().any(|class| class.most_round_trips > 12));
     }
     tally.set(counts);

@@ -1,11 +1,11 @@
 //! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared memory.
 
-use super::{INLINE, INLINE_SHORT, Slot, TABLE};
+use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::FieldSize;
-use farslot_index::duo::{DuoLayout, DuoOptions, DuoTable};
+use farslot_index::duo::{DuoLayout, DuoOptions, DuoReader, DuoTable};
 use std::rc::Rc;
 
 /// Keys and values of any length up to a most.
@@ -16,7 +16,7 @@ pub const VARIED: Slot = Slot {
     ..INLINE
 };
 /// The sizes that the tests go through.
-pub const SLOTS: [Slot; 3] = [INLINE, INLINE_SHORT, VARIED];
+pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
 
 /// The dimensions of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub struct Dimensions {
     pub fingerprint_bits: u32,
     pub longest_path: u32,
     pub stash: u32,
+    /// Whether the index is published.
+    pub readers: bool,
 }
 
 impl Dimensions {
@@ -38,6 +40,15 @@ impl Dimensions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
+            readers: false,
+        }
+    }
+
+    /// The same, with readers beside the owner.
+    pub const fn with_readers(self) -> Self {
+        Self {
+            readers: true,
+            ..self
         }
     }
 
@@ -48,6 +59,8 @@ impl Dimensions {
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
             stash: self.stash,
+            readers: self.readers,
+            slot: slot.kind,
             ..DuoOptions::new(self.slots, slot.key, slot.value, seed)
         }
     }
@@ -79,6 +92,17 @@ pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<ShmEndpoint>, Sh
     let executor = Executor::new(Rc::clone(&endpoint));
     let table = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
     (executor, table)
+}
+
+/// A reader on a thread of its own, of the table that lies on the node.
+pub fn shm_reader(
+    node: &Node,
+    layout: &DuoLayout,
+) -> (Executor<ShmEndpoint>, DuoReader<ShmEndpoint>) {
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
+    (executor, reader)
 }
 
 /// A table on a new node, and its only client.

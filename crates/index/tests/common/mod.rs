@@ -9,8 +9,8 @@
 pub mod chaos;
 pub mod cuckoo;
 pub mod duo;
-pub mod duo_vault;
 pub mod model;
+pub mod race;
 pub mod sealed;
 pub mod seeds;
 

@@ -131,8 +131,8 @@ impl Agent {
     /// them is raised as far as it goes.
     ///
     /// # Errors
-    /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::Insecure`],
-    /// [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
+    /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::CannotListen`],
+    /// [`FabricError::Insecure`], [`FabricError::BadOption`]; [`FabricError::UnknownRegion`] or [`FabricError::BadName`] of a grant;
     /// what the system says.
     pub fn start(node: Node, options: &AgentOptions) -> Result<Self> {
         let service = Box::new(Executing::new(&node)?);
@@ -280,17 +280,21 @@ fn check(options: &AgentOptions) -> Result<u32> {
 
 /// Listens at the first address of the name that can be had.
 fn listen(address: &str) -> Result<TcpListener> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::AddrInUse => FabricError::AddressInUse {
-            address: address.into(),
-        },
-        _ => FabricError::Unresolvable {
-            address: address.into(),
-            error: error.to_string(),
-        },
+    let unresolvable = |error: std::io::Error| FabricError::Unresolvable {
+        address: address.into(),
+        error: error.to_string(),
     };
-    let mut last = ErrorKind::NotFound.into();
-    for resolved in address.to_socket_addrs().map_err(failed)? {
+    let mut last = unresolvable(ErrorKind::NotFound.into());
+    for resolved in address.to_socket_addrs().map_err(unresolvable)? {
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::AddrInUse => FabricError::AddressInUse {
+                address: address.into(),
+            },
+            _ => FabricError::CannotListen {
+                address: address.into(),
+                error: error.to_string(),
+            },
+        };
         match TcpListener::bind(resolved) {
             Ok(listener) => {
                 listener
@@ -298,8 +302,8 @@ fn listen(address: &str) -> Result<TcpListener> {
                     .map_err(|error| os("fcntl", error))?;
                 return Ok(listener);
             }
-            Err(error) => last = error,
+            Err(error) => last = failed(error),
         }
     }
-    Err(failed(last))
+    Err(last)
 }

@@ -2,8 +2,8 @@
 
 use super::line::{Connected, Line, Next};
 use super::slots::{Answer, Arrivals, Slots};
+use crate::links::{self, Link as _};
 use crate::shm::mailbox;
-use crate::standing::Known;
 use crate::tcp::admission::Admitted;
 use crate::tcp::socket::Io;
 use crate::tcp::stream::{Inbound, Outbound};
@@ -24,7 +24,7 @@ pub(super) struct Link {
     node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
     connection: Option<Connected<Admitted>>,
-    pub(super) info: NodeInfo,
+    info: NodeInfo,
     keys: Vec<u64>,
     /// The most words of a frame.
     frame_words: usize,
@@ -54,13 +54,42 @@ enum State {
     Broken,
 }
 
-impl Known for Link {
-    fn address(&self) -> &str {
-        &self.line.address
+impl links::Link for Link {
+    type Connection = Admitted;
+
+    fn line(&self) -> &Arc<Line<Admitted>> {
+        &self.line
     }
 
-    fn incarnation(&self) -> u64 {
-        self.info.incarnation
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.state == State::Open && !self.line.has_none()
+    }
+
+    fn open(&mut self, connected: Connected<Admitted>) {
+        let welcome = &connected.made.welcome;
+        self.info.clone_from(&welcome.node);
+        self.keys.clone_from(&welcome.keys);
+        self.frame_words = welcome.frame_words as usize;
+        self.connection = Some(connected);
+        self.out.clear();
+        self.input.discard();
+        self.frame = (0, 0);
+        self.lost.clear();
+        self.state = State::Open;
+        self.down = FabricError::NodeStopped { node: self.node };
+    }
+
+    fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now.
+        let known = self.info.incarnation != 0;
+        attempt
+            .filter(|error| !(known && error.is_outage()))
+            .unwrap_or_else(|| self.down.clone())
     }
 }
 
@@ -103,27 +132,6 @@ impl Link {
         link
     }
 
-    /// Begins with a connection that nothing was sent over yet.
-    fn open(&mut self, connected: Connected<Admitted>) {
-        let welcome = &connected.made.welcome;
-        self.info.clone_from(&welcome.node);
-        self.keys.clone_from(&welcome.keys);
-        self.frame_words = welcome.frame_words as usize;
-        self.connection = Some(connected);
-        self.out.clear();
-        self.input.discard();
-        self.frame = (0, 0);
-        self.lost.clear();
-        self.state = State::Open;
-        self.down = FabricError::NodeStopped { node: self.node };
-    }
-
-    /// Whether the connection can carry verbs, as far as is known.
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open && !self.line.has_none()
-    }
-
     /// What there is in place of a connection that has ended.
     pub(super) fn next(&mut self, slots: &Slots) -> Next {
         if self.state == State::Open {
@@ -137,22 +145,6 @@ impl Link {
             return Next::None(None);
         }
         self.line.next()
-    }
-
-    /// Uses the next connection, if there still is one.
-    pub(super) fn open_next(&mut self) {
-        if let Some(connected) = self.line.take_next() {
-            self.open(connected);
-        }
-    }
-
-    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
-    pub(super) fn down(&self, attempt: Option<FabricError>) -> FabricError {
-        // Of a node that was there, it is the same news that nobody answers at its address now.
-        let known = self.info.incarnation != 0;
-        attempt
-            .filter(|error| !(known && error.is_outage()))
-            .unwrap_or_else(|| self.down.clone())
     }
 
     /// Whether answers are on their way.

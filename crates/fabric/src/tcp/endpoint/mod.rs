@@ -5,30 +5,28 @@ pub(crate) mod line;
 mod link;
 pub(crate) mod slots;
 
-use self::line::{Connected, Line, Next};
+use self::line::{Line, Next};
 use self::link::Link;
 use self::slots::Slots;
 use super::TcpOptions;
 use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
-use crate::standing::{Known, check_all_unique, check_unique};
+use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo, NodeState,
-    PostError, RemoteAddr, Result, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
+    RemoteAddr, Result, Verb,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::ScopedJoinHandle;
 
 /// One thread's door to one or more nodes: a connection to each.
 pub struct TcpEndpoint {
     core: EndpointCore,
-    links: Box<[RefCell<Link>]>,
+    links: Links<Link>,
     slots: Rc<Slots>,
     options: TcpOptions,
     /// Verbs posted and not completed.
@@ -74,14 +72,12 @@ impl TcpEndpoint {
     ///
     /// # Errors
     /// Of the first address that has one: as [`connect`](super::admission::connect);
-    /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of too many addresses.
+    /// [`DuplicateNode`](crate::FabricError::DuplicateNode); [`BadOption`](crate::FabricError::BadOption) of no
+    /// addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Self> {
-        let dialed = dial_all(addresses, options)?;
-        let links = dialed
-            .into_iter()
-            .map(|(line, first)| Ok((line, Ok(first?))))
-            .collect::<Result<Vec<_>>>()?;
-        Self::of_lines(links, options)
+        let dialed = dial(addresses, options)?;
+        all_reached(&dialed)?;
+        Self::of_lines(dialed, options)
     }
 
     /// As [`TcpEndpoint::connect`], but a node that does not run or cannot be reached is only
@@ -91,105 +87,32 @@ impl TcpEndpoint {
     /// # Errors
     /// Where every node is down, what the first is down with; what no node is the better for waiting: an
     /// address that cannot be resolved, a client that is not admitted, another protocol or version, and
-    /// [`FabricError::DuplicateNode`].
+    /// [`DuplicateNode`](crate::FabricError::DuplicateNode).
     pub fn connect_available<A: AsRef<str> + Sync>(
         addresses: &[A],
         options: &TcpOptions,
     ) -> Result<Self> {
-        let dialed = dial_all(addresses, options)?;
-        let mut errors = dialed.iter().filter_map(|(_, first)| first.as_ref().err());
-        if let Some(error) = errors.clone().find(|error| !error.is_outage()) {
-            return Err(error.clone());
-        }
-        let none = dialed.iter().all(|(_, first)| first.is_err());
-        if let (true, Some(first)) = (none, errors.next()) {
-            return Err(first.clone());
-        }
+        let dialed = dial(addresses, options)?;
+        some_reached(&dialed)?;
         Self::of_lines(dialed, options)
     }
 
-    fn of_lines(dialed: Vec<Dialed>, options: &TcpOptions) -> Result<Self> {
-        let links = (0..).zip(dialed).map(|(node, (line, first))| {
-            let link = Link::new(line, NodeId(node), first);
-            RefCell::new(link)
-        });
-        let endpoint = Self {
+    fn of_lines(dialed: Vec<Dialed<Admitted>>, options: &TcpOptions) -> Result<Self> {
+        Ok(Self {
             core: EndpointCore::new(options.limits),
-            links: links.collect(),
+            links: Links::new(dialed, Link::new)?,
             slots: Rc::default(),
             options: options.clone(),
             outstanding: Cell::new(0),
             posted: Cell::new(false),
             sending: Cell::new(false),
             idle_since: Cell::new(0),
-        };
-        check_all_unique(&endpoint.links)?;
-        Ok(endpoint)
-    }
-
-    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
-    /// was never connected to, is up again.
-    #[cold]
-    fn standing(&self, node: NodeId) -> Result<NodeState> {
-        let mut link = self.link(node)?.borrow_mut();
-        let incarnation = match link.next(&self.slots) {
-            Next::None(attempt) => return Ok(NodeState::Down(link.down(attempt))),
-            Next::Made(incarnation) => incarnation,
-        };
-        let known = link.info.incarnation;
-        if known == incarnation {
-            link.open_next();
-        } else if let Err(duplicate) = check_unique(&self.links, node, link.address(), incarnation)
-        {
-            return Ok(NodeState::Down(duplicate));
-        } else if known == 0 {
-            link.open_next();
-        } else {
-            return Ok(NodeState::Restarted { incarnation });
-        }
-        Ok(if link.is_open() {
-            NodeState::Up
-        } else {
-            NodeState::Down(link.down(None))
         })
     }
 
-    /// The link to a node, which is open.
-    #[inline(always)]
-    fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
-        let link = self.link(node)?.borrow_mut();
-        if link.is_open() {
-            return Ok(link);
-        }
-        drop(link);
-        self.reopened_link(node)
-    }
-
-    #[cold]
-    fn reopened_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
-        match self.standing(node)? {
-            NodeState::Up => Ok(self.link(node)?.borrow_mut()),
-            NodeState::Down(error) => Err(error),
-            NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
-                node,
-                expected: self.link(node)?.borrow().info.incarnation,
-            }),
-        }
-    }
-
-    #[inline]
-    fn link(&self, node: NodeId) -> Result<&RefCell<Link>> {
-        self.links
-            .get(usize::from(node.0))
-            .ok_or_else(|| self.unknown(node))
-    }
-
-    #[cold]
-    fn unknown(&self, node: NodeId) -> FabricError {
-        FabricError::UnknownNode {
-            node,
-            connected: self.links.len(),
-        }
+    /// What there is in place of a connection that has ended.
+    fn next(&self, link: &mut Link) -> Next {
+        link.next(&self.slots)
     }
 
     #[inline]
@@ -211,7 +134,7 @@ impl TcpEndpoint {
         if let Verb::ReadMany { pieces, .. } = &verb {
             check_one_node(pieces)?;
         }
-        let mut link = self.open_link(verb.node())?;
+        let mut link = self.links.open(verb.node(), |link| self.next(link))?;
         let (answer, buffer) = link.put(verb)?;
         let slot = self.slots.take(answer, buffer);
         link.posted(slot);
@@ -220,7 +143,7 @@ impl TcpEndpoint {
 
     #[inline(always)]
     fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<TcpPosted> {
-        let mut link = self.open_link(from.node)?;
+        let mut link = self.links.open(from.node, |link| self.next(link))?;
         let answer = link.put_read(from, &into)?;
         let slot = self.slots.take(answer, Some(into));
         link.posted(slot);
@@ -228,39 +151,16 @@ impl TcpEndpoint {
     }
 }
 
-/// A line, and its first connection or why there is none.
-type Dialed = (Arc<Line<Admitted>>, Result<Connected<Admitted>>);
-
-/// Connects to all addresses at the same time.
-fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], options: &TcpOptions) -> Result<Vec<Dialed>> {
-    if addresses.len() > usize::from(u16::MAX) {
-        return Err(FabricError::BadOption {
-            option: "the number of nodes",
-            value: addresses.len() as u64,
-            limit: "at most 65535",
-        });
-    }
-    std::thread::scope(|scope| {
-        let dial = |address: &str| {
-            let (name, of_line) = (address.to_owned(), options.clone());
-            let line = Line::new(address, options.reconnect, move |last_session| {
-                connect_after(last_session, &name, &of_line)
-            });
-            let first = line.connect();
-            (line, first)
-        };
-        // Most endpoints have one node, and need no thread for it.
-        let [one] = addresses else {
-            let attempts: Vec<_> = addresses
-                .iter()
-                .map(|address| scope.spawn(move || dial(address.as_ref())))
-                .collect();
-            let ends = attempts.into_iter().map(ScopedJoinHandle::join);
-            return ends
-                .map(|end| Ok(end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
-                .collect();
-        };
-        Ok(vec![dial(one.as_ref())])
+/// Connects to all agents at the same time.
+fn dial<A: AsRef<str> + Sync>(
+    addresses: &[A],
+    options: &TcpOptions,
+) -> Result<Vec<Dialed<Admitted>>> {
+    dial_all(addresses, |address| {
+        let (name, of_line) = (address.to_owned(), options.clone());
+        Line::new(address, options.reconnect, move |last_session| {
+            connect_after(last_session, &name, &of_line)
+        })
     })
 }
 
@@ -277,29 +177,15 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
-        Ok(self.link(node)?.borrow().info.clone())
+        Ok(self.links.get(node)?.borrow().info().clone())
     }
 
     fn node_state(&self, node: NodeId) -> Result<NodeState> {
-        if self.link(node)?.borrow().is_open() {
-            return Ok(NodeState::Up);
-        }
-        self.standing(node)
+        self.links.state(node, |link| self.next(link))
     }
 
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
-        match self.node_state(node)? {
-            NodeState::Up => {}
-            NodeState::Down(error) => return Err(error),
-            NodeState::Restarted { .. } => {
-                let mut link = self.link(node)?.borrow_mut();
-                link.open_next();
-                if !link.is_open() {
-                    return Err(link.down(None));
-                }
-            }
-        }
-        self.node(node)
+        self.links.adopt(node, |link| self.next(link))
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<TcpPosted, PostError> {

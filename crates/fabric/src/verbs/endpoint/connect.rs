@@ -97,7 +97,7 @@ impl Chosen {
 }
 
 /// A node with a queue pair that may carry verbs.
-pub(super) struct Paired {
+pub(in crate::verbs) struct Paired {
     pub(super) setup: Setup,
     session: u64,
     pub(super) info: NodeInfo,

@@ -5,8 +5,8 @@ mod posting;
 use super::connect::{Areas, Paired};
 use super::setup::News;
 use super::work::WorkList;
+use crate::links::{self, Link as _};
 use crate::shm::mailbox;
-use crate::standing::Known;
 use crate::tcp::admission::Refusal;
 use crate::tcp::endpoint::line::{Connected, Line, Next};
 use crate::tcp::endpoint::slots::Slots;
@@ -105,8 +105,8 @@ pub(super) struct Common<'e> {
 const NUMBER_BITS: u32 = 48;
 
 /// The node that a completion is of.
-pub(super) fn node_of(completion: &ibv_wc) -> usize {
-    (completion.wr_id >> NUMBER_BITS) as usize
+pub(super) fn node_of(completion: &ibv_wc) -> NodeId {
+    NodeId((completion.wr_id >> NUMBER_BITS) as u16)
 }
 
 /// How many requests a verb takes.
@@ -118,13 +118,47 @@ pub(super) fn requests_of(verb: &Verb) -> usize {
     }
 }
 
-impl Known for Link {
-    fn address(&self) -> &str {
-        &self.line.address
+impl links::Link for Link {
+    type Connection = Paired;
+
+    fn line(&self) -> &Arc<Line<Paired>> {
+        &self.line
     }
 
-    fn incarnation(&self) -> u64 {
-        self.info.incarnation
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.state == State::Open && !self.line.has_none()
+    }
+
+    fn open(&mut self, connected: Connected<Paired>) {
+        let paired = &connected.made;
+        self.info.clone_from(&paired.info);
+        self.regions.clone_from(&paired.regions);
+        self.largest = paired.largest;
+        self.connection = Some(connected);
+        self.first_request = self.next_request;
+        self.lost.clear();
+        self.state = State::Open;
+        self.down = FabricError::NodeStopped { node: self.node };
+    }
+
+    fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now, or that
+        // it does not admit who was told so before.
+        let known = self.info.incarnation != 0;
+        let is_news = |error: &FabricError| match error {
+            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
+            error => !(known && error.is_outage()),
+        };
+        let none = || match self.is_revoked() {
+            true => FabricError::GrantRevoked { node: self.node },
+            false => self.down.clone(),
+        };
+        attempt.filter(is_news).unwrap_or_else(none)
     }
 }
 
@@ -167,25 +201,6 @@ impl Link {
         link
     }
 
-    /// Begins with a connection by which nothing was posted yet.
-    fn open(&mut self, connected: Connected<Paired>) {
-        let paired = &connected.made;
-        self.info.clone_from(&paired.info);
-        self.regions.clone_from(&paired.regions);
-        self.largest = paired.largest;
-        self.connection = Some(connected);
-        self.first_request = self.next_request;
-        self.lost.clear();
-        self.state = State::Open;
-        self.down = FabricError::NodeStopped { node: self.node };
-    }
-
-    /// Whether the connection can carry verbs, as far as is known.
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open && !self.line.has_none()
-    }
-
     /// Gives up a connection that has ended, unless completions may still come; returns what failed.
     pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
         // It may have been said why.
@@ -205,29 +220,6 @@ impl Link {
             return Next::None(None);
         }
         self.line.next()
-    }
-
-    /// Uses the next connection, if there still is one.
-    pub(super) fn open_next(&mut self) {
-        if let Some(connected) = self.line.take_next() {
-            self.open(connected);
-        }
-    }
-
-    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
-    pub(super) fn down(&self, attempt: Option<FabricError>) -> FabricError {
-        // Of a node that was there, it is the same news that nobody answers at its address now, or that
-        // it does not admit who was told so before.
-        let known = self.info.incarnation != 0;
-        let is_news = |error: &FabricError| match error {
-            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
-            error => !(known && error.is_outage()),
-        };
-        let none = || match self.is_revoked() {
-            true => FabricError::GrantRevoked { node: self.node },
-            false => self.down.clone(),
-        };
-        attempt.filter(is_news).unwrap_or_else(none)
     }
 
     /// What to poll for news.

@@ -10,8 +10,8 @@ use self::link::{Common, Done, Link, node_of, requests_of};
 use super::VerbsOptions;
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
-use crate::standing::{Known, check_all_unique, check_unique};
-use crate::tcp::endpoint::line::{Connected, Line, Next};
+use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
+use crate::tcp::endpoint::line::{Line, Next};
 use crate::tcp::endpoint::slots::{Answer, Slots};
 use crate::tcp::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
@@ -21,17 +21,16 @@ use crate::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::ScopedJoinHandle;
 
 /// One thread's door to one or more nodes by an RDMA device: a reliable queue pair to each.
 pub struct VerbsEndpoint {
     core: EndpointCore,
     // The queue pairs go first: then the NIC uses nothing of the rest any more.
-    links: Box<[RefCell<Link>]>,
+    pub(super) links: Links<Link>,
     slots: Rc<Slots>,
     found: FoundWords,
     nic: Nic,
@@ -93,12 +92,9 @@ impl VerbsEndpoint {
     /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
         let chosen = Chosen::new(options);
-        let dialed = dial_all(addresses, &chosen)?;
-        let links = dialed
-            .into_iter()
-            .map(|(line, first)| Ok((line, Ok(first?))))
-            .collect::<Result<Vec<_>>>()?;
-        Self::of_lines(links, &chosen, options)
+        let dialed = dial(addresses, &chosen)?;
+        all_reached(&dialed)?;
+        Self::of_lines(dialed, &chosen, options)
     }
 
     /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
@@ -114,34 +110,28 @@ impl VerbsEndpoint {
         options: &VerbsOptions,
     ) -> Result<Self> {
         let chosen = Chosen::new(options);
-        let dialed = dial_all(addresses, &chosen)?;
-        let mut errors = dialed.iter().filter_map(|(_, first)| first.as_ref().err());
-        if let Some(error) = errors.clone().find(|error| !error.is_outage()) {
-            return Err(error.clone());
-        }
-        let none = dialed.iter().all(|(_, first)| first.is_err());
-        if let (true, Some(first)) = (none, errors.next()) {
-            return Err(first.clone());
-        }
+        let dialed = dial(addresses, &chosen)?;
+        some_reached(&dialed)?;
         Self::of_lines(dialed, &chosen, options)
     }
 
-    fn of_lines(dialed: Vec<Dialed>, chosen: &Chosen, options: &VerbsOptions) -> Result<Self> {
-        // Who has reached a node has a device.
-        let nic = chosen.opened().ok_or_else(|| bad_count(dialed.len()))?;
-        let links = (0..).zip(dialed).map(|(node, (line, first))| {
-            let link = Link::new(line, NodeId(node), first);
-            RefCell::new(link)
-        });
+    fn of_lines(
+        dialed: Vec<Dialed<Paired>>,
+        chosen: &Chosen,
+        options: &VerbsOptions,
+    ) -> Result<Self> {
+        let nic = chosen
+            .opened()
+            .expect("who has reached a node has a device");
         let limits = options.limits;
         let buffers = BufferPool::registered(
             limits.largest_buffer,
             limits.buffer_budget,
             Box::new(Slabs(nic.domain.clone())),
         );
-        let endpoint = Self {
+        Ok(Self {
             core: EndpointCore::with_buffers(limits, buffers),
-            links: links.collect(),
+            links: Links::new(dialed, Link::new)?,
             slots: Rc::default(),
             found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
             nic,
@@ -152,81 +142,19 @@ impl VerbsEndpoint {
             armed: Cell::new(false),
             next_look: Cell::new(0),
             idle_since: Cell::new(0),
-        };
-        check_all_unique(&endpoint.links)?;
-        Ok(endpoint)
-    }
-
-    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
-    /// was never connected to, is up again.
-    #[cold]
-    fn standing(&self, node: NodeId) -> Result<NodeState> {
-        let mut link = self.link(node)?.borrow_mut();
-        self.note_done(link.let_go(&self.common(), now()));
-        let incarnation = match link.next(&self.common()) {
-            Next::None(attempt) => return Ok(NodeState::Down(link.down(attempt))),
-            Next::Made(incarnation) => incarnation,
-        };
-        let known = link.info.incarnation;
-        if known == incarnation {
-            link.open_next();
-        } else if let Err(duplicate) = check_unique(&self.links, node, link.address(), incarnation)
-        {
-            return Ok(NodeState::Down(duplicate));
-        } else if known == 0 {
-            link.open_next();
-        } else {
-            return Ok(NodeState::Restarted { incarnation });
-        }
-        Ok(if link.is_open() {
-            NodeState::Up
-        } else {
-            NodeState::Down(link.down(None))
         })
     }
 
-    /// The link to a node, which is open.
-    #[inline]
-    fn open_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
-        let link = self.link(node)?.borrow_mut();
-        if link.is_open() {
-            return Ok(link);
-        }
-        drop(link);
-        self.reopened_link(node)
-    }
-
-    #[cold]
-    fn reopened_link(&self, node: NodeId) -> Result<RefMut<'_, Link>> {
-        match self.standing(node)? {
-            NodeState::Up => Ok(self.link(node)?.borrow_mut()),
-            NodeState::Down(error) => Err(error),
-            NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
-                node,
-                expected: self.link(node)?.borrow().info.incarnation,
-            }),
-        }
+    /// What there is in place of a connection that has ended.
+    fn next(&self, link: &mut Link) -> Next {
+        self.note_done(link.let_go(&self.common(), now()));
+        link.next(&self.common())
     }
 
     /// The name of the device that it uses.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.nic.device.name
-    }
-
-    #[inline]
-    pub(super) fn link(&self, node: NodeId) -> Result<&RefCell<Link>> {
-        self.links
-            .get(usize::from(node.0))
-            .ok_or_else(|| self.unknown(node))
-    }
-
-    #[cold]
-    fn unknown(&self, node: NodeId) -> FabricError {
-        FabricError::UnknownNode {
-            node,
-            connected: self.links.len(),
-        }
     }
 
     #[inline]
@@ -288,7 +216,7 @@ impl VerbsEndpoint {
                 Err(error) => return self.break_all(&error),
             };
             for completion in &completions[..count] {
-                if let Some(link) = self.links.get(node_of(completion)) {
+                if let Ok(link) = self.links.get(node_of(completion)) {
                     let mut link = link.borrow_mut();
                     done += link.complete(completion, &self.common(), now);
                 }
@@ -340,39 +268,16 @@ impl Drop for VerbsEndpoint {
     }
 }
 
-fn bad_count(value: usize) -> FabricError {
-    FabricError::BadOption {
-        option: "the number of nodes",
-        value: value as u64,
-        limit: "from 1 to 65535",
-    }
-}
-
-/// A line, and its first connection or why there is none.
-type Dialed = (Arc<Line<Paired>>, Result<Connected<Paired>>);
-
-/// Connects to all addresses at the same time.
-fn dial_all<A: AsRef<str> + Sync>(addresses: &[A], chosen: &Arc<Chosen>) -> Result<Vec<Dialed>> {
-    if !(1..=usize::from(u16::MAX)).contains(&addresses.len()) {
-        return Err(bad_count(addresses.len()));
-    }
-    let dial = |address: &str| {
+/// Connects to all nodes at the same time.
+fn dial<A: AsRef<str> + Sync>(
+    addresses: &[A],
+    chosen: &Arc<Chosen>,
+) -> Result<Vec<Dialed<Paired>>> {
+    dial_all(addresses, |address| {
         let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
-        let reconnect = chosen.reconnect();
-        let line = Line::new(address, reconnect, move |last_session| {
+        Line::new(address, chosen.reconnect(), move |last_session| {
             dialing.dial(last_session, &name)
-        });
-        let first = line.connect();
-        (line, first)
-    };
-    std::thread::scope(|scope| {
-        let attempts: Vec<_> = addresses
-            .iter()
-            .map(|address| scope.spawn(|| dial(address.as_ref())))
-            .collect();
-        let ends = attempts.into_iter().map(ScopedJoinHandle::join);
-        ends.map(|end| Ok(end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
-            .collect()
+        })
     })
 }
 
@@ -389,29 +294,15 @@ impl Endpoint for VerbsEndpoint {
     }
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
-        Ok(self.link(node)?.borrow().info.clone())
+        Ok(self.links.get(node)?.borrow().info().clone())
     }
 
     fn node_state(&self, node: NodeId) -> Result<NodeState> {
-        if self.link(node)?.borrow().is_open() {
-            return Ok(NodeState::Up);
-        }
-        self.standing(node)
+        self.links.state(node, |link| self.next(link))
     }
 
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
-        match self.node_state(node)? {
-            NodeState::Up => {}
-            NodeState::Down(error) => return Err(error),
-            NodeState::Restarted { .. } => {
-                let mut link = self.link(node)?.borrow_mut();
-                link.open_next();
-                if !link.is_open() {
-                    return Err(link.down(None));
-                }
-            }
-        }
-        self.node(node)
+        self.links.adopt(node, |link| self.next(link))
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<VerbsPosted, PostError> {
@@ -435,7 +326,8 @@ impl Endpoint for VerbsEndpoint {
             if let Verb::ReadMany { pieces, .. } = &verb {
                 check_one_node(pieces)?;
             }
-            self.open_link(verb.node())?.put(verb, &self.common())
+            let mut link = self.links.open(verb.node(), |link| self.next(link))?;
+            link.put(verb, &self.common())
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, requests))
@@ -450,7 +342,10 @@ impl Endpoint for VerbsEndpoint {
         if !self.has_room(1) {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
-        let put = || self.open_link(from.node)?.put_read(from, into, &self.slots);
+        let put = || {
+            let mut link = self.links.open(from.node, |link| self.next(link))?;
+            link.put_read(from, into, &self.slots)
+        };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, 1))
     }

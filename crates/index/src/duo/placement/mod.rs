@@ -27,6 +27,7 @@
 //! would any other ambiguity: a lookup goes on until it has read its key or no match is left. No answer depends
 //! on fingerprints being unambiguous.
 
+pub mod counting;
 mod hashes;
 mod packed;
 mod path;
@@ -221,6 +222,43 @@ impl Placement {
             Some(index) => self.stash[index].is_some(),
             None => self.fingerprints.get(slot.0 as usize) != 0,
         }
+    }
+
+    /// The fingerprint of a slot of the arrays, 0 if it is free, and whether it is a backup one.
+    #[must_use]
+    pub fn fingerprint_at(&self, slot: SlotNumber) -> (u32, bool) {
+        let fingerprint = self.fingerprints.get(slot.0 as usize);
+        (fingerprint, self.is_backup(slot))
+    }
+
+    /// Gives a slot of the arrays a fingerprint, 0 to free it: for copies of an index, which do not count
+    /// their keys.
+    pub fn copy_fingerprint(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
+        self.set(slot, fingerprint, backup);
+    }
+
+    /// The hash of the key in a slot of the stash, if there is one; nothing of other slots.
+    #[must_use]
+    pub fn stashed_at(&self, slot: SlotNumber) -> Option<Option<u64>> {
+        self.stash_index(slot).map(|index| self.stash[index])
+    }
+
+    /// The slots of the stash that hold keys, with the keys' hashes.
+    pub fn stashed_keys(&self) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
+        let slots = (self.shape.slots()..).map(SlotNumber).zip(&self.stash);
+        let keys = slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)));
+        keys.take(self.stashed)
+    }
+
+    /// A free slot of the roomier one of these buckets.
+    #[must_use]
+    pub fn room_in(&self, buckets: &[u64]) -> Option<SlotNumber> {
+        let free = |bucket: &u64| self.free_in(*bucket);
+        let roomiest = buckets
+            .iter()
+            .max_by_key(|bucket| free(bucket).count_ones())?;
+        let free = free(roomiest);
+        (free != 0).then(|| self.slot(*roomiest, free.trailing_zeros()))
     }
 
     /// A free slot of the stash that is `usable`.

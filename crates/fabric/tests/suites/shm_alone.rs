@@ -1,27 +1,12 @@
-//! The verbs over shared memory, within one process.
+//! What only shared memory does, within one process.
 
-mod common;
-
-use common::{Fabric, at, node, test_verbs_over};
+use crate::bed::{Fabric, Shm, at, node};
 use farslot_fabric::endpoint::Inbox;
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::*;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-
-struct Shm;
-
-impl Fabric for Shm {
-    type Endpoint = ShmEndpoint;
-
-    fn executor(nodes: &[&Node], limits: Limits) -> Executor<ShmEndpoint> {
-        let nodes = nodes.iter().map(|node| (*node).clone()).collect();
-        Executor::new(Rc::new(ShmEndpoint::new(nodes, limits)))
-    }
-}
-
-test_verbs_over!(Shm);
 
 fn take_all(node: &Node) -> impl Iterator<Item = u32> {
     std::iter::from_fn(|| node.take_message().map(|message| message.imm))

@@ -1,15 +1,10 @@
 //! Nodes that go and come back: what their clients see, and what those of other nodes do not.
 
-#[path = "common/proxy.rs"]
-mod proxy;
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::proxy::Proxy;
+use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::{Agent, AgentOptions, Grant, Refusal, TcpEndpoint, TcpOptions, wire};
 use farslot_fabric::*;
-use proxy::Proxy;
-use raw::RawClient;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! Who is let in, how far, and what the others are told.
 
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{self, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind};
@@ -10,7 +8,6 @@ use farslot_fabric::tcp::{
     Agent, AgentLimits, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
 };
 use farslot_fabric::*;
-use raw::{RawClient, frame};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;

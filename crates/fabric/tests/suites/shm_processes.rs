@@ -55,7 +55,7 @@ fn start_owner(name: &str) -> Child {
 
 fn start_owner_with(name: &str, files: Option<u64>) -> Child {
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "owner_process", "--nocapture"])
+        .args(["--exact", "shm_processes::owner_process", "--nocapture"])
         .env(NAME, name)
         .envs(files.map(|files| (FILES, files.to_string())))
         .stdout(Stdio::piped())

@@ -1,15 +1,12 @@
 //! Batches of all kinds of verbs against a model: an agent executes READs in bursts, and nobody may notice.
 
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header, decode_failure};
 use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, TcpOptions};
 use farslot_fabric::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use raw::{RawClient, frame};
 use std::io::Read;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to
-//! count what insertions cost, without a fabric.
+//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to count what
+//! insertions cost, without a fabric.
 
-use farslot_index::duo::placement::{Candidates, Entry, Path, Placement, Shape, SlotNumber};
+use super::{Candidates, Entry, Path, Placement, Shape, SlotNumber};
 
 /// What one insertion took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,11 +22,14 @@ pub struct Cost {
 
 /// An index, and the hash of the key in each slot.
 pub struct Vault {
+    /// The index.
     pub index: Placement,
     hashes: Vec<u64>,
 }
 
 impl Vault {
+    /// An empty one.
+    #[must_use]
     pub fn new(shape: Shape) -> Self {
         Self {
             index: Placement::new(shape),
@@ -34,11 +37,14 @@ impl Vault {
         }
     }
 
+    /// The hash of the key in a slot; that of the last one, if it is free.
+    #[must_use]
     pub fn hash_in(&self, slot: SlotNumber) -> u64 {
         self.hashes[slot.0 as usize]
     }
 
     /// The slot of the key with this hash, and how many are read to find it.
+    #[must_use]
     pub fn find(&self, hash: u64) -> (Option<SlotNumber>, u64) {
         let mut read = 0;
         for slot in self.index.matches(hash) {
@@ -112,6 +118,7 @@ impl Vault {
         }
     }
 
+    /// Removes a key; false if it is not there.
     pub fn remove(&mut self, hash: u64) -> bool {
         let found = self.find(hash).0;
         found.inspect(|slot| self.index.vacate(*slot)).is_some()

@@ -1,53 +1,11 @@
 //! What every fabric over the memory of a [`Node`] does alike.
 
+use crate::bed::{Fabric, PATIENT, at, node};
 use farslot_fabric::endpoint::Inbox;
-use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
-
-/// A way to reach nodes of this process.
-pub trait Fabric {
-    /// Its endpoints.
-    type Endpoint: Endpoint;
-
-    /// An executor whose endpoint is connected to the nodes, numbered in this order.
-    fn executor(nodes: &[&Node], limits: Limits) -> Executor<Self::Endpoint>;
-}
-
-pub fn node(len: u64, rights: Rights) -> Node {
-    Node::embedded(&[RegionSpec { len, rights }]).unwrap()
-}
-
-pub fn at(offset: u64) -> RemoteAddr {
-    RemoteAddr {
-        node: NodeId(0),
-        region: RegionId(0),
-        offset,
-    }
-}
-
-/// Makes a test of each of the functions here, over one fabric.
-macro_rules! test_verbs_over {
-    ($fabric:ty) => {
-        $crate::common::test_verbs_over! { $fabric:
-            every_verb_does_what_it_says
-            bounds_rights_and_alignment_are_checked
-            a_full_send_queue_waits_and_one_doorbell_carries_many_verbs
-            round_trips_are_the_longest_chain_of_completions
-            dropped_verbs_and_timeouts_leave_everything_usable
-            a_mailbox_that_nobody_empties_refuses_in_time
-            a_gather_into_too_small_a_buffer_is_refused
-            a_gather_goes_to_one_node
-        }
-    };
-    ($fabric:ty: $($name:ident)*) => {$(
-        #[test]
-        fn $name() {
-            $crate::common::$name::<$fabric>();
-        }
-    )*};
-}
-pub(crate) use test_verbs_over;
 
 pub fn every_verb_does_what_it_says<F: Fabric>() {
     let node = node(1 << 16, Rights::ALL);
@@ -263,4 +221,135 @@ pub fn a_gather_goes_to_one_node<F: Fabric>() {
             other: NodeId(1)
         })
     );
+}
+
+/// What the model says that a verb finds.
+enum Expected {
+    Nothing,
+    Word(u64),
+    Bytes(Vec<u8>),
+}
+
+/// Not over shared memory, where a read copies its bytes when it completes, behind writes that were posted later.
+pub fn random_verbs_do_what_a_model_does<F: Fabric>() {
+    const LEN: usize = 64 << 10;
+    let seed =
+        std::env::var("FARSLOT_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    println!("FARSLOT_SEED={seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let node = node(LEN as u64, Rights::ALL);
+    let limits = Limits {
+        verb_timeout: PATIENT,
+        ..Limits::default()
+    };
+    let executor = F::executor(&[&node], limits);
+    let endpoint = Rc::clone(executor.endpoint());
+    let mut model = vec![0u8; LEN];
+    for _ in 0..60 {
+        let mut verbs = Vec::new();
+        for _ in 0..rng.random_range(1..100) {
+            let len = 1usize << rng.random_range(0..13);
+            let len = rng.random_range(0..=len);
+            let offset = rng.random_range(0..=LEN - len);
+            let aligned = rng.random_range(0..LEN / 8) * 8;
+            let word =
+                |model: &[u8]| u64::from_le_bytes(model[aligned..aligned + 8].try_into().unwrap());
+            let put = |model: &mut [u8], word: u64| {
+                model[aligned..aligned + 8].copy_from_slice(&word.to_le_bytes());
+            };
+            let buffers = &endpoint.core().buffers;
+            verbs.push(match rng.random_range(0..5) {
+                0 => {
+                    let verb = Verb::Read {
+                        from: at(offset as u64),
+                        into: buffers.take(len).unwrap(),
+                    };
+                    (verb, Expected::Bytes(model[offset..offset + len].to_vec()))
+                }
+                1 => {
+                    let bytes: Vec<u8> = (0..len).map(|_| rng.random()).collect();
+                    model[offset..offset + len].copy_from_slice(&bytes);
+                    let verb = Verb::Write {
+                        to: at(offset as u64),
+                        data: buffers.copy_of(&bytes).unwrap(),
+                    };
+                    (verb, Expected::Nothing)
+                }
+                2 => {
+                    let (found, add) = (word(&model), rng.random());
+                    put(&mut model, found.wrapping_add(add));
+                    let at = at(aligned as u64);
+                    (Verb::FetchAdd { at, add }, Expected::Word(found))
+                }
+                3 => {
+                    let found = word(&model);
+                    let expected = if rng.random() { found } else { rng.random() };
+                    let new = rng.random();
+                    if found == expected {
+                        put(&mut model, new);
+                    }
+                    let at = at(aligned as u64);
+                    let verb = Verb::CompareSwap { at, expected, new };
+                    (verb, Expected::Word(found))
+                }
+                _ => {
+                    let spans = [(offset, len), (aligned, 8), (0, 3)];
+                    let pieces = spans.map(|(offset, len)| Piece {
+                        from: at(offset as u64),
+                        len,
+                    });
+                    let mut expected = Vec::new();
+                    for (offset, len) in spans {
+                        expected.extend(&model[offset..offset + len]);
+                        expected.resize(expected.len().next_multiple_of(8), 0);
+                    }
+                    let verb = Verb::ReadMany {
+                        pieces: pieces.into_iter().collect(),
+                        into: buffers.take(expected.len()).unwrap(),
+                    };
+                    (verb, Expected::Bytes(expected))
+                }
+            });
+        }
+        check(&executor, verbs, (LEN, seed));
+    }
+    let all = executor.block_on(endpoint.read(at(0), LEN)).unwrap();
+    assert!(*all == model[..], "seed {seed}");
+}
+
+/// Posts verbs in one batch, and checks what each finds.
+fn check<E: Endpoint>(executor: &Executor<E>, verbs: Vec<(Verb, Expected)>, context: (usize, u64)) {
+    let endpoint = executor.endpoint();
+    let mut posted = Vec::new();
+    for (verb, expected) in verbs {
+        let padded: Vec<usize> = match &verb {
+            Verb::ReadMany { pieces, .. } => pieces.iter().map(|piece| piece.len).collect(),
+            Verb::Read { into, .. } => vec![into.len()],
+            _ => Vec::new(),
+        };
+        posted.push((endpoint.post(verb).unwrap(), expected, padded));
+    }
+    executor.block_on(async {
+        for (mut posted, expected, lens) in posted {
+            let completed = std::future::poll_fn(|cx| endpoint.poll_posted(&mut posted, cx));
+            match (completed.await.unwrap(), expected) {
+                (Completion::Placed, Expected::Nothing) => {}
+                (Completion::Word(found), Expected::Word(word)) => {
+                    assert_eq!(found, word, "{context:?}");
+                }
+                (Completion::Filled(read), Expected::Bytes(bytes)) => {
+                    let mut start = 0;
+                    for len in lens {
+                        // What lies between the pieces is nobody's.
+                        assert!(
+                            read[start..start + len] == bytes[start..start + len],
+                            "{context:?}"
+                        );
+                        start += len.next_multiple_of(8);
+                    }
+                }
+                (other, _) => panic!("{other:?}, {context:?}"),
+            }
+        }
+    });
 }

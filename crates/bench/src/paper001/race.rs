@@ -1,0 +1,80 @@
+//! RACE's placement, to be counted: where keys go, without growth.
+//!
+//! Buckets come in groups of three: a main one, an overflow bucket, and another main one. A key has two main
+//! buckets by two hash functions, each read together with its group's overflow bucket; it goes to the emptier pair, there
+//! to the main bucket first.
+//!
+//! Source: RACE (ATC 2021, and TOS 2022) as paper 001, section II-B, describes it, and the code published with that.
+
+use super::cost::{Cost, Placed};
+use farslot::index::hash::{derive, scale};
+
+/// How full each bucket is: nothing is ever moved, so that this is all that matters.
+pub(crate) struct Race {
+    bucket_slots: u64,
+    used: Vec<u8>,
+    full: u64,
+    stash: u64,
+    stashed: u64,
+}
+
+impl Race {
+    /// Groups of three buckets of so many slots, at most 255, with so many slots in all, at least.
+    pub(crate) fn new(slots: u64, bucket_slots: u8, stash: u64) -> Self {
+        let groups = slots.div_ceil(3 * u64::from(bucket_slots));
+        Self {
+            bucket_slots: bucket_slots.into(),
+            used: vec![0; 3 * groups as usize],
+            full: 0,
+            stash,
+            stashed: 0,
+        }
+    }
+
+    /// A main bucket, and the overflow bucket that it shares.
+    fn pair(&self, hash: u64, function: u64) -> [usize; 2] {
+        let mains = self.used.len() as u64 / 3 * 2;
+        let main = scale(derive(hash, function), mains);
+        let group = main / 2 * 3;
+        [(group + main % 2 * 2) as usize, group as usize + 1]
+    }
+
+    fn used_in(&self, pair: [usize; 2]) -> u64 {
+        pair.iter()
+            .map(|bucket| u64::from(self.used[*bucket]))
+            .sum()
+    }
+}
+
+impl Placed for Race {
+    fn slots(&self) -> u64 {
+        self.used.len() as u64 * self.bucket_slots
+    }
+
+    fn insert(&mut self, hash: u64) -> Option<Cost> {
+        let mut cost = Cost::begun();
+        let pairs = [self.pair(hash, 1), self.pair(hash, 2)];
+        pairs
+            .iter()
+            .for_each(|_| cost.access(2 * self.bucket_slots));
+        let emptier = usize::from(self.used_in(pairs[1]) < self.used_in(pairs[0]));
+        let mut room = pairs[emptier]
+            .into_iter()
+            .filter(|bucket| u64::from(self.used[*bucket]) < self.bucket_slots);
+        let Some(bucket) = room.next() else {
+            cost.round_trips = 1;
+            cost.pathless = 1;
+            self.stashed += 1;
+            return (self.stashed <= self.stash).then_some(cost);
+        };
+        self.used[bucket] += 1;
+        self.full += u64::from(u64::from(self.used[bucket]) == self.bucket_slots);
+        cost.access(1);
+        cost.round_trips = 2;
+        Some(cost)
+    }
+
+    fn full_buckets(&self) -> f64 {
+        self.full as f64 / self.used.len() as f64
+    }
+}

@@ -1,0 +1,279 @@
+//! The fabrics that serve the memory of a node, for tests of what they do alike.
+
+use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::tcp::{self, AgentOptions, Grant, Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use farslot_fabric::*;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A way to reach nodes of this process.
+pub trait Fabric {
+    /// Its endpoints.
+    type Endpoint: Endpoint;
+
+    /// An executor whose endpoint is connected to the nodes, numbered in this order.
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<Self::Endpoint>;
+}
+
+/// A fabric by which an agent serves a node to whoever connects.
+pub trait Network: Fabric {
+    /// Serves for as long as it is held.
+    type Agent: Send + Sync;
+
+    /// Another way to the same memory, at the same time.
+    type Beside: Endpoint;
+
+    /// What the environment of a second process calls it.
+    const NAME: &'static str;
+
+    /// A verb takes about this many times as long as over the loopback's TCP.
+    const SLOWNESS: u64;
+
+    /// Serves a node at an address of this machine.
+    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> Self::Agent;
+
+    fn address(agent: &Self::Agent) -> SocketAddr;
+
+    /// How many clients the agent has refused.
+    fn refused(agent: &Self::Agent) -> u64;
+
+    fn grant(agent: &Self::Agent, grant: &Grant);
+
+    fn revoke(agent: &Self::Agent, name: &str) -> bool;
+
+    /// An endpoint that is connected to agents; if `available`, to those that there are.
+    fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<Self::Endpoint>;
+
+    /// How many of `full` repetitions are worth their time.
+    fn cases(full: u64) -> u64 {
+        full.div_ceil(Self::SLOWNESS)
+    }
+
+    /// A client as different from those of [`Network::connect`] as there can be.
+    fn beside(node: &Node, agent: &Self::Agent) -> Executor<Self::Beside>;
+}
+
+/// As whom, and how patiently, a client connects.
+#[derive(Clone)]
+pub struct Asking {
+    pub grant: String,
+    pub secret: Option<Secret>,
+    pub limits: Limits,
+}
+
+impl Default for Asking {
+    /// Long enough for machines that have other things to do.
+    fn default() -> Self {
+        Self {
+            grant: Grant::DEFAULT.into(),
+            secret: None,
+            limits: Limits {
+                verb_timeout: PATIENT,
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// How long a verb may take that is not meant to fail.
+pub const PATIENT: Nanos = 20_000_000_000;
+
+pub fn node(len: u64, rights: Rights) -> Node {
+    Node::embedded(&[RegionSpec { len, rights }]).unwrap()
+}
+
+pub fn at(offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node: NodeId(0),
+        region: RegionId(0),
+        offset,
+    }
+}
+
+/// A node of this process that is served to everybody.
+pub fn served<N: Network>(len: u64) -> (Node, N::Agent) {
+    let node = node(len, Rights::ALL);
+    let agent = N::serve(&node, "127.0.0.1:0", vec![Grant::everything(None)]);
+    (node, agent)
+}
+
+pub fn client<N: Network>(agent: &N::Agent) -> Executor<N::Endpoint> {
+    client_as::<N>(agent, &Asking::default())
+}
+
+pub fn client_as<N: Network>(agent: &N::Agent, asking: &Asking) -> Executor<N::Endpoint> {
+    let address = N::address(agent).to_string();
+    Executor::new(Rc::new(N::connect(&[address], asking, false).unwrap()))
+}
+
+/// Waits until it is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Serves nodes of this process until the test ends, and connects to them.
+fn executor_of<N: Network>(nodes: &[&Node], limits: Limits) -> Executor<N::Endpoint>
+where
+    N::Agent: 'static,
+{
+    thread_local! {
+        /// The agents of the test on this thread.
+        static AGENTS: RefCell<Vec<Box<dyn std::any::Any>>> = const { RefCell::new(Vec::new()) };
+    }
+    let serve = |node: &&Node| {
+        let agent = N::serve(node, "127.0.0.1:0", vec![Grant::everything(None)]);
+        let address = N::address(&agent).to_string();
+        AGENTS.with_borrow_mut(|agents| agents.push(Box::new(agent)));
+        address
+    };
+    let addresses: Vec<_> = nodes.iter().map(serve).collect();
+    let asking = Asking {
+        limits,
+        ..Asking::default()
+    };
+    Executor::new(Rc::new(N::connect(&addresses, &asking, false).unwrap()))
+}
+
+/// The processes' own loads and stores.
+pub struct Shm;
+
+impl Fabric for Shm {
+    type Endpoint = ShmEndpoint;
+
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<ShmEndpoint> {
+        let nodes = nodes.iter().map(|node| (*node).clone()).collect();
+        Executor::new(Rc::new(ShmEndpoint::new(nodes, limits)))
+    }
+}
+
+pub struct Tcp;
+
+impl Fabric for Tcp {
+    type Endpoint = TcpEndpoint;
+
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<TcpEndpoint> {
+        executor_of::<Self>(nodes, limits)
+    }
+}
+
+impl Network for Tcp {
+    type Agent = tcp::Agent;
+    type Beside = ShmEndpoint;
+
+    const NAME: &'static str = "tcp";
+    const SLOWNESS: u64 = 1;
+
+    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
+        let options = AgentOptions {
+            listen: listen.into(),
+            grants,
+            threads: 2,
+            ..AgentOptions::default()
+        };
+        tcp::Agent::start(node.clone(), &options).unwrap()
+    }
+
+    fn address(agent: &tcp::Agent) -> SocketAddr {
+        agent.address()
+    }
+
+    fn refused(agent: &tcp::Agent) -> u64 {
+        agent.counters().refused
+    }
+
+    fn grant(agent: &tcp::Agent, grant: &Grant) {
+        agent.grant(grant).unwrap();
+    }
+
+    fn revoke(agent: &tcp::Agent, name: &str) -> bool {
+        agent.revoke(name)
+    }
+
+    fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
+        let options = TcpOptions {
+            grant: asking.grant.clone(),
+            secret: asking.secret.clone(),
+            limits: asking.limits,
+            ..TcpOptions::default()
+        };
+        if available {
+            TcpEndpoint::connect_available(addresses, &options)
+        } else {
+            TcpEndpoint::connect(addresses, &options)
+        }
+    }
+
+    fn beside(node: &Node, _: &tcp::Agent) -> Executor<ShmEndpoint> {
+        Shm::executor(&[node], Limits::default())
+    }
+}
+
+pub struct Verbs;
+
+impl Fabric for Verbs {
+    type Endpoint = VerbsEndpoint;
+
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<VerbsEndpoint> {
+        executor_of::<Self>(nodes, limits)
+    }
+}
+
+impl Network for Verbs {
+    type Agent = verbs::Agent;
+    type Beside = VerbsEndpoint;
+
+    const NAME: &'static str = "verbs";
+    /// By the emulated device of an emulated machine, as where `scripts/test-verbs` runs.
+    const SLOWNESS: u64 = 5;
+
+    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> verbs::Agent {
+        let options = VerbsAgentOptions {
+            listen: listen.into(),
+            grants,
+            ..VerbsAgentOptions::default()
+        };
+        verbs::Agent::start(node.clone(), &options).unwrap()
+    }
+
+    fn address(agent: &verbs::Agent) -> SocketAddr {
+        agent.address()
+    }
+
+    fn refused(agent: &verbs::Agent) -> u64 {
+        agent.counters().refused
+    }
+
+    fn grant(agent: &verbs::Agent, grant: &Grant) {
+        agent.grant(grant).unwrap();
+    }
+
+    fn revoke(agent: &verbs::Agent, name: &str) -> bool {
+        agent.revoke(name)
+    }
+
+    fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<VerbsEndpoint> {
+        let options = VerbsOptions {
+            grant: asking.grant.clone(),
+            secret: asking.secret.clone(),
+            limits: asking.limits,
+            ..VerbsOptions::default()
+        };
+        if available {
+            VerbsEndpoint::connect_available(addresses, &options)
+        } else {
+            VerbsEndpoint::connect(addresses, &options)
+        }
+    }
+
+    /// A processor's atomics would not be atomic against the NIC's: another queue pair.
+    fn beside(_: &Node, agent: &verbs::Agent) -> Executor<VerbsEndpoint> {
+        client::<Self>(agent)
+    }
+}

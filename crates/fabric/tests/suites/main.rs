@@ -1,0 +1,82 @@
+//! What every fabric over the memory of a node must do, written once, and what each does besides: one program, for
+//! each of these would link all of the library. What counts a process's files, memory or log lines stands beside
+//! this folder, as a program of its own.
+
+mod bed;
+mod exchange;
+mod memory;
+mod processes;
+#[path = "../common/proxy.rs"]
+mod proxy;
+#[path = "../common/raw.rs"]
+mod raw;
+mod shm_alone;
+mod shm_processes;
+mod sim_endpoint;
+mod sim_faults;
+mod sim_memory;
+mod sim_timing;
+mod tcp_admission;
+mod tcp_alone;
+mod tcp_batches;
+mod tcp_reconnect;
+
+/// What the memory of nodes does, whoever executes the verbs.
+mod over_memory {
+    use crate::memory;
+
+    farslot_testbed::suites! {
+        {
+            shm: crate::bed::Shm,
+            tcp: crate::bed::Tcp,
+            #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+            verbs: crate::bed::Verbs,
+        }
+        {
+            memory {
+                every_verb_does_what_it_says
+                bounds_rights_and_alignment_are_checked
+                a_full_send_queue_waits_and_one_doorbell_carries_many_verbs
+                round_trips_are_the_longest_chain_of_completions
+                dropped_verbs_and_timeouts_leave_everything_usable
+                a_mailbox_that_nobody_empties_refuses_in_time
+                a_gather_into_too_small_a_buffer_is_refused
+                a_gather_goes_to_one_node
+            }
+        }
+    }
+}
+
+/// What an agent and its clients do, by whichever network.
+mod over_network {
+    use crate::{exchange, memory, processes};
+
+    farslot_testbed::suites! {
+        {
+            tcp: crate::bed::Tcp,
+            #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+            verbs: crate::bed::Verbs,
+        }
+        {
+            memory {
+                random_verbs_do_what_a_model_does
+            }
+            exchange {
+                a_batch_of_large_verbs_arrives_whole
+                verbs_of_all_kinds_complete_in_the_order_of_their_posting
+                atomics_are_atomic_against_those_of_all_clients
+                words_are_read_and_written_whole
+                messages_of_several_clients_arrive_once_in_the_order_of_each
+                messages_that_nobody_took_outlast_their_sender_and_the_agent
+                dropped_reads_write_into_nobody_elses_buffer
+                only_those_who_know_the_secret_are_let_in_and_the_others_are_told_why
+                a_revoked_grant_ends_at_once_for_those_who_have_it_and_for_nobody_else
+            }
+            processes {
+                a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart
+                an_idle_client_knows_that_its_node_was_killed
+                some_nodes_may_be_down_at_first_and_come_later
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a design decides: where a key may be, and how room is made for one more.
+
+use super::board::{Board, Record};
+use crate::Result;
+use farslot_fabric::Endpoint;
+use std::rc::Rc;
+
+/// Neighbouring buckets, read in one piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Window {
+    /// One bucket.
+    #[must_use]
+    pub const fn of(bucket: u64) -> Self {
+        Self {
+            first: bucket,
+            count: 1,
+        }
+    }
+
+    /// Its buckets.
+    pub fn buckets(self) -> impl Iterator<Item = u64> {
+        self.first..self.first + self.count
+    }
+}
+
+/// A design.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+pub trait Placing: Sized {
+    /// What of the design's own state a plan changes.
+    type Change;
+
+    /// The buckets in which the key with this hash is, if it is in any; nothing if it can only be in the
+    /// stash.
+    fn window(&self, hash: u64) -> Option<Window>;
+
+    /// Whether a record in this bucket is one of the table, and not a copy that was left there.
+    fn belongs(&self, hash: u64, bucket: u64) -> bool;
+
+    /// The bucket that has to be cleaned of copies together with this one, before anything in either is written.
+    fn unclean_with(&self, bucket: u64) -> Option<u64>;
+
+    /// Both have been cleaned.
+    fn cleaned(&self, bucket: u64);
+
+    /// Plans how a record whose window is full enters; nothing if it cannot. What it has read and would
+    /// change is on the board.
+    ///
+    /// # Errors
+    /// What reading says.
+    async fn make_room<E: Endpoint>(
+        &self,
+        board: &mut Board<'_, E, Self>,
+        newcomer: &Rc<Record>,
+    ) -> Result<Option<Self::Change>>;
+
+    /// Carries out what a plan changes of the state.
+    fn apply(&self, change: Self::Change);
+
+    /// Bytes of local memory, the stash not counted.
+    fn local_bytes(&self) -> usize;
+}

@@ -1,0 +1,152 @@
+//! Keeping the published index current: the owner's part.
+//!
+//! The words that name a key are written in the batch that makes its slot live, before the slot's head, and
+//! the count of their segment grows in between: no insertion takes a round trip more. A removal does: the
+//! bytes of a dead slot must be no whole record any more before the removal is acknowledged, else a
+//! READ that takes long could join them with the head that the same key has in the same slot later.
+
+use super::batch::Batch;
+use super::client::DuoTable;
+use super::placement::SlotNumber;
+use super::published::{bucket_entry, stash_entry};
+use crate::Result;
+use crate::client::scan;
+use farslot_fabric::{Endpoint, EndpointExt};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// How often each page has changed: the stamp of the word of it that was written last.
+pub(super) struct Stamps(RefCell<Vec<u32>>);
+
+impl Stamps {
+    pub(super) fn new(pages: u64) -> Self {
+        Self(RefCell::new(vec![0; pages as usize]))
+    }
+
+    fn next(&self, page: u64) -> u32 {
+        let stamp = &mut self.0.borrow_mut()[page as usize];
+        *stamp = stamp.wrapping_add(1);
+        *stamp
+    }
+
+    fn set(&self, page: u64, stamp: u32) {
+        self.0.borrow_mut()[page as usize] = stamp;
+    }
+}
+
+/// The entry that a slot is to have.
+pub(super) type NewEntry = (SlotNumber, u64);
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live with these
+    /// entries. To be followed by what makes them live.
+    pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
+        if let Some(page) = self.publish_words(batch, entries) {
+            batch.count_change(self.layout.segment_of(page));
+        }
+    }
+
+    /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the slot.
+    pub(super) fn unpublish(&self, batch: &mut Batch, slot: SlotNumber) {
+        self.publish_words(batch, &[(slot, 0)]);
+    }
+
+    /// Writes the words of these slots, which are of one page.
+    fn publish_words(&self, batch: &mut Batch, entries: &[NewEntry]) -> Option<u64> {
+        let stamps = self.stamps.as_ref()?;
+        let (page, _) = self.layout.page_of(entries.first()?.0);
+        let shape = self.layout.page_shape(page);
+        let words = entries
+            .iter()
+            .map(|(slot, _)| shape.word_of(self.layout.page_of(*slot).1));
+        let stamp = stamps.next(page);
+        for word in words.collect::<BTreeSet<_>>() {
+            batch.publish(page, word, self.word_of_page(page, word, stamp, entries));
+        }
+        Some(page)
+    }
+
+    /// A word of a page as the index has it, but for these entries.
+    fn word_of_page(&self, page: u64, word: u32, stamp: u32, but: &[NewEntry]) -> u64 {
+        let first = self.layout.first_of_page(page);
+        self.layout.page_shape(page).pack(word, stamp, |number| {
+            let slot = SlotNumber(first.0 + u64::from(number));
+            let new = but.iter().find(|(changed, _)| *changed == slot);
+            new.map_or_else(|| self.entry_of(slot), |(_, entry)| *entry)
+        })
+    }
+
+    /// A slot's entry, as the index has it.
+    fn entry_of(&self, slot: SlotNumber) -> u64 {
+        let index = self.index.borrow();
+        match index.stashed_at(slot) {
+            Some(stashed) => stashed.map_or(0, stash_entry),
+            None => {
+                let (fingerprint, backup) = index.fingerprint_at(slot);
+                bucket_entry(fingerprint, backup, self.layout.fingerprint_bits)
+            }
+        }
+    }
+
+    /// Publishes the pages of these slots as the index has them.
+    pub(super) async fn publish_pages_of(&self, slots: &[SlotNumber]) -> Result<()> {
+        if self.stamps.is_none() {
+            return Ok(());
+        }
+        let pages: BTreeSet<u64> = slots
+            .iter()
+            .map(|slot| self.layout.page_of(*slot).0)
+            .collect();
+        let mut batch = self.batch();
+        for page in pages {
+            let (first, shape) = (
+                self.layout.first_of_page(page),
+                self.layout.page_shape(page),
+            );
+            let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
+            let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
+            self.publish(&mut batch, &entries);
+        }
+        self.run(batch).await
+    }
+
+    /// Reads what was published, and publishes what the index has otherwise. Called by a new owner
+    /// that has made its index, alone. Until then what the owner before has published is good: it names the
+    /// keys of all live slots.
+    pub(super) async fn publish_all(&self) -> Result<()> {
+        let Some(stamps) = &self.stamps else {
+            return Ok(());
+        };
+        let buckets = 2 * self.layout.buckets;
+        for range in [0..buckets, buckets..self.layout.pages()] {
+            let mut next = range.start;
+            while next < range.end {
+                next = self.publish_piece(next, range.end, stamps).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does so with a piece of the pages; returns where the next begins.
+    async fn publish_piece(&self, first: u64, end: u64, stamps: &Stamps) -> Result<u64> {
+        let shape = self.layout.page_shape(first);
+        let words = shape.words() as usize;
+        let pages = scan::piece(first, end, words * 8);
+        let from = self.layout.page_at(self.table, first);
+        let piece = self.endpoint.read(from, pages as usize * words * 8).await?;
+        let mut different = Vec::new();
+        for (page, published) in (first..).zip(piece.words().chunks_exact(words)) {
+            let newest = published.iter().map(|word| shape.stamp(*word)).max();
+            stamps.set(page, newest.unwrap_or(0));
+            let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
+            let mut entries = shape.entries(published).zip(slots);
+            if entries.any(|(entry, slot)| entry != self.entry_of(slot)) {
+                different.push(self.layout.first_of_page(page));
+            }
+        }
+        if !different.is_empty() {
+            self.publish_pages_of(&different).await?;
+        }
+        Ok(first + pages)
+    }
+}

@@ -1,0 +1,233 @@
+//! The published index: the owner's, in remote memory, for readers elsewhere.
+//!
+//! ```text
+//! behind the journal:  counts of changes, a word a segment | stash, a word a slot | pages
+//! page of a bucket     | word | word | ... |         all in two arrays' order
+//! word of a page       | entries, f + 1 bits each | stamp |
+//! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
+//! word of the stash    | 35 bits of the key's hash | 1 | stamp |                0: none
+//! ```
+//! Invariant: the entry of a live slot names its key, from before the slot is live until it is dead. It is
+//! written in the batch that makes the slot live, before its head. The entry of a dead slot may be
+//! anything. So who sees all words of a key's two pages and of the stash at one moment, and none that names the
+//! key, knows that it is absent.
+//!
+//! A word is read and written whole. Its stamp is a count of its page's changes, so a word with
+//! the same stamp is the same word, and pages with the same sum of stamps are the same pages, unless one
+//! was written 2^28 times between two looks. The *count* of a segment, some pages in a row, grows after
+//! a page is written and before the slot is live: by the counts a reader sees which part of its copy is old.
+
+use super::layout::DuoLayout;
+use super::placement::SlotNumber;
+use farslot_fabric::RemoteAddr;
+
+/// Counts of changes. The stash has one of its own, the last.
+pub(super) const SEGMENTS: u64 = 512;
+/// Bits of a word that are its entries', at most: the others are the stamp.
+const ENTRY_BITS: u32 = 36;
+/// In a word of the stash: there is a key.
+const STASHED: u64 = 1 << (ENTRY_BITS - 1);
+
+/// How the entries of a page lie in its words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PageShape {
+    /// Entries of the page: the slots of a bucket, or one of the stash.
+    pub(super) slots: u32,
+    entry_bits: u32,
+    /// Entries of a word.
+    per_word: u32,
+}
+
+impl PageShape {
+    fn of_bucket(slots: u32, fingerprint_bits: u32) -> Self {
+        let entry_bits = fingerprint_bits + 1;
+        Self {
+            slots,
+            entry_bits,
+            per_word: (ENTRY_BITS / entry_bits).min(slots),
+        }
+    }
+
+    const OF_STASH: Self = Self {
+        slots: 1,
+        entry_bits: ENTRY_BITS,
+        per_word: 1,
+    };
+
+    /// Words of a page.
+    pub(super) const fn words(self) -> u32 {
+        self.slots.div_ceil(self.per_word)
+    }
+
+    /// The word that an entry is in.
+    pub(super) const fn word_of(self, entry: u32) -> u32 {
+        entry / self.per_word
+    }
+
+    /// The word number `word` of a page with these entries.
+    pub(super) fn pack(self, word: u32, stamp: u32, entry: impl Fn(u32) -> u64) -> u64 {
+        let first = word * self.per_word;
+        let last = (first + self.per_word).min(self.slots);
+        let packed = (first..last).fold(0, |packed, number| {
+            packed | entry(number) << ((number - first) * self.entry_bits)
+        });
+        packed | u64::from(stamp) << (self.per_word * self.entry_bits)
+    }
+
+    /// The entries of a page's words, in order.
+    pub(super) fn entries(self, words: &[u64]) -> impl Iterator<Item = u64> {
+        (0..self.slots).map(move |number| {
+            let word = words[self.word_of(number) as usize];
+            word >> (number % self.per_word * self.entry_bits) & ((1 << self.entry_bits) - 1)
+        })
+    }
+
+    /// The stamp of a word.
+    pub(super) const fn stamp(self, word: u64) -> u32 {
+        (word >> (self.per_word * self.entry_bits)) as u32
+    }
+
+    /// The sum of the stamps of a page's words.
+    pub(super) fn sum(self, words: &[u64]) -> u32 {
+        let stamps = words.iter().map(|word| self.stamp(*word));
+        stamps.fold(0, u32::wrapping_add)
+    }
+}
+
+/// The entry of a slot with this fingerprint, of f bits.
+pub(super) const fn bucket_entry(fingerprint: u32, backup: bool, fingerprint_bits: u32) -> u64 {
+    fingerprint as u64 | (backup as u64) << fingerprint_bits
+}
+
+/// The fingerprint of an entry, and whether it is a backup one.
+pub(super) const fn entry_parts(entry: u64, fingerprint_bits: u32) -> (u32, bool) {
+    let fingerprint = entry & ((1 << fingerprint_bits) - 1);
+    (fingerprint as u32, entry >> fingerprint_bits & 1 != 0)
+}
+
+/// The entry of a slot of the stash with a key of this hash.
+pub(super) const fn stash_entry(hash: u64) -> u64 {
+    STASHED | hash & (STASHED - 1)
+}
+
+/// Where the published index lies, and what is where in it.
+impl DuoLayout {
+    /// Pages: one a bucket, through both arrays, then one a slot of the stash.
+    pub(super) const fn pages(&self) -> u64 {
+        2 * self.buckets + self.stash as u64
+    }
+
+    pub(super) fn page_shape(&self, page: u64) -> PageShape {
+        if page < 2 * self.buckets {
+            PageShape::of_bucket(self.bucket_slots, self.fingerprint_bits)
+        } else {
+            PageShape::OF_STASH
+        }
+    }
+
+    /// The page of a slot, and the slot's number in it.
+    pub(super) const fn page_of(&self, SlotNumber(slot): SlotNumber) -> (u64, u32) {
+        match slot.checked_sub(self.slots()) {
+            Some(stashed) => (2 * self.buckets + stashed, 0),
+            None => {
+                let slots = self.bucket_slots as u64;
+                (slot / slots, (slot % slots) as u32)
+            }
+        }
+    }
+
+    /// A page's first slot.
+    pub(super) const fn first_of_page(&self, page: u64) -> SlotNumber {
+        SlotNumber(match page.checked_sub(2 * self.buckets) {
+            Some(stashed) => self.slots() + stashed,
+            None => page * self.bucket_slots as u64,
+        })
+    }
+
+    /// Buckets of a segment.
+    const fn segment_buckets(&self) -> u64 {
+        (2 * self.buckets).div_ceil(SEGMENTS - 1)
+    }
+
+    /// The segment of a page.
+    pub(super) const fn segment_of(&self, page: u64) -> u64 {
+        if page < 2 * self.buckets {
+            page / self.segment_buckets()
+        } else {
+            SEGMENTS - 1
+        }
+    }
+
+    /// The pages of a segment: of one behind the last bucket none.
+    pub(super) fn segment_pages(&self, segment: u64) -> std::ops::Range<u64> {
+        let buckets = 2 * self.buckets;
+        if segment == SEGMENTS - 1 {
+            return buckets..self.pages();
+        }
+        let first = (segment * self.segment_buckets()).min(buckets);
+        first..(first + self.segment_buckets()).min(buckets)
+    }
+
+    /// Bytes of the published index.
+    pub(super) fn published_bytes(&self) -> u128 {
+        if !self.published {
+            return 0;
+        }
+        let words = u128::from(self.page_shape(0).words()) * u128::from(2 * self.buckets);
+        let bytes = (u128::from(SEGMENTS) + u128::from(self.stash) + words) * 8;
+        bytes.next_multiple_of(64)
+    }
+
+    /// Where the count of a segment is.
+    pub(super) fn count_at(&self, table: RemoteAddr, segment: u64) -> RemoteAddr {
+        table.plus(self.map().bytes() as u64 + segment * 8)
+    }
+
+    /// Where a page is: of the stash's those follow one another, and then those of the buckets.
+    pub(super) fn page_at(&self, table: RemoteAddr, page: u64) -> RemoteAddr {
+        let stash = self.count_at(table, SEGMENTS);
+        match page.checked_sub(2 * self.buckets) {
+            Some(stashed) => stash.plus(stashed * 8),
+            None => {
+                let words = u64::from(self.page_shape(page).words());
+                stash.plus((u64::from(self.stash) + page * words) * 8)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pages_keep_entries_and_stamps(
+            slots in 1u32..=16,
+            fingerprint_bits in 8u32..=32,
+            stamp in 0u32..1 << 28,
+            entries in proptest::collection::vec((any::<u32>(), any::<bool>()), 16),
+        ) {
+            let shape = PageShape::of_bucket(slots, fingerprint_bits);
+            let mask = u32::MAX >> (32 - fingerprint_bits);
+            let entry = |number: u32| {
+                let (fingerprint, backup) = entries[number as usize];
+                bucket_entry(fingerprint & mask, backup, fingerprint_bits)
+            };
+            let words: Vec<u64> = (0..shape.words())
+                .map(|word| shape.pack(word, stamp + word, entry))
+                .collect();
+            let read: Vec<u64> = shape.entries(&words).collect();
+            prop_assert_eq!(read.len(), slots as usize);
+            for (number, read) in (0..).zip(read) {
+                prop_assert_eq!(read, entry(number));
+                let (fingerprint, backup) = entries[number as usize];
+                prop_assert_eq!(entry_parts(read, fingerprint_bits), (fingerprint & mask, backup));
+            }
+            let stamps = (0..shape.words()).map(|word| stamp + word);
+            // What does not fit into a word is lost: all but 28 bits at least.
+            prop_assert_eq!(shape.sum(&words) & 0xff_ffff, stamps.sum::<u32>() & 0xff_ffff);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Where a slot's record is: in the slot, or in a heap.
+//!
+//! A slot of a table with a heap names a block in the word behind its head. The record there is written whole
+//! before any slot names it, and never changes while one does; it says itself which use of the block it is
+//! of. So a record is replaced by swapping that word, without the journal, and moved by copying it.
+
+use super::client::DuoTable;
+use super::layout::{DuoLayout, head_in};
+use super::placement::SlotNumber;
+use crate::Result;
+use crate::heap::{BlockRef, Heap, encode, seal};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use std::ops::Deref;
+
+/// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`] understands.
+pub(super) struct SlotRead {
+    bytes: Buffer,
+    /// The word behind the head, if it names a block.
+    pub(super) reference: u64,
+}
+
+impl SlotRead {
+    pub(super) fn into_bytes(self) -> Buffer {
+        self.bytes
+    }
+}
+
+impl Deref for SlotRead {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.bytes
+    }
+}
+
+/// A record that is to be written into the heap.
+pub(super) struct NewRecord {
+    pub(super) at: RemoteAddr,
+    pub(super) record: Buffer,
+    /// What names it in a slot.
+    pub(super) reference: u64,
+}
+
+/// The slot of these bytes, with the record that it names, if it is live. If that has been replaced meanwhile, the
+/// slot is not whole.
+pub(super) async fn with_record<E: Endpoint>(
+    layout: &DuoLayout,
+    heap: &Heap<E>,
+    slot: Buffer,
+) -> Result<SlotRead> {
+    let (head, reference) = (head_in(&slot), slot.words()[1]);
+    let block = layout.block_of(reference).filter(|_| head != 0);
+    let record = match block {
+        Some(block) => heap.read(block).await?,
+        None => None,
+    };
+    Ok(match record {
+        Some(record) => {
+            let mut bytes = record.into_buffer();
+            bytes.words_mut()[0] = head;
+            SlotRead { bytes, reference }
+        }
+        None => SlotRead {
+            bytes: slot,
+            reference: 0,
+        },
+    })
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Reads a slot and its record.
+    pub(super) async fn read_slot(&self, slot: SlotNumber) -> Result<SlotRead> {
+        let bytes = self.read_bare(slot).await?;
+        self.resolved(bytes).await
+    }
+
+    /// Reads a slot without a record that it names.
+    pub(super) async fn read_bare(&self, slot: SlotNumber) -> Result<Buffer> {
+        let at = self.layout.slot_at(self.table, slot);
+        Ok(self.endpoint.read(at, self.layout.slot_bytes()).await?)
+    }
+
+    /// Reads a slot that is live and is to be moved: its record only if that goes with it.
+    pub(super) async fn read_to_move(&self, slot: SlotNumber) -> Result<SlotRead> {
+        if self.heap.is_none() {
+            return self.read_whole(slot).await;
+        }
+        let bytes = self.read_bare(slot).await?;
+        Ok(SlotRead {
+            bytes,
+            reference: 0,
+        })
+    }
+
+    /// A slot that was read, with its record.
+    pub(super) async fn resolved(&self, slot: Buffer) -> Result<SlotRead> {
+        match &self.heap {
+            Some(heap) => with_record(&self.layout, heap, slot).await,
+            None => Ok(SlotRead {
+                bytes: slot,
+                reference: 0,
+            }),
+        }
+    }
+
+    /// A slot of a piece that was read, with its record.
+    pub(super) async fn resolved_of(&self, slot: &[u8]) -> Result<SlotRead> {
+        let slot = self.endpoint.core().buffers.copy_of(slot)?;
+        self.resolved(slot).await
+    }
+
+    /// A block of the heap for a record.
+    pub(super) async fn new_record(
+        &self,
+        heap: &Heap<E>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<NewRecord> {
+        let mut record = encode(&self.endpoint.core().buffers, key, value)?;
+        let block = heap.allocate(record.len()).await?;
+        seal(&mut record, block);
+        Ok(NewRecord {
+            at: heap.at(block.granule),
+            record,
+            reference: self.layout.reference_to(block),
+        })
+    }
+
+    /// Gives a block back that no slot names any more.
+    pub(super) async fn free(&self, block: Option<BlockRef>) {
+        if let (Some(heap), Some(block)) = (&self.heap, block) {
+            heap.free(block).await;
+        }
+    }
+}

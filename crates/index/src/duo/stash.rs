@@ -1,0 +1,86 @@
+//! Bringing keys of the stash back into a bucket, when a removal has made room.
+//!
+//! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a free slot in a
+//! bucket of such a key, or takes the key away that it collided with, moves it there.
+
+use super::client::DuoTable;
+use super::layout::head_in;
+use super::placement::{Candidates, Entry, Path, SlotNumber};
+use super::published::bucket_entry;
+use crate::{Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+/// A key that can leave the stash.
+struct Returning {
+    from: SlotNumber,
+    hash: u64,
+    of: Candidates,
+    buckets: [u64; 2],
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Moves a key of the stash into this bucket, or into its other one, if one of the stash can be there. This
+    /// cannot fail: the removal is done. What is in doubt afterwards is settled by the next operation.
+    pub(super) async fn bring_back(&self, bucket: u64) {
+        if let Some(key) = self.returning_to(bucket) {
+            let returning = self.endpoint.operation(UPKEEP, self.bring(&key));
+            let _ = returning.await;
+        }
+    }
+
+    /// A key of the stash that can go back to one of its buckets, of which this is one.
+    fn returning_to(&self, bucket: u64) -> Option<Returning> {
+        let index = self.index.borrow();
+        index.stashed_keys().find_map(|(from, hash)| {
+            let of = index.candidates(hash);
+            let buckets = index.buckets_of(&of);
+            let returns = buckets.contains(&bucket)
+                && index.entry(&of, &[]) == Entry::Primary
+                && index.room_in(&buckets).is_some();
+            returns.then_some(Returning {
+                from,
+                hash,
+                of,
+                buckets,
+            })
+        })
+    }
+
+    async fn bring(&self, key: &Returning) -> Result<()> {
+        let [first, second] = key.buckets;
+        let held = self.locks.take(&[first, second, key.from.0]).await;
+        if !self.is_settled() {
+            return Ok(());
+        }
+        let to = {
+            // Others may have been here while this waited.
+            let index = self.index.borrow();
+            let stays = index.stashed_at(key.from) != Some(Some(key.hash))
+                || index.entry(&key.of, &[]) != Entry::Primary
+                || index.buckets_of(&key.of) != key.buckets;
+            match index.room_in(&key.buckets) {
+                Some(to) if !stays => to,
+                _ => return Ok(()),
+            }
+        };
+        let read = self.read_to_move(key.from).await?;
+        let head = head_in(&read);
+        if head == 0 {
+            return Err(self.lost(key.from));
+        }
+        let entry = bucket_entry(key.of.primary, false, self.layout.fingerprint_bits);
+        let mut batch = self.batch();
+        self.publish(&mut batch, &[(to, entry)]);
+        batch.fill(to, head, self.body_in(&read)?);
+        batch.kill(key.from, head);
+        self.unpublish(&mut batch, key.from);
+        self.run(batch).await?;
+        self.change_index(|index| {
+            index.vacate(key.from);
+            index.enter(&Path { slots: vec![to] }, &key.of, Entry::Primary);
+        });
+        self.worked(|work| work.brought_back += 1);
+        drop(held);
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Lookups and updates of keys whose slot and record this client remembers: one round trip each.
+//!
+//! Invariant: a record is believed as ever, because its key's slot was seen to name it within the operation, and
+//! because its bytes are whole and of that use of its block. Which of the two was read first does not matter: a block
+//! does not change while a slot names it. An update swaps the slot from what is remembered, so that it takes effect
+//! only where that is still so; the slot is the key's for ever. So a stale hint costs a READ, or a record that is
+//! written before its slot is looked for, and never an answer.
+
+use super::client::{Key, LinearTable};
+use super::hinting::Until;
+use super::insert::Draft;
+use super::probe::Probe;
+use crate::heap::Record;
+use crate::record_hints::{RecordHint, RecordHints};
+use crate::slot::{Head, KeyRule};
+use crate::{Result, Value};
+use farslot_fabric::verb::Pieces;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
+
+/// What READs of a remembered slot and its record have shown.
+pub(super) enum Recalled {
+    /// The slot names that record still.
+    Value(Value),
+    /// The slot has this head by now.
+    Changed(u64),
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// The same client with record hints: it remembers where about `most` keys have their records out of band, those
+    /// that it has met last, and asks for a key's slot and its record at once. 0 is without hints, as a table is opened.
+    /// They take 16 bytes a key, and none until they are used.
+    ///
+    /// Lookups and updates of keys that are remembered take one round trip, of others two and three; for keys whose
+    /// values others replace in between, a lookup has read a record too many. Without effect on tables of several
+    /// records a key, and on those that have none out of band.
+    #[must_use]
+    pub fn with_record_hints(mut self, most: usize) -> Self {
+        let wanted = most > 0 && self.heap.is_some() && self.layout.keys == KeyRule::Unique;
+        self.records = wanted.then(|| Box::new(RecordHints::new(most)));
+        self
+    }
+
+    /// Where the key's record was, if that is remembered.
+    #[inline]
+    pub(super) fn recall(&self, key: &Key<'_>) -> Option<RecordHint> {
+        self.records.as_ref()?.of(key.hash)
+    }
+
+    /// Remembers that the key's slot, at that distance from its home, has this head.
+    #[inline]
+    pub(super) fn remember(&self, key: &Key<'_>, distance: u64, head: u64) {
+        if let Some(records) = &self.records
+            && let Head::Out { block, .. } = Head::decode(head)
+        {
+            records.note(key.hash, RecordHint { distance, block });
+        }
+    }
+
+    #[inline]
+    pub(super) fn forget(&self, key: &Key<'_>) {
+        if let Some(records) = &self.records {
+            records.forget(key.hash);
+        }
+    }
+
+    /// What to read of a key's record and slot, in this order.
+    #[inline]
+    pub(super) fn pieces_of(&self, key: &Key<'_>, hint: RecordHint) -> Pieces {
+        let slot = self.slot_number(key.home, hint.distance);
+        let head = Piece {
+            from: self.layout.slot_at(self.table, slot),
+            len: 8,
+        };
+        [self.heap().piece(hint.block), head].into()
+    }
+
+    /// Judges what was read of a key's record and slot.
+    #[inline]
+    pub(super) fn recalled(&self, key: &Key<'_>, hint: RecordHint, read: Buffer) -> Recalled {
+        let head = read.words().last().copied().unwrap_or(0);
+        if head == Head::out(key.hash, hint.block)
+            && let Some(value) = self.value_in(key, head, read)
+        {
+            return Recalled::Value(value);
+        }
+        self.forget(key);
+        Recalled::Changed(head)
+    }
+
+    /// The key's value, if this was read from the block that the head names, whole, and is the key's record.
+    #[inline]
+    pub(super) fn value_in(&self, key: &Key<'_>, head: u64, read: Buffer) -> Option<Value> {
+        let Head::Out { block, .. } = Head::decode(head) else {
+            return None;
+        };
+        let record = Record::decode(read, block)?;
+        (record.key() == key.bytes).then(|| record.into_value())
+    }
+
+    /// Finds a key where it is remembered; nothing if it has to be looked for.
+    pub(super) async fn find_recalled(&self, key: &Key<'_>) -> Result<Option<Value>> {
+        let Some(hint) = self.recall(key) else {
+            return Ok(None);
+        };
+        let read = self.endpoint.read_many(self.pieces_of(key, hint)).await?;
+        let head = match self.recalled(key, hint, read) {
+            Recalled::Value(value) => return Ok(Some(value)),
+            Recalled::Changed(head) => head,
+        };
+        let Head::Out { block, .. } = Head::decode(head) else {
+            return Ok(None);
+        };
+        // As good as a slot that was looked for: it names the key's record, or does not.
+        let Piece { from, len } = self.heap().piece(block);
+        let value = self.value_in(key, head, self.endpoint.read(from, len).await?);
+        if value.is_some() {
+            self.remember(key, hint.distance, head);
+        }
+        Ok(value)
+    }
+
+    /// Replaces the value of a key where it is remembered; false if its slot has to be looked for. The draft's record
+    /// may be written then.
+    pub(super) async fn replace_recalled(
+        &self,
+        key: &Key<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool> {
+        let Some(hint) = self.recall(key) else {
+            return Ok(false);
+        };
+        let mut probe = Probe::new(key, Until::Match);
+        probe.distance = hint.distance;
+        let mut seen = Head::out(key.hash, hint.block);
+        // The slot is the key's: a record that others have put there meanwhile is replaced as well.
+        while Head::decode(seen).is_out_of(key.hash) {
+            if self.replace(key, &mut probe, seen, draft).await? {
+                return Ok(true);
+            }
+            seen = probe.found;
+        }
+        self.forget(key);
+        Ok(false)
+    }
+}

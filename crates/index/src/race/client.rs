@@ -1,0 +1,207 @@
+//! What a client keeps of a RACE table: the layout, the directory, and its share of the heap.
+
+use super::directory::{Directory, Leaf};
+use super::layout::{Buckets, RaceLayout};
+use super::word::Word;
+use crate::client::Counts;
+use crate::client::locks::BucketLocks;
+use crate::heap::Heap;
+use crate::{IndexError, Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A RACE table as one thread's coroutines see it.
+pub struct RaceTable<E> {
+    pub(super) endpoint: Rc<E>,
+    pub(super) layout: RaceLayout,
+    pub(super) table: RemoteAddr,
+    pub(super) directory: RefCell<Directory>,
+    pub(super) heap: Heap<E>,
+    pub(super) counts: Counts,
+    /// Held by the coroutine that splits a subtable, so that the others do not do the same.
+    pub(super) splitting: BucketLocks,
+    pub(super) work: Cell<Work>,
+}
+
+/// What a client has done besides what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Subtables that it has split.
+    pub splits: u64,
+    /// Records that it has moved to another subtable.
+    pub moved: u64,
+    /// Slots that it has carried over to a subtable's next depth because an operation met them before the
+    /// client that splits the subtable had come to them.
+    pub helped: u64,
+    /// Times that an insertion of its own has made way for another of the same key.
+    pub yielded: u64,
+    /// Insertions begun by others that it has undone: of clients that had died, or of slow ones, which then
+    /// begin again.
+    pub undone: u64,
+}
+
+/// Entries of the directory that one READ fetches.
+const ENTRIES_READ: u64 = 64;
+
+/// A key, checked and hashed.
+pub(super) struct Key<'k> {
+    pub(super) bytes: &'k [u8],
+    /// Where its slot's word tells it from others.
+    pub(super) tag: u8,
+    /// Which subtable it belongs to.
+    pub(super) route: u64,
+    pub(super) buckets: Buckets,
+}
+
+impl<E: Endpoint> RaceTable<E> {
+    /// Opens the table that lies at `table`, and reads its directory.
+    ///
+    /// # Errors
+    /// [`IndexError::BadOption`] for a layout that no options give, [`IndexError::BadDirectory`], or what
+    /// the fabric says.
+    pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
+        layout.check()?;
+        let opened = Self {
+            directory: RefCell::new(Directory::new(layout.roots)),
+            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table)),
+            counts: Counts::new(table, layout.most_subtables * layout.subtable_slots()),
+            splitting: BucketLocks::default(),
+            work: Cell::default(),
+            endpoint,
+            layout,
+            table,
+        };
+        let reading = opened.read_directory();
+        opened.endpoint.operation(UPKEEP, reading).await?;
+        Ok(opened)
+    }
+
+    /// The table's layout.
+    #[must_use]
+    pub const fn layout(&self) -> &RaceLayout {
+        &self.layout
+    }
+
+    /// The endpoint that the table is reached by.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Rc<E> {
+        &self.endpoint
+    }
+
+    /// Subtables, as far as this client knows.
+    #[must_use]
+    pub fn subtables(&self) -> u64 {
+        self.directory.borrow().subtables()
+    }
+
+    /// What this client has done besides what it was asked for.
+    #[must_use]
+    pub const fn work(&self) -> Work {
+        self.work.get()
+    }
+
+    /// Notes such work.
+    pub(super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+        let mut work = self.work.get();
+        note(&mut work);
+        self.work.set(work);
+    }
+
+    #[inline]
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.layout.shape().check_key(bytes)?;
+        let hash = self.layout.hasher.hash(bytes);
+        Ok(Key {
+            bytes,
+            // The first bucket comes from the hash's high bits.
+            tag: hash as u8,
+            route: self.layout.route_of(hash),
+            buckets: self.layout.buckets_of(hash),
+        })
+    }
+
+    /// The subtable of a key, as far as this client knows.
+    #[inline]
+    pub(super) fn leaf_of(&self, key: &Key<'_>) -> Leaf {
+        self.directory.borrow().leaf_of(key.route)
+    }
+
+    #[inline]
+    pub(super) fn slot_at(&self, subtable: u64, slot: u64) -> RemoteAddr {
+        self.layout.slot_at(self.table, subtable, slot)
+    }
+
+    /// A slot's number within the table, for errors.
+    pub(super) fn number_of(&self, subtable: u64, slot: u64) -> u64 {
+        subtable * self.layout.subtable_slots() + slot
+    }
+
+    /// Replaces the word of a slot if it is the one expected; returns what it was.
+    pub(super) async fn swap(
+        &self,
+        subtable: u64,
+        slot: u64,
+        expected: Word,
+        new: Word,
+    ) -> Result<Word> {
+        let at = self.slot_at(subtable, slot);
+        let found = self.endpoint.compare_swap(at, expected.0, new.0).await?;
+        Ok(Word(found))
+    }
+
+    /// Reads the splits that this client does not know yet.
+    pub(super) async fn read_directory(&self) -> Result<()> {
+        loop {
+            let first = self.directory.borrow().splits();
+            let entries = ENTRIES_READ.min(self.layout.most_splits() - first);
+            if entries == 0 {
+                return Ok(());
+            }
+            let at = self.layout.split_at(self.table, first);
+            let read = self.endpoint.read(at, entries as usize * 8).await?;
+            // A word that is not there yet may stand before one that is: they were not read at once.
+            let written = read.words().iter().take_while(|entry| **entry != 0);
+            let mut directory = self.directory.borrow_mut();
+            for (entry, word) in (first..).zip(written) {
+                // Another coroutine may have been faster.
+                if entry == directory.splits() && !directory.append(*word) {
+                    let word = *word;
+                    return Err(IndexError::BadDirectory { entry, word });
+                }
+            }
+            if directory.splits() < first + entries {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the directory on: a slot of the subtable has been seen to be of that depth.
+    ///
+    /// # Errors
+    /// [`IndexError::Unreadable`] where no split explains it: each is in the directory before any slot is
+    /// touched.
+    pub(super) async fn catch_up(&self, subtable: u64, slot: u64, depth: u32) -> Result<()> {
+        self.read_directory().await?;
+        if self.directory.borrow().leaf(subtable).depth >= depth {
+            return Ok(());
+        }
+        Err(IndexError::Unreadable {
+            slot: self.number_of(subtable, slot),
+            attempts: 1,
+        })
+    }
+
+    /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
+    /// fail: the operation that is counted is done, and counts may lag.
+    pub(super) async fn entries_changed(&self, change: i64) {
+        if self.counts.change(change, change) {
+            let _ = self.report().await;
+        }
+    }
+
+    /// Adds this client's share to the counts that all see.
+    pub(super) async fn report(&self) -> Result<()> {
+        self.counts.report(&*self.endpoint).await
+    }
+}

@@ -1,0 +1,437 @@
+//! The bytes of a RACE table, and the options that decide them.
+
+use super::word::{LARGEST_HEAP, MOST_DEPTH};
+use crate::hash::{derive, scale};
+use crate::heap::HeapPlace;
+use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
+use crate::table_map::TableMap;
+use crate::{FieldSize, Hasher, Result};
+use farslot_fabric::RemoteAddr;
+use serde::{Deserialize, Serialize};
+
+/// Buckets of a group: two main ones, and between them the one that both overflow into.
+const GROUP: u64 = 3;
+/// The most slots of a bucket.
+const MOST_BUCKET_SLOTS: u32 = 32;
+/// The most subtables of a table: as many as a client's directory can number.
+const MOST_SUBTABLES: u64 = 1 << 31;
+/// Slots of a subtable of a table that grows, unless told otherwise.
+const SUBTABLE_SLOTS: u64 = 1024;
+/// The purposes that a key's hash is derived for.
+const SECOND_BUCKET: u64 = 1;
+const ROUTE: u64 = 2;
+
+/// What a RACE table shall be. Everything but the capacity and the sizes has a default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaceOptions {
+    /// Keys that the table has room for at first.
+    pub capacity: u64,
+    /// Keys that it has room for when it has grown; by default `capacity`: it does not grow then. The
+    /// memory for all of them belongs to the table from the start, but is not touched before it is
+    /// needed.
+    pub most_capacity: Option<u64>,
+    /// The size of its keys.
+    pub key: FieldSize,
+    /// The size of its values.
+    pub value: FieldSize,
+    /// Keys per slot when `capacity` keys are in the table; decides the number of slots.
+    pub load_factor: f64,
+    /// Slots of a bucket, 1 to 32: the paper's d.
+    pub bucket_slots: u32,
+    /// Slots of a subtable, at least: whole groups of buckets. By default 1024 of a table that grows, and
+    /// all slots of one that does not. Who finds a subtable full moves half of its records.
+    pub subtable_slots: Option<u64>,
+    /// Bytes for records out of band; by default enough for `most_capacity` records of the largest size.
+    pub heap_bytes: Option<u64>,
+    /// The hash function; by default XXH3 with the table's seed.
+    pub hasher: Hasher,
+}
+
+impl RaceOptions {
+    /// Options for `capacity` keys with these sizes, in buckets of 8 slots, 4/5 full then. The seed should
+    /// be random.
+    #[must_use]
+    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+        Self {
+            capacity,
+            most_capacity: None,
+            key,
+            value,
+            load_factor: 0.8,
+            bucket_slots: 8,
+            subtable_slots: None,
+            heap_bytes: None,
+            hasher: Hasher::Xxh3 { seed },
+        }
+    }
+
+    /// The layout that these options ask for.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    pub fn layout(&self) -> Result<RaceLayout> {
+        let slots = slots_for(self.capacity, self.load_factor)?;
+        let most = self.most_capacity.unwrap_or(self.capacity);
+        if most < self.capacity {
+            let limit = format!("at least the capacity, {}", self.capacity);
+            return Err(bad_option("most capacity", most, limit));
+        }
+        let grows = most > self.capacity;
+        let wanted = self
+            .subtable_slots
+            .unwrap_or(if grows { SUBTABLE_SLOTS } else { slots });
+        let group_slots = GROUP * u64::from(self.bucket_slots.max(1));
+        let groups = wanted
+            .clamp(1, slots_for(most, self.load_factor)?)
+            .div_ceil(group_slots);
+        let subtable_slots = groups * group_slots;
+        let roots = slots.div_ceil(subtable_slots).next_power_of_two();
+        let most_subtables = if grows {
+            let subtables = slots_for(most, self.load_factor)?.div_ceil(subtable_slots);
+            // All split at about the same time, and some before the others.
+            let subtables = subtables.next_power_of_two();
+            (subtables + subtables / 8 + 1).max(roots)
+        } else {
+            roots
+        };
+        let shape = RecordShape::new(self.key, self.value);
+        shape.check(SlotKind::Heap)?;
+        let layout = RaceLayout {
+            bucket_slots: self.bucket_slots,
+            groups,
+            roots,
+            most_subtables,
+            key: self.key,
+            value: self.value,
+            hasher: self.hasher,
+            heap_bytes: shape.heap_bytes(SlotKind::Heap, most, self.heap_bytes)?,
+        };
+        layout.check()?;
+        Ok(layout)
+    }
+}
+
+/// All that a client must know of a RACE table: kept in the catalog.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RaceLayout {
+    /// Slots of a bucket.
+    pub bucket_slots: u32,
+    /// Groups of three buckets of a subtable.
+    pub groups: u64,
+    /// Subtables at first: a power of two.
+    pub roots: u64,
+    /// Subtables when it has grown.
+    pub most_subtables: u64,
+    /// The size of the keys.
+    pub key: FieldSize,
+    /// The size of the values.
+    pub value: FieldSize,
+    /// From a key to the hash that its subtable, its buckets and its tag derive from.
+    pub hasher: Hasher,
+    /// Bytes of heap.
+    pub heap_bytes: u64,
+}
+
+impl RaceLayout {
+    /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        self.shape().check(SlotKind::Heap)?;
+        self.hasher.check(self.key)?;
+        if self.hasher == Hasher::Knuth {
+            return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
+        }
+        if !(1..=MOST_BUCKET_SLOTS).contains(&self.bucket_slots) {
+            let limit = format!("1 to {MOST_BUCKET_SLOTS}");
+            return Err(bad_option("bucket slots", self.bucket_slots, limit));
+        }
+        if !self.roots.is_power_of_two()
+            || !(self.roots..=MOST_SUBTABLES).contains(&self.most_subtables)
+        {
+            let limit =
+                format!("a power of two of them at first, and up to {MOST_SUBTABLES} later");
+            let value = format!("{} to {}", self.roots, self.most_subtables);
+            return Err(bad_option("subtables", value, limit));
+        }
+        let slots = u128::from(self.groups)
+            * u128::from(GROUP * u64::from(self.bucket_slots))
+            * u128::from(self.most_subtables);
+        slots_for(u64::try_from(slots).unwrap_or(u64::MAX), 1.0)?;
+        if self.groups.leading_zeros() <= self.route_bits() {
+            let limit = format!("below 2^{}", 63 - self.route_bits());
+            return Err(bad_option("bucket groups", self.groups, limit));
+        }
+        if self.heap_bytes > LARGEST_HEAP {
+            let limit = format!("at most {LARGEST_HEAP}");
+            return Err(bad_option("heap bytes", self.heap_bytes, limit));
+        }
+        Ok(())
+    }
+
+    /// Slots of a bucket group.
+    #[must_use]
+    pub const fn group_slots(&self) -> u64 {
+        GROUP * self.bucket_slots as u64
+    }
+
+    /// Slots of a subtable.
+    #[must_use]
+    pub const fn subtable_slots(&self) -> u64 {
+        self.groups * self.group_slots()
+    }
+
+    /// Bytes of remote memory that the whole table takes, those that it may grow into included. A fresh
+    /// table is all zeros.
+    #[must_use]
+    pub fn table_bytes(&self) -> u128 {
+        self.map().bytes()
+    }
+
+    /// How often subtables can split.
+    pub(super) const fn most_splits(&self) -> u64 {
+        self.most_subtables - self.roots
+    }
+
+    /// How often a subtable can split along its line.
+    pub(super) const fn most_depth(&self) -> u32 {
+        if self.most_splits() == 0 {
+            0
+        } else {
+            MOST_DEPTH
+        }
+    }
+
+    /// Bits of a route that can matter.
+    pub(super) const fn route_bits(&self) -> u32 {
+        self.roots.trailing_zeros() + self.most_depth()
+    }
+
+    /// Words of the directory: an entry for each split, to whole cache lines.
+    const fn directory_words(&self) -> u64 {
+        self.most_splits().next_multiple_of(8)
+    }
+
+    fn map(&self) -> TableMap {
+        TableMap {
+            slots: self.directory_words() + self.most_subtables * self.subtable_slots(),
+            slot_bytes: 8,
+            heap_bytes: self.heap_bytes,
+        }
+    }
+
+    pub(super) fn heap_place(&self, table: RemoteAddr) -> HeapPlace {
+        self.map().heap_place(table)
+    }
+
+    /// Where the directory's entry of a split is.
+    pub(super) fn split_at(&self, table: RemoteAddr, split: u64) -> RemoteAddr {
+        self.map().slot_at(table, split)
+    }
+
+    /// Where a slot of a subtable is.
+    #[inline]
+    pub(super) fn slot_at(&self, table: RemoteAddr, subtable: u64, slot: u64) -> RemoteAddr {
+        let before = self.directory_words() + subtable * self.subtable_slots();
+        self.map().slot_at(table, before + slot)
+    }
+
+    /// The sizes of the records.
+    pub(super) const fn shape(&self) -> RecordShape {
+        RecordShape::new(self.key, self.value)
+    }
+
+    /// The buckets of the key with this hash, in whichever subtable.
+    #[inline]
+    pub(super) fn buckets_of(&self, hash: u64) -> Buckets {
+        let mains = 2 * self.groups;
+        let first = scale(hash, mains);
+        let other = scale(derive(hash, SECOND_BUCKET), mains - 1);
+        let second = other + u64::from(other >= first);
+        let bucket = u64::from(self.bucket_slots);
+        let pair_of = |main: u64| {
+            let group = main / 2 * self.group_slots();
+            Pair {
+                main: group + main % 2 * 2 * bucket,
+                overflow: group + bucket,
+            }
+        };
+        Buckets {
+            pairs: [pair_of(first), pair_of(second)],
+            bucket,
+        }
+    }
+
+    /// The bits by which subtables are told apart, the first of them the lowest.
+    #[inline]
+    pub(super) fn route_of(&self, hash: u64) -> u64 {
+        derive(hash, ROUTE)
+    }
+}
+
+/// A main bucket and the one that it overflows into, by their first slots: next to each other, so that one
+/// READ fetches both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pair {
+    pub(super) main: u64,
+    pub(super) overflow: u64,
+}
+
+/// Consecutive slots of a subtable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    pub(super) first: u64,
+    pub(super) slots: u64,
+}
+
+/// Where a key may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Buckets {
+    pub(super) pairs: [Pair; 2],
+    /// Slots of each.
+    pub(super) bucket: u64,
+}
+
+impl Buckets {
+    /// What there is to read: two spans, or one where both pairs share their overflow bucket.
+    #[inline]
+    pub(super) fn spans(&self) -> (Span, Option<Span>) {
+        let [first, second] = self.pairs;
+        let slots = 2 * self.bucket;
+        let span = |pair: Pair| Span {
+            first: pair.main.min(pair.overflow),
+            slots,
+        };
+        if first.overflow == second.overflow {
+            let first = first.main.min(second.main);
+            let slots = 3 * self.bucket;
+            return (Span { first, slots }, None);
+        }
+        (span(first), Some(span(second)))
+    }
+
+    /// Whether a slot is in one of them.
+    pub(super) fn contain(&self, slot: u64) -> bool {
+        let inside = |first: u64| (first..first + self.bucket).contains(&slot);
+        let mut pairs = self.pairs.iter();
+        pairs.any(|pair| inside(pair.main) || inside(pair.overflow))
+    }
+
+    /// Slots that a key can be in.
+    pub(super) fn slots(&self) -> u64 {
+        let (first, second) = self.spans();
+        first.slots + second.map_or(0, |span| span.slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IndexError;
+    use proptest::prelude::*;
+
+    fn options(capacity: u64) -> RaceOptions {
+        RaceOptions::new(capacity, FieldSize::Fixed(8), FieldSize::Fixed(8), 1)
+    }
+
+    #[test]
+    fn options_that_no_table_can_have_are_named() {
+        let cases: [(&str, RaceOptions); 9] = [
+            ("capacity", options(0)),
+            ("capacity", options(u64::MAX)),
+            (
+                "load factor",
+                RaceOptions {
+                    load_factor: 1.5,
+                    ..options(9)
+                },
+            ),
+            (
+                "most capacity",
+                RaceOptions {
+                    most_capacity: Some(8),
+                    ..options(9)
+                },
+            ),
+            (
+                "bucket slots",
+                RaceOptions {
+                    bucket_slots: 0,
+                    ..options(9)
+                },
+            ),
+            (
+                "bucket slots",
+                RaceOptions {
+                    bucket_slots: 33,
+                    ..options(9)
+                },
+            ),
+            (
+                "hash",
+                RaceOptions {
+                    hasher: Hasher::Knuth,
+                    ..options(9)
+                },
+            ),
+            (
+                "key size",
+                RaceOptions {
+                    key: FieldSize::UpTo(0),
+                    ..options(9)
+                },
+            ),
+            (
+                "heap bytes",
+                RaceOptions {
+                    heap_bytes: Some(1 << 37),
+                    ..options(9)
+                },
+            ),
+        ];
+        for (named, options) in cases {
+            match options.layout() {
+                Err(IndexError::BadOption { option, .. }) => assert_eq!(option, named),
+                other => panic!("{named}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_layout_has_the_room_that_was_asked_for() {
+        let fixed = options(1_000_000).layout().unwrap();
+        assert_eq!((fixed.roots, fixed.most_subtables), (1, 1));
+        assert!(fixed.subtable_slots() >= 1_250_000 && fixed.subtable_slots() < 1_250_024);
+        let growing = RaceOptions {
+            most_capacity: Some(1_000_000),
+            ..options(800)
+        };
+        let growing = growing.layout().unwrap();
+        assert_eq!((growing.roots, growing.subtable_slots()), (1, 1032));
+        assert!(growing.most_subtables * 1032 > 1_250_000);
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_are_two_different_pairs_that_lie_together(
+            hash: u64,
+            groups in 1u64..50,
+            bucket_slots in 1u32..=16,
+        ) {
+            let layout = RaceLayout { groups, bucket_slots, ..options(9).layout().unwrap() };
+            let buckets = layout.buckets_of(hash);
+            prop_assert_ne!(buckets.pairs[0].main, buckets.pairs[1].main);
+            for pair in buckets.pairs {
+                prop_assert_eq!(pair.main.abs_diff(pair.overflow), buckets.bucket);
+                prop_assert!(pair.main.max(pair.overflow) < layout.subtable_slots());
+            }
+            let (first, second) = buckets.spans();
+            let read = |slot: u64| {
+                let inside = |span: Span| (span.first..span.first + span.slots).contains(&slot);
+                inside(first) || second.is_some_and(inside)
+            };
+            for slot in 0..layout.subtable_slots() {
+                prop_assert_eq!(read(slot), buckets.contain(slot));
+            }
+            prop_assert_eq!(second.is_none(), buckets.pairs[0].overflow == buckets.pairs[1].overflow);
+        }
+    }
+}

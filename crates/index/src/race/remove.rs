@@ -1,0 +1,31 @@
+//! Removing a key. Its slot is empty then, for whichever key comes next.
+
+use super::client::RaceTable;
+use super::lookup::{Found, Learnt};
+use super::word::Word;
+use crate::Result;
+use farslot_fabric::Endpoint;
+
+impl<E: Endpoint> RaceTable<E> {
+    pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
+        let key = self.key(key)?;
+        let learnt = Learnt::default();
+        loop {
+            let view = self.current(&key, &learnt.attempts).await?;
+            match self.search(&key, &view, &learnt).await? {
+                Found::Present { slot, word, .. } => {
+                    let empty = Word::empty(word.depth());
+                    let found = self.swap(view.leaf.subtable, slot, word, empty).await?;
+                    if found == word {
+                        self.heap.free(word.block()).await;
+                        self.entries_changed(-1).await;
+                        return Ok(true);
+                    }
+                    learnt.attempts.lost_race(slot)?;
+                }
+                Found::Absent => return Ok(false),
+                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Splitting a subtable in two while everybody goes on reading and writing it.
+//!
+//! A split is decided by one swap, which appends it to the directory. From then on the key with the next bit
+//! set in its route belongs to the child. Slot by slot, whoever comes to it first carries it over: the client
+//! that splits, and any writer that meets a slot which has not been.
+//!
+//! ```text
+//! the parent's slot             then the same slot of the child
+//! empty            d -> d + 1   0 -> empty, d + 1
+//! begun            d -> empty   0 -> empty, d + 1        its client begins again
+//! live, stays      d -> d + 1   0 -> empty, d + 1
+//! live, goes       d -> moving  0 -> live, d + 1         then the parent's: moving -> empty, d + 1
+//! ```
+//! Each step is a swap of a word that has been seen, and no step is ever taken back, so that any number of
+//! clients may take them together, and any may die. A word of depth d + 1 in the parent says that no key of
+//! the child's can come to that slot any more. A child's word goes from 0 once and never back to it: a late
+//! step of a client that has slept does nothing.
+//!
+//! A slot moves to the same slot of the child, which has no other use before. So a record can be lost neither
+//! to a full bucket nor between two places: it counts where it was until the child's slot has it. The record
+//! itself is not copied.
+//!
+//! A subtable that a split has not come to the end of is not split again before that: who wants to finishes
+//! it first. The entry's finished bit says that all slots have been carried over.
+
+use super::client::RaceTable;
+use super::directory::{Leaf, Split, finished, is_finished};
+use super::layout::Span;
+use super::view::Attempts;
+use super::word::{State, Word};
+use crate::client::{in_order, side_by_side};
+use crate::{IndexError, Result};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+/// Slots that are read at once.
+const SLOTS_READ: u64 = 512;
+/// Slots that are carried over at once.
+const SLOTS_MOVED: usize = 128;
+
+impl<E: Endpoint> RaceTable<E> {
+    /// Splits a subtable that has no room for a key, whose slots were so many; or finishes what another has
+    /// begun.
+    ///
+    /// # Errors
+    /// [`IndexError::Full`] if the table cannot grow, or what the fabric says.
+    pub(super) async fn split(&self, leaf: Leaf, probed: u64) -> Result<()> {
+        let _turn = self.splitting.take(&[leaf.subtable]).await;
+        self.read_directory().await?;
+        let (last, next) = {
+            let directory = self.directory.borrow();
+            if directory.leaf(leaf.subtable) != leaf {
+                return Ok(());
+            }
+            if leaf.depth == self.layout.most_depth()
+                || directory.splits() == self.layout.most_splits()
+            {
+                return Err(IndexError::Full {
+                    probed,
+                    slots: directory.subtables() * self.layout.subtable_slots(),
+                });
+            }
+            (
+                directory.last_split(leaf.subtable),
+                directory.next_split(leaf),
+            )
+        };
+        if let Some(last) = last {
+            self.finish_if_open(last).await?;
+        }
+        let at = self.layout.split_at(self.table, next.number);
+        let found = self.endpoint.compare_swap(at, 0, next.entry()).await?;
+        self.read_directory().await?;
+        if found != 0 {
+            // Another subtable was split, or this one by another client.
+            return Ok(());
+        }
+        self.worked(|work| work.splits += 1);
+        self.finish(next).await
+    }
+
+    async fn finish_if_open(&self, split: Split) -> Result<()> {
+        let at = self.layout.split_at(self.table, split.number);
+        let entry = self.endpoint.read(at, 8).await?;
+        if is_finished(entry.words()[0]) {
+            return Ok(());
+        }
+        self.finish(split).await
+    }
+
+    /// Carries all slots over, and says so in the directory.
+    async fn finish(&self, split: Split) -> Result<()> {
+        let slots = self.layout.subtable_slots();
+        let parent = self.directory.borrow().leaf(split.parent);
+        for first in (0..slots).step_by(SLOTS_READ as usize) {
+            let slots = SLOTS_READ.min(slots - first);
+            let read = self
+                .read_spans(parent, (Span { first, slots }, None))
+                .await?;
+            let jobs = read
+                .words()
+                .map(|(slot, seen)| self.move_slot(split, slot, seen));
+            side_by_side(SLOTS_MOVED, jobs, |_, ()| {}).await?;
+        }
+        let at = self.layout.split_at(self.table, split.number);
+        let entry = split.entry();
+        self.endpoint
+            .compare_swap(at, entry, finished(entry))
+            .await?;
+        Ok(())
+    }
+
+    /// Carries a slot over, whose word in the parent was `seen`, or may have been.
+    pub(super) async fn move_slot(&self, split: Split, slot: u64, mut seen: Word) -> Result<()> {
+        let attempts = Attempts::default();
+        let after = split.depth + 1;
+        loop {
+            if seen.depth() > split.depth {
+                let nothing = Word::empty(after);
+                self.swap(split.child, slot, Word(0), nothing).await?;
+                return Ok(());
+            }
+            let next = match seen.state() {
+                State::Empty | State::Begun => Word::empty(after),
+                State::Live => match self.goes_to_child(split, slot, seen).await? {
+                    Some(true) => seen.in_state(State::Moving),
+                    Some(false) => seen.at_depth(after),
+                    None => {
+                        let number = self.number_of(split.parent, slot);
+                        attempts.unreadable(&*self.endpoint, number).await?;
+                        seen = self.read_word(split.parent, slot).await?;
+                        continue;
+                    }
+                },
+                State::Moving => return self.hand_over(split, slot, seen).await,
+            };
+            let found = self.swap(split.parent, slot, seen, next).await?;
+            if found == seen {
+                seen = next;
+            } else {
+                attempts.lost_race(slot)?;
+                seen = found;
+            }
+        }
+    }
+
+    /// Makes a moving record live in the child, then its slot in the parent empty. Both leave in one batch, if
+    /// the send queue has room: nothing takes effect behind a swap that was lost, and the second is not posted
+    /// behind a first that has failed. Else the record would be nowhere.
+    async fn hand_over(&self, split: Split, slot: u64, moving: Word) -> Result<()> {
+        let after = split.depth + 1;
+        let live = moving.in_state(State::Live).at_depth(after);
+        let step = async |subtable, expected, new| {
+            let found = self.swap(subtable, slot, expected, new).await?;
+            let arrived = subtable == split.child && found == expected;
+            self.worked(|work| work.moved += u64::from(arrived));
+            Ok(())
+        };
+        in_order(vec![
+            step(split.child, Word(0), live),
+            step(split.parent, moving, Word::empty(after)),
+        ])
+        .await
+    }
+
+    /// Whether the record of a slot goes to the child; nothing if its word is not what it was.
+    async fn goes_to_child(&self, split: Split, slot: u64, word: Word) -> Result<Option<bool>> {
+        let record = self.record_of(slot, word).await?;
+        let goes = |key: &[u8]| {
+            let route = self.layout.route_of(self.layout.hasher.hash(key));
+            self.directory.borrow().goes_to_child(route, split)
+        };
+        Ok(record.map(|record| goes(record.key())))
+    }
+
+    async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {
+        let word = self.endpoint.read(self.slot_at(subtable, slot), 8).await?;
+        Ok(Word(word.words()[0]))
+    }
+}

@@ -1,0 +1,80 @@
+//! A look at every slot: exact counts, and what splits and dead clients have left.
+
+use super::client::RaceTable;
+use super::layout::Span;
+use super::word::State;
+use crate::{Result, SCAN};
+use farslot_fabric::{Endpoint, EndpointExt};
+
+/// Slots that one READ fetches.
+const SLOTS_READ: u64 = 32 << 10;
+
+/// What was seen, slot by slot. Others may have written meanwhile: it is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Survey {
+    /// All slots of all subtables.
+    pub slots: u64,
+    /// Slots with a record.
+    pub live: u64,
+    /// Slots of insertions that are not decided. Those of clients that have died stay until somebody needs the
+    /// slot, or puts that key.
+    pub begun: u64,
+    /// Slots whose record is on its way to another subtable.
+    pub moving: u64,
+    /// Slots that the split of their subtable has not come to; those with a record are among `live` or
+    /// `moving` too. Where nobody is splitting, they wait for the first writer who needs them.
+    pub behind: u64,
+    /// Subtables by how often their line has split: entry `i` counts those that have `i` times.
+    pub depths: Vec<u64>,
+}
+
+impl Survey {
+    /// Records per slot, 0 to 1.
+    #[must_use]
+    pub fn load_factor(&self) -> f64 {
+        self.live as f64 / self.slots.max(1) as f64
+    }
+
+    /// Subtables.
+    #[must_use]
+    pub fn subtables(&self) -> u64 {
+        self.depths.iter().sum()
+    }
+}
+
+impl<E: Endpoint> RaceTable<E> {
+    /// Reads the directory and the whole table, and counts.
+    ///
+    /// # Errors
+    /// What the fabric says, or [`BadDirectory`](crate::IndexError::BadDirectory).
+    pub async fn survey(&self) -> Result<Survey> {
+        self.endpoint.operation(SCAN, self.look_at_all()).await
+    }
+
+    async fn look_at_all(&self) -> Result<Survey> {
+        self.read_directory().await?;
+        let mut survey = Survey::default();
+        for subtable in 0..self.subtables() {
+            let leaf = self.directory.borrow().leaf(subtable);
+            let depth = leaf.depth as usize;
+            survey.depths.resize(survey.depths.len().max(depth + 1), 0);
+            survey.depths[depth] += 1;
+            let all = self.layout.subtable_slots();
+            for first in (0..all).step_by(SLOTS_READ as usize) {
+                let slots = SLOTS_READ.min(all - first);
+                let view = self.read_spans(leaf, (Span { first, slots }, None)).await?;
+                survey.slots += slots;
+                for (_, word) in view.words() {
+                    match word.state() {
+                        State::Empty => {}
+                        State::Begun => survey.begun += 1,
+                        State::Live => survey.live += 1,
+                        State::Moving => survey.moving += 1,
+                    }
+                    survey.behind += u64::from(word.depth() < leaf.depth);
+                }
+            }
+        }
+        Ok(survey)
+    }
+}

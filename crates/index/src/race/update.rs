@@ -1,0 +1,34 @@
+//! Replacing the value of a key that is present.
+
+use super::client::{Key, RaceTable};
+use super::insert::Draft;
+use super::lookup::{Found, Learnt};
+use crate::Result;
+use farslot_fabric::Endpoint;
+
+impl<E: Endpoint> RaceTable<E> {
+    pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let key = self.key(key)?;
+        let mut draft = self.draft(value)?;
+        let outcome = self.update_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
+    }
+
+    async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+        let learnt = Learnt::default();
+        let mut view = self.write_and_read(key, draft, &learnt).await?;
+        loop {
+            match self.search(key, &view, &learnt).await? {
+                Found::Present { slot, word, .. } => {
+                    if self.replace(view.leaf, slot, word, draft).await? {
+                        return Ok(true);
+                    }
+                    learnt.attempts.lost_race(slot)?;
+                }
+                Found::Absent => return Ok(false),
+                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+            }
+            view = self.current(key, &learnt.attempts).await?;
+        }
+    }
+}

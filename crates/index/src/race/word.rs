@@ -1,0 +1,150 @@
+//! The word of a slot: what is in it, for which key, and how far its subtable had split when it was
+//! written.
+//!
+//! ```text
+//! | state, 2 bits | depth, 5 | tag, 8 | block's class, 6 | generation, 11 | granule, 32 |
+//! ```
+//! An empty word has nothing but its state, 0, and its depth. Memory that nobody has written is
+//! therefore an empty slot of depth 0.
+
+use crate::heap::{BlockRef, GRANULE};
+
+/// Bits of a block's number in a slot: two fewer than a heap can have.
+const GRANULE_BITS: u32 = 32;
+const GENERATION_BITS: u32 = 11;
+const CLASS_BITS: u32 = 6;
+const TAG_SHIFT: u32 = GRANULE_BITS + GENERATION_BITS + CLASS_BITS;
+const DEPTH_SHIFT: u32 = TAG_SHIFT + 8;
+const STATE_SHIFT: u32 = 62;
+const BLOCK: u64 = (1 << TAG_SHIFT) - 1;
+const DEPTH: u64 = 31 << DEPTH_SHIFT;
+
+/// How often a subtable can split, counted along its line from one of the first.
+pub(super) const MOST_DEPTH: u32 = 31;
+/// The largest heap whose blocks a slot can name, in bytes.
+pub(super) const LARGEST_HEAP: u64 = GRANULE << GRANULE_BITS;
+
+/// What a slot holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// Nothing.
+    Empty,
+    /// An insertion that is not decided yet: no lookup sees it.
+    Begun,
+    /// A record.
+    Live,
+    /// A record that is on its way to the same slot of the subtable's new half.
+    Moving,
+}
+
+impl State {
+    /// Whether the slot has a record that is there for all to see, wherever that is.
+    pub(super) const fn has_record(self) -> bool {
+        matches!(self, Self::Live | Self::Moving)
+    }
+}
+
+/// A slot's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Word(pub(super) u64);
+
+impl Word {
+    /// An empty slot of a subtable of this depth.
+    #[inline]
+    pub(super) const fn empty(depth: u32) -> Self {
+        Self((depth as u64) << DEPTH_SHIFT)
+    }
+
+    /// An insertion of the key with this tag that is not decided yet.
+    #[inline]
+    pub(super) const fn begun(depth: u32, tag: u8, block: BlockRef) -> Self {
+        let block = block.granule
+            | block.generation << GRANULE_BITS
+            | (block.class as u64) << (GRANULE_BITS + GENERATION_BITS);
+        Self(Self::empty(depth).0 | (tag as u64) << TAG_SHIFT | block).in_state(State::Begun)
+    }
+
+    #[inline]
+    pub(super) const fn state(self) -> State {
+        match self.0 >> STATE_SHIFT {
+            0 => State::Empty,
+            1 => State::Begun,
+            2 => State::Live,
+            _ => State::Moving,
+        }
+    }
+
+    /// The same but for its state, which is none that has no record.
+    #[inline]
+    pub(super) const fn in_state(self, state: State) -> Self {
+        Self(self.0 & !(3 << STATE_SHIFT) | (state as u64) << STATE_SHIFT)
+    }
+
+    /// How often the subtable had split.
+    #[inline]
+    pub(super) const fn depth(self) -> u32 {
+        ((self.0 & DEPTH) >> DEPTH_SHIFT) as u32
+    }
+
+    /// The same of another depth.
+    #[inline]
+    pub(super) const fn at_depth(self, depth: u32) -> Self {
+        Self(self.0 & !DEPTH | Self::empty(depth).0)
+    }
+
+    /// Eight bits of the key's hash.
+    #[inline]
+    pub(super) const fn tag(self) -> u8 {
+        (self.0 >> TAG_SHIFT) as u8
+    }
+
+    /// Where the record is.
+    #[inline]
+    pub(super) const fn block(self) -> BlockRef {
+        let bits = self.0 & BLOCK;
+        BlockRef {
+            granule: bits & ((1 << GRANULE_BITS) - 1),
+            generation: bits >> GRANULE_BITS & ((1 << GENERATION_BITS) - 1),
+            class: (bits >> (GRANULE_BITS + GENERATION_BITS)) as usize,
+        }
+    }
+
+    /// The depth that the subtable has reached, or is about to: it is being split while a record moves.
+    #[inline]
+    pub(super) const fn reaches(self) -> u32 {
+        match self.state() {
+            State::Moving => self.depth() + 1,
+            _ => self.depth(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_say_what_they_were_made_of(
+            depth in 0..=MOST_DEPTH,
+            tag: u8,
+            granule in 0u64..1 << GRANULE_BITS,
+            generation in 0u64..1 << GENERATION_BITS,
+            class in 0usize..1 << CLASS_BITS,
+            later in 0..=MOST_DEPTH,
+        ) {
+            let block = BlockRef { granule, generation, class };
+            let begun = Word::begun(depth, tag, block);
+            for state in [State::Begun, State::Live, State::Moving] {
+                let word = begun.in_state(state).at_depth(later);
+                prop_assert_eq!((word.state(), word.depth()), (state, later));
+                prop_assert_eq!((word.tag(), word.block()), (tag, block));
+                prop_assert_eq!(word.in_state(State::Begun).at_depth(depth), begun);
+            }
+            let empty = Word::empty(depth);
+            prop_assert_eq!((empty.state(), empty.depth()), (State::Empty, depth));
+            prop_assert_eq!(empty.0 == 0, depth == 0);
+        }
+    }
+}
