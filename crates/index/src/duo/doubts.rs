@@ -74,7 +74,7 @@ impl<E: Endpoint> DuoTable<E> {
         // Those that are made dead here are spoilt with it.
         let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
-        let (mut left_behind, mut copies) = (self.batch(), 0);
+        let (mut left_behind, mut left) = (self.batch(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
             if self.layout.is_journal(slot) {
                 journal.push((slot, bytes));
@@ -84,7 +84,7 @@ impl<E: Endpoint> DuoTable<E> {
             if !index.belongs(slot, hash_in(head)) {
                 // Left behind by a split, or written by one that did not come about.
                 left_behind.kill(slot, head);
-                copies += 1;
+                left += 1;
                 continue;
             }
             // The copies of a record that was being moved are alike.
@@ -99,7 +99,7 @@ impl<E: Endpoint> DuoTable<E> {
             *bytes = newest;
         }
         self.run(left_behind).await?;
-        self.worked(|work| work.copies_removed += copies);
+        self.worked(|work| work.copies_removed += left);
         let mut certain = Vec::new();
         for (head, copies) in keys {
             let mut batch = self.batch();

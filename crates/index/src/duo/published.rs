@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! behind the journal:  counts of changes, a word a segment | stash, a word a slot | pages
-//! page of a bucket     | word | word | ... |         all in two arrays' order
+//! page of a bucket     | word | word | ... |         by the buckets' numbers
 //! word of a page       | entries, f + 1 bits each | stamp |
 //! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
 //! word of the stash    | 35 bits of the key's hash | 1 | stamp |                0: none

@@ -42,7 +42,8 @@
 //! node would have to return which of the r is each slot's, a byte or less, for the owner's index.
 //!
 //! **Limits.** Extents are on the table's node. 34 growths, each of a ratio of 2 to 4096. The stash keeps its
-//! size. A table with [readers](super::DuoReader) beside its owner does not grow: they are not told. `scan` may meet a key twice if its bucket is split between two pieces.
+//! size, and a heap its own. A table with [readers](super::DuoReader) beside its owner does not grow: they are not told.
+//! `scan` may meet a key twice if its bucket is split between two pieces.
 
 mod extend;
 mod memory;
