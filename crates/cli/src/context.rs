@@ -26,12 +26,12 @@ pub struct Context {
     /// Print exactly one JSON object on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// What a tcp:// address is served with and opened with: the content of this file, at least 16 bytes, a
+    /// What a tcp:// or verbs:// address is served with and opened with: the content of this file, at least 16 bytes, a
     /// newline at its end left out [default: FARSLOT_SECRET of the environment]
     #[arg(long, global = true, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
-    /// The grant under which a tcp:// address is used: "read-only" where the node has one, with the secret of
-    /// its own
+    /// The grant under which a tcp:// or verbs:// address is used, with a secret of its own: "read-only" where
+    /// the node has one, or a name of its file of grants (serve --grants)
     #[arg(
         long,
         global = true,

@@ -14,7 +14,7 @@
 //!
 //! For a map in memory, `std`'s (hashbrown): it is full to 7/8, takes a third of the memory, inserts and
 //! finds faster, and tells a key that is not there several times as fast, by 16 tags at once in one
-//! cache line (`scripts/bench-local` measures all of them side by side). What it does not give is a bound.
+//! cache line (`scripts/bench-local` measures them side by side, but for [`SeveralCuckoo`]). What it does not give is a bound.
 //! [`SmartCuckooMap`] is for where that is needed:
 //!
 //! - a lookup reads two buckets at most, for every key, at every load, after any number of removals; in

@@ -31,18 +31,18 @@ pub struct OpenOptions {
     pub record_hints: Option<usize>,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
-    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows without
-    /// a round trip which insertions have no place, and which records others move
+    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows, nearly
+    /// always without a round trip, which insertions have no place, and which records others move
     /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
     /// it reads the table once when it becomes the writer).
     pub predetermination: bool,
     /// What may be done to the memory.
     pub rights: Rights,
-    /// The name of the grant under which a `tcp://` address is used.
+    /// The name of the grant under which a `tcp://` or `verbs://` address is used.
     pub grant: String,
-    /// What a node at a `tcp://` address must know, and wants to see proved.
+    /// What a node at a `tcp://` or `verbs://` address must know, and wants to see proved.
     pub secret: Option<Secret>,
-    /// How long it may take to be connected to a `tcp://` address, and admitted.
+    /// How long it may take to be connected to a `tcp://` or `verbs://` address, and admitted.
     pub connect_timeout: Duration,
     /// What becomes of the keys of a node that came back empty, in tables over several nodes.
     pub on_restart: OnRestart,

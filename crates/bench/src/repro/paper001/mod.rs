@@ -1,4 +1,5 @@
-//! Tables and figures of paper 001. Figures 11 and 12 are not here: they need a cache at the client, and growth.
+//! Tables and figures of paper 001. Figures 11 and 12 are not here yet: what they measure, a client's cache
+//! and growth, is in the index crate.
 
 pub(super) mod fig10;
 pub(super) mod fig6;
