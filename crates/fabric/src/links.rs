@@ -36,9 +36,9 @@ pub(crate) trait Link {
         &self.line().address
     }
 
-    /// Uses the next connection, if there still is one.
-    fn open_next(&mut self) -> Result<()> {
-        if let Some(connected) = self.line().take_next() {
+    /// Uses the next connection, if there still is one to the node with this incarnation.
+    fn open_next(&mut self, incarnation: u64) -> Result<()> {
+        if let Some(connected) = self.line().take_next(incarnation) {
             self.open(connected);
         }
         if self.is_open() {
@@ -239,7 +239,7 @@ impl<L: Link> Links<L> {
                 return Ok(NodeState::Restarted { incarnation });
             }
         }
-        Ok(match link.open_next() {
+        Ok(match link.open_next(incarnation) {
             Ok(()) => NodeState::Up,
             Err(error) => NodeState::Down(error),
         })
@@ -257,7 +257,9 @@ impl<L: Link> Links<L> {
         match self.state(node, next)? {
             NodeState::Up => {}
             NodeState::Down(error) => return Err(error),
-            NodeState::Restarted { .. } => self.get(node)?.borrow_mut().open_next()?,
+            NodeState::Restarted { incarnation } => {
+                self.get(node)?.borrow_mut().open_next(incarnation)?;
+            }
         }
         Ok(self.get(node)?.borrow().info().clone())
     }

@@ -55,23 +55,41 @@ pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
-/// Runs two futures side by side, where the second may do nothing if the first cannot even begin: where the first
-/// has failed when the second is to be polled for the first time, it never is. Verbs that they post at once leave in
-/// this order.
+/// Runs two futures side by side, where the second may do nothing once the first has failed: it is never polled again
+/// then. Verbs that they post at once leave in this order, and none of the second is posted behind a failed one
+/// of the first, not even after both have waited for room in the send queue.
 ///
 /// # Errors
-/// What the first failed with before the second was begun.
-pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<(Result<(), X>, B::Output), X>
+/// What the first failed with. What the second has posted by then may take effect, as far as the fabric lets a verb
+/// take effect behind a failed one.
+pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<B::Output, X>
 where
     A: Future<Output = Result<(), X>>,
 {
-    let (mut first, second) = (pin!(first), pin!(second));
-    let begun = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await;
-    match begun {
-        Poll::Ready(Err(error)) => Err(error),
-        Poll::Ready(Ok(())) => Ok((Ok(()), second.await)),
-        Poll::Pending => Ok(both(first, second).await),
-    }
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let (mut first_is_done, mut of_second) = (false, None);
+    poll_fn(|cx| {
+        if !first_is_done {
+            match first.as_mut().poll(cx) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => first_is_done = true,
+                Poll::Pending => {}
+            }
+        }
+        if of_second.is_none()
+            && let Poll::Ready(output) = second.as_mut().poll(cx)
+        {
+            of_second = Some(output);
+        }
+        match of_second.take() {
+            Some(output) if first_is_done => Poll::Ready(Ok(output)),
+            unfinished => {
+                of_second = unfinished;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// The jobs under way, each with its number.
@@ -166,5 +184,68 @@ mod tests {
         while run.as_mut().poll(&mut cx).is_pending() {}
         assert_eq!(most.get(), 7);
         assert!(seen.iter().all(|times| times.get() == 1));
+    }
+
+    #[test]
+    fn what_comes_second_is_not_begun_behind_a_failure() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for polls_until_failure in 0..3 {
+            let mut left = polls_until_failure;
+            let first = poll_fn(|_| {
+                left -= 1;
+                if left < 0 {
+                    Poll::Ready(Err("lost"))
+                } else {
+                    Poll::Pending
+                }
+            });
+            let polls = Cell::new(0);
+            let second = poll_fn(|_| {
+                polls.set(polls.get() + 1);
+                Poll::<()>::Pending
+            });
+            let mut run = pin!(in_order(first, second));
+            let outcome = loop {
+                if let Poll::Ready(outcome) = run.as_mut().poll(&mut cx) {
+                    break outcome;
+                }
+            };
+            assert_eq!(outcome, Err("lost"));
+            assert_eq!(polls.get(), polls_until_failure);
+        }
+    }
+
+    #[test]
+    fn both_that_are_in_order_are_waited_for() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (of_first, of_second) in [(0, 3), (3, 0), (2, 2)] {
+            let after = |mut polls: i32| {
+                poll_fn(move |_| {
+                    polls -= 1;
+                    if polls < 0 {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+            };
+            let first = async {
+                after(of_first).await;
+                Ok::<(), ()>(())
+            };
+            let second = async {
+                after(of_second).await;
+                "answer"
+            };
+            let mut run = pin!(in_order(first, second));
+            let mut pending = 0;
+            let outcome = loop {
+                match run.as_mut().poll(&mut cx) {
+                    Poll::Ready(outcome) => break outcome,
+                    Poll::Pending => pending += 1,
+                }
+            };
+            assert_eq!((outcome, pending), (Ok("answer"), of_first.max(of_second)));
+        }
     }
 }

@@ -40,6 +40,11 @@ impl RecordHints {
         }
     }
 
+    /// The bytes that this may take.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        (self.entries.borrow().len() * size_of::<Entry>()) as u64
+    }
+
     /// Where the record of the key with this hash was when it was noted last. A key is told by all 64 bits of its hash,
     /// as by the identity in the heads of claimed and dead slots.
     #[inline]

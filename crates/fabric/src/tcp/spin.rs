@@ -40,12 +40,15 @@ const FIRST_PENALTY: u32 = 4;
 const LONGEST_PENALTY: u32 = 1024;
 /// What is waited for may take this many times as long as usual.
 const PATIENCE: Nanos = 4;
+/// No wait is longer than two years; times of this size can be added and multiplied.
+const FOR_EVER: Nanos = 1 << 56;
 /// A wait is looked through for this long at least, if it is at all.
 const SHORTEST: Nanos = 10_000;
 
 impl Spin {
     /// Looks through waits of up to `longest`; 0 is to sleep always.
     pub(crate) fn new(longest: Nanos) -> Self {
+        let longest = longest.min(FOR_EVER);
         Self {
             longest,
             usual: longest,
@@ -159,6 +162,12 @@ mod tests {
             assert_eq!(wait(&mut spin, &mut now, 1_000), 0);
         }
         assert_eq!(wait(&mut spin, &mut now, 1_000), 1);
+    }
+
+    #[test]
+    fn who_may_look_for_ever_does() {
+        let (mut spin, mut now) = (Spin::new(Nanos::MAX), 0);
+        assert_eq!(wait(&mut spin, &mut now, 100_000_000), 100_000);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::layout::{
 };
 use crate::{Result, UPKEEP};
 use farslot_fabric::verb::VerbFuture;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr, window};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, NodeState, Piece, RemoteAddr, window};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -208,6 +208,11 @@ impl<E: Endpoint> Heap<E> {
 
     /// A block for so many bytes, which nobody else writes until it is freed.
     pub(crate) async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
+        // What is written to a node that is down fails, and a block that a failed WRITE was for is not used again:
+        // who tries on and on would use up the heap.
+        if let NodeState::Down(error) = self.endpoint.node_state(self.place.header.node)? {
+            return Err(error.into());
+        }
         let full = || too_large(bytes, self.place.bytes);
         let class = class_for(bytes).ok_or_else(full)?;
         if let Some(block) = self.reuse(class, RESTING) {

@@ -13,7 +13,7 @@
 use super::client::{Key, LinearTable};
 use super::lookup::Seen;
 use super::probe::{NextRead, Probe};
-use super::recall::Recalled;
+use super::recall::{Recalled, is_too_much_at_once};
 use crate::record_hints::RecordHint;
 use crate::slot::{Head, KeyRule};
 use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
@@ -295,6 +295,10 @@ impl<E: Endpoint> LinearTable<E> {
         let key = lane.key.as_ref().expect("a lane that reads has a key");
         match lane.reader.read_many(self.pieces_of(key, hint)) {
             Ok(()) => Next::Recall(hint),
+            Err(error) if is_too_much_at_once(&error) => {
+                self.forget(key);
+                self.read_on(lane)
+            }
             Err(error) => failed(error.into()),
         }
     }

@@ -73,7 +73,9 @@ impl<E: Endpoint> Index for LinearTable<E> {
     }
 
     fn client_bytes(&self) -> u64 {
-        let hints = self.hints.as_ref();
-        hints.map_or(0, |hints| hints.borrow().most_bytes())
+        let of_clusters = self.hints.as_ref();
+        let of_clusters = of_clusters.map_or(0, |hints| hints.borrow().most_bytes());
+        let of_records = self.records.as_ref();
+        of_clusters + of_records.map_or(0, |hints| hints.most_bytes())
     }
 }

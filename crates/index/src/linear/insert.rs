@@ -211,9 +211,7 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let body = self.address_of(probe).plus(8);
         let write = self.endpoint.write(body, record);
-        let (written, published) = in_order(write, self.swap(probe, 0, claim, head)).await?;
-        written?;
-        published
+        in_order(write, self.swap(probe, 0, claim, head)).await?
     }
 
     /// Replaces the word of the key's own slot; false if another was faster.
@@ -270,9 +268,8 @@ impl<E: Endpoint> LinearTable<E> {
         let block = self.heap().assign(&mut record).await?;
         let new = Head::out(key.hash, block);
         let write = self.heap().write_at(block, record);
-        let (written, swapped) = in_order(write, self.swap(probe, 0, seen, new)).await?;
-        // If this failed, the write may come yet: the block is not used again.
-        written?;
+        // If this fails, the write may come yet: the block is not used again.
+        let swapped = in_order(write, self.swap(probe, 0, seen, new)).await?;
         draft.block = Some(block);
         Ok((new, swapped?))
     }

@@ -15,7 +15,7 @@ use crate::record_hints::{RecordHint, RecordHints};
 use crate::slot::{Head, KeyRule};
 use crate::{Result, Value};
 use farslot_fabric::verb::Pieces;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, FabricError, Piece};
 
 /// What READs of a remembered slot and its record have shown.
 pub(super) enum Recalled {
@@ -28,7 +28,7 @@ pub(super) enum Recalled {
 impl<E: Endpoint> LinearTable<E> {
     /// The same client with record hints: it remembers where about `most` keys have their records out of band, those
     /// that it has met last, and asks for a key's slot and its record at once. 0 is without hints, as a table is opened.
-    /// They take 16 bytes a key, and none until they are used.
+    /// They take 16 bytes a key, and none until they are used; more than the table has slots are not kept.
     ///
     /// Lookups and updates of keys that are remembered take one round trip, of others two and three; for keys whose
     /// values others replace in between, a lookup has read a record too many. Without effect on tables of several
@@ -36,6 +36,7 @@ impl<E: Endpoint> LinearTable<E> {
     #[must_use]
     pub fn with_record_hints(mut self, most: usize) -> Self {
         let wanted = most > 0 && self.heap.is_some() && self.layout.keys == KeyRule::Unique;
+        let most = most.min(usize::try_from(self.layout.slots).unwrap_or(usize::MAX));
         self.records = wanted.then(|| Box::new(RecordHints::new(most)));
         self
     }
@@ -102,7 +103,13 @@ impl<E: Endpoint> LinearTable<E> {
         let Some(hint) = self.recall(key) else {
             return Ok(None);
         };
-        let read = self.endpoint.read_many(self.pieces_of(key, hint)).await?;
+        let read = match self.endpoint.read_many(self.pieces_of(key, hint)).await {
+            Err(error) if is_too_much_at_once(&error) => {
+                self.forget(key);
+                return Ok(None);
+            }
+            read => read?,
+        };
         let head = match self.recalled(key, hint, read) {
             Recalled::Value(value) => return Ok(Some(value)),
             Recalled::Changed(head) => head,
@@ -142,4 +149,12 @@ impl<E: Endpoint> LinearTable<E> {
         self.forget(key);
         Ok(false)
     }
+}
+
+/// Whether an endpoint cannot read record and slot together, though it may be able to read each.
+pub(super) const fn is_too_much_at_once(error: &FabricError) -> bool {
+    matches!(
+        error,
+        FabricError::BufferTooLarge { .. } | FabricError::TooManyPieces { .. }
+    )
 }

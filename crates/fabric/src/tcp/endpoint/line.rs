@@ -195,10 +195,12 @@ impl<C: Connection> Line<C> {
         }
     }
 
-    /// Puts the next connection in use, if there still is one.
-    pub(crate) fn take_next(self: &Arc<Self>) -> Option<Connected<C>> {
+    /// Puts the next connection in use, if there still is one, to the node with this incarnation: since it was looked
+    /// at, it may have ended and another been made, to a node that came back empty.
+    pub(crate) fn take_next(self: &Arc<Self>, incarnation: u64) -> Option<Connected<C>> {
         let mut state = self.state();
-        let made = state.redial.as_ref()?.progress().made.take()?;
+        let is_it = |made: &mut Connected<C>| made.made.incarnation() == incarnation;
+        let made = state.redial.as_ref()?.progress().made.take_if(is_it)?;
         state.redial = None;
         self.put_in_use(&mut state, &made);
         Some(made)
