@@ -69,7 +69,8 @@ fn check(vault: &Vault, keys: &HashSet<u64>) -> Result<(), TestCaseError> {
         prop_assert!(bucket.is_none_or(|bucket| buckets.contains(&bucket)));
     }
     // And no other slot is in use.
-    let slots = 0..shape.slots() + u64::from(shape.stash);
+    let stash = SlotNumber::STASH.0;
+    let slots = (0..shape.slots()).chain(stash..stash + u64::from(shape.stash));
     let live = slots
         .map(SlotNumber)
         .filter(|slot| vault.index.is_live(*slot));

@@ -158,15 +158,12 @@ impl ShmEndpoint {
             Verb::CompareSwap { at, expected, new } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
-                let word = node.words().word(byte);
-                let seen =
-                    word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
-                Rest::Word(seen.unwrap_or_else(|seen| seen))
+                Rest::Word(node.words().compare_swap(byte, expected, new))
             }
             Verb::FetchAdd { at, add } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
-                Rest::Word(node.words().word(byte).fetch_add(add, Ordering::AcqRel))
+                Rest::Word(node.words().fetch_add(byte, add))
             }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {

@@ -22,6 +22,27 @@ impl<'m> SharedWords<'m> {
         &self.0[(offset / 8) as usize]
     }
 
+    /// The verb of the same name; returns what was there.
+    #[inline]
+    pub(crate) fn compare_swap(self, offset: u64, expected: u64, new: u64) -> u64 {
+        let seen = self.word(offset).compare_exchange(
+            expected,
+            new,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        before_later_reads();
+        seen.unwrap_or_else(|seen| seen)
+    }
+
+    /// The verb of the same name; returns what was there.
+    #[inline]
+    pub(crate) fn fetch_add(self, offset: u64, add: u64) -> u64 {
+        let seen = self.word(offset).fetch_add(add, Ordering::AcqRel);
+        before_later_reads();
+        seen
+    }
+
     /// Asks for the cache lines of a span that will be read soon.
     #[inline]
     pub(crate) fn prefetch(self, offset: u64, len: usize) {
@@ -157,6 +178,16 @@ fn prefetch_line(word: &AtomicU64) {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline]
 fn prefetch_line(_: &AtomicU64) {}
+
+/// What a read-modify-write has stored is seen before what is loaded behind it: two clients that each swap a word and
+/// then read the other's do not miss each other. On x86-64 its instruction does this by itself; elsewhere a load may pass
+/// the store of one that only acquires and releases.
+#[inline]
+fn before_later_reads() {
+    if cfg!(not(target_arch = "x86_64")) {
+        fence(Ordering::SeqCst);
+    }
+}
 
 #[cfg(test)]
 mod tests {

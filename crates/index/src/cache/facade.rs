@@ -17,6 +17,8 @@ impl<I: Index> Index for Cached<I> {
     }
 
     async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
+        // What it tells is not kept, and may be newer than what is.
+        let _telling = self.writing(key);
         self.index.get_all(key, found).await
     }
 
@@ -96,8 +98,7 @@ impl<I: Index> Index for Cached<I> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         let records: Vec<_> = records.into_iter().collect();
-        let writing = records.iter().map(|(key, _)| self.writing(key));
-        let _writing: Vec<_> = writing.collect();
+        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
         self.index.put_many(records.iter().copied(), done).await;
     }
 
@@ -107,8 +108,7 @@ impl<I: Index> Index for Cached<I> {
         done: impl FnMut(usize, Result<FindOrPut>),
     ) {
         let records: Vec<_> = records.into_iter().collect();
-        let writing = records.iter().map(|(key, _)| self.writing(key));
-        let _writing: Vec<_> = writing.collect();
+        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
         let writes = self.index.find_or_put_many(records.iter().copied(), done);
         writes.await;
     }
@@ -119,8 +119,7 @@ impl<I: Index> Index for Cached<I> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         let records: Vec<_> = records.into_iter().collect();
-        let writing = records.iter().map(|(key, _)| self.writing(key));
-        let _writing: Vec<_> = writing.collect();
+        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
         self.index.update_many(records.iter().copied(), done).await;
     }
 
@@ -138,7 +137,7 @@ impl<I: Index> Index for Cached<I> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         let keys: Vec<_> = keys.into_iter().collect();
-        let _writing: Vec<_> = keys.iter().map(|key| self.writing(key)).collect();
+        let done = self.writing_each(keys.iter().copied(), done);
         self.index.remove_many(keys.iter().copied(), done).await;
     }
 }

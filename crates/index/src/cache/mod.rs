@@ -216,5 +216,18 @@ impl<I: Index> Cached<I> {
             hash,
             key,
         }
+
+    /// What to tell the outcomes of a batch of writes to: each is forgotten before its outcome is told.
+    fn writing_each<'c, R>(
+        &'c self,
+        keys: impl Iterator<Item = &'c [u8]>,
+        mut done: impl FnMut(usize, R),
+    ) -> impl FnMut(usize, R) {
+        let mut writing: Vec<_> = keys.map(|key| Some(self.writing(key))).collect();
+        move |number, outcome| {
+            drop(writing[number].take());
+            done(number, outcome);
+        }
+    }
     }
 }

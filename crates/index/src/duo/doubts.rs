@@ -10,7 +10,7 @@ use super::journal::Journal;
 use super::layout::{hash_in, head_in};
 use super::placement::SlotNumber;
 use super::records::SlotRead;
-use crate::Result;
+use crate::{BATCH_WIDTH, Result};
 use crate::client::side_by_side;
 use farslot_fabric::Endpoint;
 use std::cell::{Cell, RefCell};
@@ -146,7 +146,7 @@ impl<E: Endpoint> DuoTable<E> {
     ) -> Result<BTreeMap<SlotNumber, SlotRead>> {
         let mut live = BTreeMap::new();
         let reads = slots.iter().map(|slot| self.read_slot(*slot));
-        side_by_side(slots.len(), reads, |number, bytes| {
+        side_by_side(BATCH_WIDTH, reads, |number, bytes| {
             if head_in(&bytes) != 0 {
                 live.insert(slots[number], bytes);
             }

@@ -93,6 +93,10 @@ impl<E: Endpoint> DuoTable<E> {
                 }
             };
         }
+        // Slots may have come into doubt meanwhile; the stash is nobody's bucket.
+        if !alone && !self.is_settled() {
+            return Ok(None);
+        }
         let entry = self.entry_beside(&of, &read, &matches)?;
         let Some(place) = self.place(path, entry, &held) else {
             return if alone { Err(self.full()) } else { Ok(None) };

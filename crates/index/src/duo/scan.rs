@@ -16,9 +16,10 @@ impl<E: Endpoint> DuoTable<E> {
         if first >= SlotNumber::STASH.0 {
             return self.scan_stash(first, visit).await;
         }
-        let end = self.vault.buckets();
         let bucket_bytes = self.layout.bucket_bytes();
         let alone = self.hold_alone().await?;
+        // Not before: who becomes the owner learns then how far the table has grown, and it may grow until then.
+        let end = self.vault.buckets();
         let buckets = scan::piece(first, end, 2 * bucket_bytes);
         let buckets = buckets.min(self.vault.side_by_side(first));
         let read = async |array: u64| {

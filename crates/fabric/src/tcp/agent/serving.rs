@@ -277,14 +277,12 @@ impl Serving {
                 answer(0, out, shared)?;
             }
             Request::CompareSwap { at, expected, new } => {
-                let word = memory.word(self.locate_word(at)?);
-                let seen =
-                    word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
-                answer(1, out, shared)?.push(seen.unwrap_or_else(|seen| seen));
+                let seen = memory.compare_swap(self.locate_word(at)?, expected, new);
+                answer(1, out, shared)?.push(seen);
             }
             Request::FetchAdd { at, add } => {
-                let word = memory.word(self.locate_word(at)?);
-                answer(1, out, shared)?.push(word.fetch_add(add, Ordering::AcqRel));
+                let seen = memory.fetch_add(self.locate_word(at)?, add);
+                answer(1, out, shared)?.push(seen);
             }
             Request::WriteImm { to, imm, payload } => {
                 if to.len as usize > mailbox::LONGEST {

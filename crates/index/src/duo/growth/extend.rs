@@ -33,6 +33,7 @@ impl<E: Endpoint> DuoTable<E> {
             return Err(bad_option("node to grow on", node, limit));
         }
         let bytes = self.extent_bytes(ratio)?;
+        self.check_one_split(ratio)?;
         let at = match self.vault.spare.get() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
@@ -40,6 +41,18 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.spare.set(Some((bytes, at)));
         self.count_extent(known, ratio, at).await?;
         self.add_extent(ratio, at);
+        Ok(())
+    }
+
+    /// Checks that the images of two buckets that are split at once leave most of the buffers to others: a growth that
+    /// has begun cannot be taken back.
+    fn check_one_split(&self, ratio: u64) -> Result<()> {
+        let images = ratio.saturating_mul(2 * self.layout.bucket_bytes() as u64);
+        let most = self.endpoint.core().limits.buffer_budget as u64 / 4;
+        if images > most {
+            let limit = format!("two buckets' images within a quarter of the buffers, {most} bytes");
+            return Err(bad_option("growth ratio", ratio, limit));
+        }
         Ok(())
     }
 
