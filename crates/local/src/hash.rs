@@ -11,9 +11,13 @@ pub(crate) struct Candidates {
     pub(crate) first: u32,
     /// In the second table: from the first table's number of buckets.
     pub(crate) second: u32,
-    /// What is kept of the hash beside the key; 0 stands for a vacant slot.
+    /// What is kept of the hash beside the key; 0 stands for a vacant slot. It is odd, so that two tags have a bit in
+    /// common, and whether both of two slots are occupied is one operation without a branch.
     pub(crate) tag: NonZeroU8,
 }
+
+/// The bit that all tags have.
+const ODD: NonZeroU8 = NonZeroU8::MIN;
 
 impl Candidates {
     /// Those of a key in two tables of `side` buckets each; `seed` chooses the hash functions.
@@ -26,7 +30,7 @@ impl Candidates {
             first: scaled(mixed as u32, side),
             second: side + scaled((mixed >> 32) as u32, side),
             // Low bits of one half and high ones of neither: the buckets are of the high bits.
-            tag: NonZeroU8::new(mixed as u8).unwrap_or(NonZeroU8::MAX),
+            tag: ODD | mixed as u8,
         }
     }
 
@@ -61,19 +65,24 @@ pub(crate) fn scaled(bits: u32, below: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn candidates_are_in_their_tables_and_spread() {
         let side = 100;
         let mut met = [0u32; 200];
+        let mut tags = HashSet::new();
         for hash in 0..20_000 {
             let candidates = Candidates::of(hash, 1, side);
             assert!(candidates.first < side && (side..2 * side).contains(&candidates.second));
             assert_eq!(candidates.backup_of(candidates.first), candidates.second);
             assert_eq!(candidates.backup_of(candidates.second), candidates.first);
+            assert_eq!(candidates.tag.get() % 2, 1);
+            tags.insert(candidates.tag);
             met[candidates.first as usize] += 1;
             met[candidates.second as usize] += 1;
         }
+        assert_eq!(tags.len(), 128);
         // 200 a bucket are expected; seven standard deviations are 99.
         assert!(met.iter().all(|&met| (100..300).contains(&met)), "{met:?}");
     }

@@ -3,9 +3,10 @@
 use super::forest::MOST_BUCKETS;
 use super::plan::{Backups, Plan, Planner};
 use crate::hash::Candidates;
+use std::hint::select_unpredictable;
 use std::num::NonZeroU8;
 
-/// A record with its tag, which is where an `Option` of it has its discriminant: a bucket is no larger
+/// A record with its tag (see [`Candidates::tag`]), which is where an `Option` of it has its discriminant: a bucket is no larger
 /// than an `Option` of the record alone, and a probe is of one cache line, or two.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -16,6 +17,12 @@ pub(super) struct Tagged<K, V> {
 
 /// A bucket: of one slot.
 pub(super) type Bucket<K, V> = Option<Tagged<K, V>>;
+
+/// The tag of the record in a bucket; 0 if there is none.
+#[inline]
+fn tag_of<K, V>(bucket: &Bucket<K, V>) -> u8 {
+    bucket.as_ref().map_or(0, |tagged| tagged.tag.get())
+}
 
 /// What the candidates of a key hold.
 pub(super) enum Probe {
@@ -126,25 +133,29 @@ impl<K, V> Buckets<K, V> {
     }
 
     /// Looks for the record that `is_it` accepts, and for a place for it.
+    ///
+    /// Which of the two buckets is vacant is as good as random: a branch on it is mispredicted by up to every second
+    /// insertion, which costs more than all else here. So tags alone are looked at, and there is a branch only for
+    /// what is rare: a tag that is the key's, and two occupied buckets.
     #[inline]
-    pub(super) fn probe(&self, candidates: Candidates, mut is_it: impl FnMut(&K) -> bool) -> Probe {
+    pub(super) fn probe(&self, candidates: Candidates, is_it: impl FnMut(&K) -> bool) -> Probe {
         let Candidates { first, second, tag } = candidates;
-        let [one, two] = [first, second].map(|bucket| &self.buckets[bucket as usize]);
-        let mut holds = |bucket: &Bucket<K, V>| match bucket {
-            Some(tagged) => tagged.tag == tag && is_it(&tagged.record.0),
-            None => false,
+        let buckets = [first, second].map(|bucket| self.buckets.get(bucket as usize));
+        // A map without buckets has no vacant one.
+        let [Some(one), Some(two)] = buckets else {
+            return Probe::Full;
         };
-        if holds(one) {
-            Probe::At(first)
-        } else if holds(two) {
-            Probe::At(second)
-        } else if one.is_none() {
-            Probe::Vacant(first)
-        } else if two.is_none() {
-            Probe::Vacant(second)
-        } else {
-            Probe::Full
+        let (one, two, tag) = (tag_of(one), tag_of(two), tag.get());
+        if (one == tag) | (two == tag)
+            && let Some(bucket) = self.find(candidates, is_it)
+        {
+            return Probe::At(bucket);
         }
+        // Tags are odd. By a comparison for each bucket it would be compiled to two branches.
+        if one & two != 0 {
+            return Probe::Full;
+        }
+        Probe::Vacant(select_unpredictable(one == 0, first, second))
     }
 
     /// Puts a record where it was planned to go. Returns its bucket, and a record that was there all
@@ -168,6 +179,7 @@ impl<K, V> Buckets<K, V> {
     /// Puts a record into a bucket, and returns what was there.
     #[inline]
     pub(super) fn put(&mut self, bucket: u32, tag: NonZeroU8, record: (K, V)) -> Option<(K, V)> {
+        debug_assert!(tag.get() % 2 == 1, "tags are odd");
         let tagged = self.buckets[bucket as usize].replace(Tagged { tag, record });
         tagged.map(|tagged| tagged.record)
     }

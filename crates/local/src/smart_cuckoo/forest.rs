@@ -155,10 +155,16 @@ impl Forest {
     }
 
     /// What is known of a bucket's subgraph, and how many vertices it, or its group, has.
+    #[inline]
     pub(crate) fn standing(&mut self, bucket: u32) -> (Standing, u32) {
-        if !self.is_built() {
-            return (Standing::Unknown, self.vertices);
+        match self.is_built() {
+            true => self.known_standing(bucket),
+            false => (Standing::Unknown, self.vertices),
         }
+    }
+
+    #[inline(never)]
+    fn known_standing(&mut self, bucket: u32) -> (Standing, u32) {
         let root = self.shortened_root(bucket);
         let word = self.words[root as usize];
         (standing(word), word & LOW)
@@ -167,9 +173,14 @@ impl Forest {
     /// Adds the edge of a record that was placed.
     #[inline]
     pub(crate) fn connect(&mut self, first: u32, second: u32) {
-        if !self.is_built() {
-            return;
+        if self.is_built() {
+            self.unite(first, second);
         }
+    }
+
+    /// Out of line, so that an insertion into a map without a forest is short.
+    #[inline(never)]
+    fn unite(&mut self, first: u32, second: u32) {
         let (one, two) = (self.shortened_root(first), self.shortened_root(second));
         let (word_one, word_two) = (self.words[one as usize], self.words[two as usize]);
         if one == two {

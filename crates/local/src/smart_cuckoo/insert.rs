@@ -5,7 +5,7 @@ use super::entry::{Entry, OccupiedEntry, VacantEntry};
 use super::forest::Forest;
 use super::map::{Location, SmartCuckooMap};
 use super::plan::Plan;
-use super::stash::Stashed;
+use super::stash::{self, Stashed};
 use crate::Full;
 use std::hash::{BuildHasher, Hash};
 
@@ -20,7 +20,7 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     /// map grows where that is needed (see [here](crate::smart_cuckoo)).
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = self.hasher.hash_one(&key);
-        match self.insert_directly(hash, key, value, self.capacity()) {
+        match self.insert_directly(hash, key, value, self.placed < self.capacity()) {
             Ok(old) => old,
             Err((key, value)) => self.insert_elsewhere(hash, key, value),
         }
@@ -44,12 +44,67 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     /// ```
     pub fn insert_within(&mut self, key: K, value: V) -> Result<Option<V>, Full<K, V>> {
         let hash = self.hasher.hash_one(&key);
-        let (key, value) = match self.insert_directly(hash, key, value, usize::MAX) {
-            Ok(old) => return Ok(old),
-            Err(record) => record,
-        };
-        if let Some(location) = self.locate_hashed(hash, &key) {
-            return Ok(self.replace(location, value));
+        match self.insert_directly(hash, key, value, true) {
+            Ok(old) => Ok(old),
+            Err(record) => self.insert_within_elsewhere(hash, record),
+        }
+    }
+
+    /// The place of a key: occupied or vacant. The key is looked up once.
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V, S> {
+        let hash = self.hasher.hash_one(&key);
+        match self.locate_hashed(hash, &key) {
+            Some(location) => Entry::Occupied(OccupiedEntry::new(self, hash, location)),
+            None => Entry::Vacant(VacantEntry::new(self, hash, key)),
+        }
+    }
+
+    /// The usual end of an insertion: the key is in one of its buckets, or one is vacant and a record `may_add` to
+    /// those placed. Little code, so that the processor has the next insertion's buckets under way meanwhile. Gives
+    /// the record back where it takes more: its key is in no bucket then.
+    #[inline]
+    fn insert_directly(
+        &mut self,
+        hash: u64,
+        key: K,
+        value: V,
+        may_add: bool,
+    ) -> Result<Option<V>, (K, V)> {
+        let candidates = self.buckets.candidates(hash);
+        match self.buckets.probe(candidates, |held| *held == key) {
+            Probe::At(bucket) => Ok(self.replace(Location::Bucket(bucket), value)),
+            Probe::Vacant(bucket) if self.stash.is_empty() && may_add => {
+                self.buckets.put(bucket, candidates.tag, (key, value));
+                self.forest.connect(candidates.first, candidates.second);
+                self.placed += 1;
+                self.counted.insertions += 1;
+                Ok(None)
+            }
+            Probe::Vacant(_) | Probe::Full => Err((key, value)),
+        }
+    }
+
+    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map may grow.
+    #[inline(never)]
+    fn insert_elsewhere(&mut self, hash: u64, key: K, value: V) -> Option<V> {
+        match stash::find(&self.stash, hash, |held| *held == key) {
+            Some(index) => self.replace(Location::Stash(index), value),
+            None => {
+                self.insert_new(hash, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map never grows.
+    #[inline(never)]
+    fn insert_within_elsewhere(
+        &mut self,
+        hash: u64,
+        (key, value): (K, V),
+    ) -> Result<Option<V>, Full<K, V>> {
+        if let Some(index) = stash::find(&self.stash, hash, |held| *held == key) {
+            return Ok(self.replace(Location::Stash(index), value));
         }
         self.readmit();
         match self.try_place(hash, (key, value)) {
@@ -65,56 +120,6 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
                 slots: self.slots(),
                 stash: self.stash_limit,
             }),
-        }
-    }
-
-    /// The place of a key: occupied or vacant. The key is looked up once.
-    pub fn entry(&mut self, key: K) -> Entry<'_, K, V, S> {
-        let hash = self.hasher.hash_one(&key);
-        match self.locate_hashed(hash, &key) {
-            Some(location) => Entry::Occupied(OccupiedEntry::new(self, hash, location)),
-            None => Entry::Vacant(VacantEntry::new(self, hash, key)),
-        }
-    }
-
-    /// The usual end of an insertion: the key is there, or one of its buckets is vacant and fewer than `limit`
-    /// records are placed. Little code, so that the processor has the next insertion's buckets under way
-    /// meanwhile. Gives the record back where it takes more.
-    #[inline]
-    fn insert_directly(
-        &mut self,
-        hash: u64,
-        key: K,
-        value: V,
-        limit: usize,
-    ) -> Result<Option<V>, (K, V)> {
-        if self.slots() == 0 {
-            return Err((key, value));
-        }
-        let candidates = self.buckets.candidates(hash);
-        match self.buckets.probe(candidates, |held| *held == key) {
-            Probe::At(bucket) => Ok(self.replace(Location::Bucket(bucket), value)),
-            Probe::Vacant(bucket) if self.stash.is_empty() && self.placed < limit => {
-                self.buckets.put(bucket, candidates.tag, (key, value));
-                self.forest.connect(candidates.first, candidates.second);
-                self.placed += 1;
-                self.counted.bucket_probes += 2;
-                self.counted.insertions += 1;
-                Ok(None)
-            }
-            Probe::Vacant(_) | Probe::Full => Err((key, value)),
-        }
-    }
-
-    /// Inserts a record or replaces a value in the stash.
-    #[inline(never)]
-    fn insert_elsewhere(&mut self, hash: u64, key: K, value: V) -> Option<V> {
-        match self.locate_hashed(hash, &key) {
-            Some(location) => self.replace(location, value),
-            None => {
-                self.insert_new(hash, (key, value));
-                None
-            }
         }
     }
 
@@ -163,7 +168,6 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             buckets,
             hash_of: |key: &K| hasher.hash_one(key),
         };
-        self.counted.bucket_probes += 2;
         let plan = self.planner.plan(&mut self.forest, candidates, &hashed);
         match plan {
             Plan::Fails => {
@@ -200,10 +204,15 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     }
 
     /// Brings back from the stash what removals have made room for.
+    #[inline]
     fn readmit(&mut self) {
-        if !self.stash_may_fit || self.slots() == 0 {
-            return;
+        if self.stash_may_fit && self.slots() > 0 {
+            self.readmit_all();
         }
+    }
+
+    #[inline(never)]
+    fn readmit_all(&mut self) {
         self.stash_may_fit = false;
         for index in (0..self.stash.len()).rev() {
             let candidates = self.buckets.candidates(self.stash[index].hash);

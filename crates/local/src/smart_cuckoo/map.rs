@@ -182,7 +182,7 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            bucket_probes: self.counted.bucket_probes + self.planner.steps,
+            bucket_probes: 2 * self.counted.offered() + self.planner.steps,
             known_failures: self.planner.known_failures,
             ..self.counted
         }

@@ -58,10 +58,11 @@ enum Step {
 }
 
 impl Walk {
-    fn start(&mut self, bucket: u32, most: u32) {
+    /// A path whose first step has been taken.
+    fn start(&mut self, bucket: u32, next: u32, most: u32) {
         self.path.clear();
-        self.path.push(bucket);
-        (self.mark, self.since, self.window, self.most) = (bucket, 0, 1, most);
+        self.path.extend([bucket, next]);
+        (self.mark, self.since, self.window, self.most) = (next, 0, 2, most);
     }
 
     #[inline]
@@ -82,6 +83,24 @@ impl Walk {
         self.path.push(next);
         Step::On
     }
+}
+
+/// From which of two occupied candidates a path is followed: each with the most vertices that the path can have.
+/// Nothing if both are known to lead nowhere.
+#[inline]
+fn entered(forest: &mut Forest, candidates: [u32; 2]) -> Option<[Option<u32>; 2]> {
+    let known = candidates.map(|bucket| forest.standing(bucket));
+    if known.iter().all(|(is, _)| *is == Standing::Maximal) {
+        return None;
+    }
+    // In turns, so that no more is read than twice the shorter path. Where one of the two surely
+    // ends, and the other may not, only that one is entered.
+    let is_sure = known.iter().any(|(is, _)| *is == Standing::Tree);
+    Some(known.map(|(is, most)| match is {
+        Standing::Tree => Some(most),
+        Standing::Maximal => None,
+        Standing::Unknown => (!is_sure).then_some(most),
+    }))
 }
 
 impl Planner {
@@ -110,28 +129,43 @@ impl Planner {
     }
 
     /// Both are occupied: the case v+0, or after deletions also the others.
+    #[inline]
     fn plan_kick_out(
         &mut self,
         forest: &mut Forest,
         candidates: [u32; 2],
         backups: &impl Backups,
     ) -> Plan {
-        let known = candidates.map(|bucket| forest.standing(bucket));
-        if known.iter().all(|(is, _)| *is == Standing::Maximal) {
+        let Some(entered) = entered(forest, candidates) else {
             self.known_failures += 1;
             return Plan::Fails;
+        };
+        // Below half of the slots most paths are of one record, and are found here, by little code.
+        let starts = candidates.into_iter().zip(entered).enumerate();
+        for (number, (bucket, most)) in starts {
+            let Some(most) = most else { continue };
+            self.steps += 1;
+            let next = backups.backup(bucket);
+            let walk = &mut self.walks[number];
+            if backups.is_vacant(next) {
+                self.found = number;
+                walk.path.clear();
+                walk.path.push(bucket);
+                return Plan::KickOut(next);
+            }
+            walk.start(bucket, next, most);
         }
-        // In turns, so that no more is read than twice the shorter path. Where one of the two surely
-        // ends, and the other may not, only that one is entered.
-        let is_sure = known.iter().any(|(is, _)| *is == Standing::Tree);
-        let mut goes = known.map(|(is, _)| match is {
-            Standing::Tree => true,
-            Standing::Maximal => false,
-            Standing::Unknown => !is_sure,
-        });
-        for walk in 0..2 {
-            self.walks[walk].start(candidates[walk], known[walk].1);
-        }
+        self.walk_on(forest, entered.map(|most| most.is_some()), backups)
+    }
+
+    /// Follows the paths that were begun from the candidates that say so.
+    #[inline(never)]
+    fn walk_on(
+        &mut self,
+        forest: &mut Forest,
+        mut goes: [bool; 2],
+        backups: &impl Backups,
+    ) -> Plan {
         let mut futile = 0;
         while goes != [false; 2] {
             for (number, walk) in self.walks.iter_mut().enumerate() {
