@@ -67,7 +67,11 @@ impl Room for Growing {
             return Err(TestCaseError::fail(error.to_string()));
         };
         prop_assert!(!records.contains_key(key));
-        prop_assert!(2 * records.len() < *slots as usize, "{error} with {} records", records.len());
+        prop_assert!(
+            2 * records.len() < *slots as usize,
+            "{error} with {} records",
+            records.len()
+        );
         Ok(())
     }
 

@@ -11,7 +11,7 @@
 //! min over R of E[X(R)] t(R (head + w))  +  hit ratio x sum over sizes s > w of P(s) t(block(s))
 //! ```
 //! where t is latency or occupancy, and block(s) what a READ of a record of s bytes out of band
-//! fetches. READs of blocks that a tag's false match causes (some in 10^4 lookups) are left out, and so
+//! fetches: its block, up to what the longest record takes. READs of blocks that a tag's false match causes (some in 10^4 lookups) are left out, and so
 //! is what differs in popularity: the weights are of records and of lookups alike.
 
 use crate::{
@@ -40,9 +40,11 @@ pub struct HybridShape {
     pub max_inline_bytes: usize,
     /// The longest READ of slots, in bytes.
     pub max_read_bytes: usize,
-    /// Bytes of the block that holds a record of so many bytes out of band: what it takes of the
-    /// memory, and what a READ of it fetches.
+    /// Bytes of the block that holds a record of so many bytes out of band: what it takes of the memory.
     pub block_bytes: fn(usize) -> usize,
+    /// Bytes that the record itself takes in its block: a READ fetches the block, but no more than the longest record of
+    /// the table has.
+    pub record_bytes: fn(usize) -> usize,
 }
 
 /// What one size of slots costs.
@@ -243,7 +245,8 @@ impl<'s> Pricing<'s> {
             Objective::Latency => self.nic.latency_ns(bytes),
             Objective::Throughput => self.nic.occupancy_ns(bytes),
         };
-        let found = self.mean_of_larger(inline_bytes, one);
+        let found =
+            self.mean_of_larger(inline_bytes, |block| one(block.min(self.longest_record())));
         Ok(InlineCandidate {
             inline_bytes,
             load: table.load(),
@@ -252,6 +255,12 @@ impl<'s> Pricing<'s> {
             cost_ns: slots.cost_ns + self.hit_ratio * found,
             memory_bytes: slot_bytes as f64 / table.load() + self.block_bytes(inline_bytes),
         })
+    }
+
+    /// The most bytes that a record takes in its block.
+    fn longest_record(&self) -> usize {
+        let sizes = self.sizes.iter().map(|size| size.bytes);
+        (self.shape.record_bytes)(sizes.max().unwrap_or(0))
     }
 
     /// Bytes of blocks per record.
@@ -285,6 +294,7 @@ mod tests {
         max_inline_bytes: 1024,
         max_read_bytes: 16 << 10,
         block_bytes: |bytes| (16 + bytes).next_multiple_of(16),
+        record_bytes: |bytes| (16 + bytes).next_multiple_of(8),
     };
 
     fn prices(sizes: &[RecordSize], objective: Objective, load: f64) -> HybridPrices {
@@ -302,8 +312,10 @@ mod tests {
         let model = model.with_max_read_bytes(16 << 10).unwrap();
         let total: f64 = sizes.iter().map(|size| size.weight).sum();
         let out = sizes.iter().filter(|size| size.bytes > inline);
+        let longest = sizes.iter().map(|size| size.bytes).max().unwrap();
+        let longest = (SHAPE.record_bytes)(longest);
         let out = out.map(|size| {
-            let bytes = (SHAPE.block_bytes)(size.bytes);
+            let bytes = (SHAPE.block_bytes)(size.bytes).min(longest);
             let one = match objective {
                 Objective::Latency => NIC.latency_ns(bytes),
                 Objective::Throughput => NIC.occupancy_ns(bytes),

@@ -1,7 +1,6 @@
 //! What operations cost in a table, and in words what that comes from.
 
 use super::candidates::{Plan, Reads};
-use super::question::block as block_of;
 use super::{Question, Ranked};
 use crate::{BenchError, Result};
 use farslot::index::SlotKind;
@@ -71,12 +70,13 @@ fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
             Some(OutOfBand::signed(region as f64))
         }
         (Reads::Linear { layout, .. }, SlotKind::Hybrid) if !is_replaced => {
-            let (bytes, share) = question.mean_beyond(layout.inline_bytes as usize, block_of);
+            let (bytes, share) = question.read_beyond(layout.inline_bytes as usize);
             Some(OutOfBand::tagged(share, bytes))
         }
         (_, SlotKind::Inline) if !is_replaced => None,
         (_, SlotKind::Heap | SlotKind::Hybrid | SlotKind::Inline) => {
-            Some(OutOfBand::tagged(1.0, block(question)? as f64))
+            block(question)?;
+            Some(OutOfBand::tagged(1.0, question.read_beyond(0).0))
         }
     })
 }

@@ -171,6 +171,14 @@ impl Question {
         }
     }
 
+    /// Bytes that a READ fetches of a record larger than `room`, on average: its block, up to what the longest record
+    /// takes; and the share of such records.
+    pub(super) fn read_beyond(&self, room: usize) -> (f64, f64) {
+        let longest = self.record_sizes().iter().map(|size| size.bytes).max();
+        let longest = record_bytes(0, longest.unwrap_or(0)).next_multiple_of(8);
+        self.mean_beyond(room, |bytes| block(bytes).min(longest as f64))
+    }
+
     /// Bytes of the block of a record out of band, on average; nothing if there is none so large.
     pub(super) fn block_bytes(&self) -> Option<f64> {
         let largest = self.record_sizes().iter().map(|size| size.bytes).max()?;
@@ -199,7 +207,7 @@ impl Question {
 }
 
 /// Bytes of the block of a record whose key and value take so many.
-pub(super) fn block(bytes: usize) -> f64 {
+fn block(bytes: usize) -> f64 {
     let bytes = record_bytes(0, bytes);
     class_for(bytes).map_or(bytes, block_bytes) as f64
 }

@@ -25,12 +25,9 @@ impl<'m> SharedWords<'m> {
     /// The verb of the same name; returns what was there.
     #[inline]
     pub(crate) fn compare_swap(self, offset: u64, expected: u64, new: u64) -> u64 {
-        let seen = self.word(offset).compare_exchange(
-            expected,
-            new,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let seen =
+            self.word(offset)
+                .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
         before_later_reads();
         seen.unwrap_or_else(|seen| seen)
     }

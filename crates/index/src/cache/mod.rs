@@ -216,6 +216,7 @@ impl<I: Index> Cached<I> {
             hash,
             key,
         }
+    }
 
     /// What to tell the outcomes of a batch of writes to: each is forgotten before its outcome is told.
     fn writing_each<'c, R>(
@@ -228,6 +229,5 @@ impl<I: Index> Cached<I> {
             drop(writing[number].take());
             done(number, outcome);
         }
-    }
     }
 }

@@ -138,6 +138,7 @@ const SHAPE: HybridShape = HybridShape {
     max_inline_bytes: MOST_SIZED,
     max_read_bytes: LONGEST_READ,
     block_bytes,
+    record_bytes: |bytes| heap::record_bytes(0, bytes).next_multiple_of(8),
 };
 
 /// Bytes of heap for the records that do not fit, for an eighth of the others, which are replaced some
@@ -157,7 +158,7 @@ fn ample_heap(capacity: u64, inline_bytes: usize, sizes: &[RecordSize]) -> u64 {
     (blocks * capacity as f64 * 1.125) as u64 + (1 << 20)
 }
 
-/// Bytes of the block that holds a record out of band, all of which a lookup reads.
+/// Bytes of the block that holds a record out of band.
 fn block_bytes(record: usize) -> usize {
     let bytes = heap::record_bytes(0, record);
     heap::class_for(bytes).map_or(bytes, heap::block_bytes)

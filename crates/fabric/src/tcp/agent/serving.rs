@@ -15,7 +15,6 @@ use crate::verb::{check_access, check_aligned};
 use crate::{FabricError, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How a client's verbs are executed.

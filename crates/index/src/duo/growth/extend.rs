@@ -50,7 +50,8 @@ impl<E: Endpoint> DuoTable<E> {
         let images = ratio.saturating_mul(2 * self.layout.bucket_bytes() as u64);
         let most = self.endpoint.core().limits.buffer_budget as u64 / 4;
         if images > most {
-            let limit = format!("two buckets' images within a quarter of the buffers, {most} bytes");
+            let limit =
+                format!("two buckets' images within a quarter of the buffers, {most} bytes");
             return Err(bad_option("growth ratio", ratio, limit));
         }
         Ok(())
