@@ -10,7 +10,7 @@ use common::duo::{
 use common::{INLINE, Slot};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, Limits, OperationClass};
-use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
+use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, GrowthMemory};
 use farslot_index::{FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
 use std::rc::Rc;
 
@@ -205,9 +205,9 @@ fn options_that_no_growth_can_have_are_refused() {
     for (ratio, at_load) in [(1, 0.5), (2, 0.0), (2, 1.1), (2, f64::NAN)] {
         let (_, table, memory, _) = table_of(1 << 8, 5);
         let growth = DuoGrowth {
-            memory,
             ratio,
             at_load,
+            ..DuoGrowth::from(memory)
         };
         let refused = table.with_growth(growth).map(drop);
         assert!(matches!(refused, Err(IndexError::BadOption { .. })));
@@ -275,4 +275,123 @@ fn an_insertion_takes_ten_round_trips_at_most_however_often_the_table_grows() {
         assert!(filled.round_trips < 2 * filled.operations);
         assert!(table.slots() >= 100_000);
     }
+}
+
+fn extendible(
+    subtable: u64,
+    stash: u32,
+    seed: u64,
+) -> (Executor<ShmEndpoint>, ShmTable, GrowthMemory) {
+    let layout = Dimensions::of_subtable(subtable, stash).layout(RECORD, seed);
+    let memory = memory_behind(&layout, 64 << 20);
+    let (executor, table) = shm_client(&growing_node(&memory), &layout);
+    executor.block_on(table.start()).unwrap();
+    (executor, table, memory)
+}
+
+#[test]
+fn a_split_of_a_sub_table_begins_with_one_round_trip_if_there_is_memory() {
+    let (executor, table, memory) = extendible(304, 8, 11);
+    executor.block_on(fill(&table, 0..250));
+    let (begun, split) = cost(&executor, UPKEEP, table.grow(&memory, 2));
+    split.unwrap();
+    // Memory is taken for some; where the list is and its first entry are written, and the split is counted.
+    assert_eq!((begun.verbs, begun.round_trips), (5, 3));
+    let (swept, done) = cost(&executor, UPKEEP, table.sweep());
+    done.unwrap();
+    // Two pieces: both arrays are read, the new buckets are written and their bits set, and the old ones.
+    assert!(swept.round_trips <= 4 && swept.verbs <= 16, "{swept:?}");
+    let (begun, split) = cost(&executor, UPKEEP, table.grow(&memory, 2));
+    split.unwrap();
+    assert_eq!((begun.verbs, begun.round_trips), (2, 1));
+    assert_eq!((table.subtables(), table.depth()), (3, 2));
+}
+
+#[test]
+fn an_insertion_into_sub_tables_takes_ten_round_trips_at_most() {
+    for (subtable, stash) in [(304, 8), (3_008, 32)] {
+        for cleaning in [Cleaning::Active, Cleaning::Lazy] {
+            for at_load in [0.9, 1.0] {
+                let (executor, table, memory) = extendible(subtable, stash, 12);
+                let growth = DuoGrowth {
+                    at_load,
+                    cleaning,
+                    ..DuoGrowth::from(memory)
+                };
+                let table = table.with_growth(growth).unwrap();
+                let (filled, ()) = cost(&executor, PUT, fill(&table, 0..50_000));
+                let most = most_round_trips(&executor, PUT);
+                println!(
+                    "{subtable} slots, {cleaning:?} from {at_load}: {filled:?}, at most {most} round trips, load {:.3}, \
+                     {} sub-tables, {} bits, {} stashed, {:?}",
+                    50_000.0 / table.slots() as f64,
+                    table.subtables(),
+                    table.depth(),
+                    table.stashed(),
+                    table.work()
+                );
+                assert!(most <= 10, "{most}");
+                assert!(filled.round_trips < 2 * filled.operations);
+                executor.block_on(async {
+                    for number in 0..50_000 {
+                        assert!(table.get(&key(number)).await.unwrap().is_some());
+                    }
+                });
+                assert!(most_round_trips(&executor, GET) <= 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn sub_tables_without_memory_to_be_split_fill_up_and_go_on_serving() {
+    let layout = Dimensions::of_subtable(304, 8).layout(RECORD, 13);
+    // For the list and some sub-tables, and no more.
+    let memory = memory_behind(&layout, 64 << 10);
+    let (executor, table) = shm_client(&growing_node(&memory), &layout);
+    let table = table.with_growth(DuoGrowth::from(memory)).unwrap();
+    executor.block_on(async {
+        let mut number = 0;
+        let error = loop {
+            match table.put(&key(number), &[1; 8]).await {
+                Ok(new) => assert!(new),
+                Err(error) => break error,
+            }
+            number += 1;
+        };
+        assert!(
+            matches!(error, IndexError::Full { slots, .. } if slots == table.slots()),
+            "{error}"
+        );
+        assert!(
+            table.subtables() >= 4 && number * 2 > table.slots(),
+            "{number} keys"
+        );
+        let refused = table.grow(&memory, 2).await;
+        let no_memory = matches!(refused, Err(IndexError::OutOfMemory { .. }));
+        assert!(no_memory || table.unsplit() > 0, "{refused:?}");
+        for number in 0..number {
+            assert!(table.get(&key(number)).await.unwrap().is_some());
+        }
+        assert!(table.remove(&key(5)).await.unwrap());
+        assert!(table.get(&key(5)).await.unwrap().is_none());
+        // There is room elsewhere, and where the key was.
+        assert!(table.put(&key(5), &[1; 8]).await.unwrap());
+    });
+}
+
+#[test]
+fn what_an_extendible_table_cannot_be_is_refused() {
+    let (executor, table, memory) = extendible(304, 8, 14);
+    let refused = executor.block_on(table.grow(&memory, 3));
+    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
+    let by_three = DuoGrowth {
+        ratio: 3,
+        ..DuoGrowth::from(memory)
+    };
+    let refused = table.with_growth(by_three).map(drop);
+    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
+    let for_readers = Dimensions::of_subtable(304, 8).with_readers();
+    let refused = for_readers.options(RECORD, 1).layout();
+    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
 }

@@ -1,4 +1,4 @@
-//! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
+//! Linearizability of a CuckooDuo table that grows under simulated faults, as a whole or by sub-tables: it starts tiny, several owners one after
 //! the other fill it with coroutines side by side, some of which grow and sweep it; each owner stops anywhere or
 //! resigns, and the next one makes its index from the vault, wherever the growth stands.
 //!
@@ -18,7 +18,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, NodeId, window};
 use farslot_index::IndexError;
-use farslot_index::duo::{DuoGrowth, DuoLayout};
+use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -53,12 +53,14 @@ struct Shape {
 
 impl Shape {
     fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
+        let extendible = rng.random_bool(0.5);
         let dimensions = Dimensions {
             slots: rng.random_range(2..=8),
             bucket_slots: [1, 2, 2, 4][rng.random_range(0..4)],
             fingerprint_bits: 8,
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
+            extendible,
             readers: false,
         };
         let layout = dimensions.layout(slot, rng.random());
@@ -72,8 +74,12 @@ impl Shape {
             growth: DuoGrowth {
                 // Now and then too little.
                 memory: memory_behind(&layout, [8 << 10, 1 << 20, 1 << 20][rng.random_range(0..3)]),
-                ratio: [2, 2, 3, 7][rng.random_range(0..4)],
+                ratio: match extendible {
+                    true => 2,
+                    false => [2, 2, 3, 7][rng.random_range(0..4)],
+                },
                 at_load: rng.random_range(0.4..=1.0),
+                cleaning: [Cleaning::Active, Cleaning::Lazy][rng.random_range(0..2)],
             },
             layout,
             dropped: [0.0, 0.05][rng.random_range(0..2)],
@@ -119,6 +125,8 @@ struct Run {
     turn: Rc<Cell<u32>>,
     /// Buckets that were split, in-flight ones not counted, and owners that met a growth half way.
     split: Rc<Cell<u64>>,
+    /// Sub-tables that an extendible table has in the end.
+    subtables: Rc<Cell<u64>>,
     half_way: Rc<Cell<u64>>,
 }
 
@@ -134,6 +142,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         tally: Rc::default(),
         turn: Rc::default(),
         split: Rc::default(),
+        subtables: Rc::default(),
         half_way: Rc::default(),
     };
     let mut simulation = Simulation::new(world.clone());
@@ -166,6 +175,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let mut tally = run.tally.get();
     (tally.runs, tally.digest) = (1, world.digest());
     (tally.moves, tally.repairs) = (run.split.get(), run.half_way.get());
+    tally.subtables = run.subtables.get();
     if let Err(error) = check(&run.record.take(), &RegisterMap::new()) {
         panic!("{error}");
     }
@@ -293,6 +303,7 @@ fn look_around(world: &World, run: &Run) {
             client: 1_000,
         };
         caller.scan(run.shape.keys).await;
+        run.subtables.set(table.subtables() - 1);
         table.sweep().await.unwrap();
         for key in 0..run.shape.keys {
             caller.run(key, TableOp::Get).await;
@@ -309,6 +320,8 @@ fn seeds_of(slot: Slot) {
         assert!(total.in_doubt > runs / 2, "{total:?}");
         assert!(total.moves > 10 * runs, "{total:?}");
         assert!(total.repairs > runs / 4, "{total:?}");
+        // Half of the tables are extendible.
+        assert!(total.subtables > runs, "{total:?}");
         assert!(total.stopped > runs / 2, "{total:?}");
     });
 }

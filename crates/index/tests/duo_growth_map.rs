@@ -7,7 +7,7 @@ use common::duo::{Dimensions, GROWING, ShmTable, growing_node, memory_behind, sh
 use common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use common::{INLINE, Slot, scan_all};
 use farslot_fabric::Limits;
-use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
+use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, GrowthMemory};
 use farslot_index::{FieldSize, Index, IndexError, Occupancy};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,16 +18,27 @@ const KEYS: u64 = 250;
 
 fn dimensions() -> impl Strategy<Value = Dimensions> {
     let fingerprint_bits = prop_oneof![4 => Just(8), 1 => 8..=32u32];
-    (1..=20u64, 2..=16u32, fingerprint_bits, 0..=4u32, 0..=4u32).prop_map(
-        |(slots, bucket_slots, fingerprint_bits, longest_path, stash)| Dimensions {
-            slots,
-            bucket_slots,
-            fingerprint_bits,
-            longest_path,
-            stash,
-            readers: false,
-        },
+    let lengths = (0..=4u32, 0..=4u32);
+    (
+        1..=20u64,
+        2..=16u32,
+        fingerprint_bits,
+        lengths,
+        any::<bool>(),
     )
+        .prop_map(
+            |(slots, bucket_slots, fingerprint_bits, (longest_path, stash), extendible)| {
+                Dimensions {
+                    slots,
+                    bucket_slots,
+                    fingerprint_bits,
+                    longest_path,
+                    stash,
+                    extendible,
+                    readers: false,
+                }
+            },
+        )
 }
 
 /// What an owner does between its operations.
@@ -90,9 +101,19 @@ async fn between(table: &ShmTable, memory: &GrowthMemory, what: Between) -> Chec
         Between::Nothing => {}
         // Not without end.
         Between::Grow(ratio) if table.slots() < 10_000 => {
-            let before = table.slots();
-            table.grow(memory, ratio).await.unwrap();
-            prop_assert!(table.slots() == before * ratio || before < table.layout().slots());
+            let (before, subtables) = (table.slots(), table.subtables());
+            if table.layout().extendible {
+                let refused = table.grow(memory, ratio + 1).await;
+                let is_refused = matches!(refused, Err(IndexError::BadOption { .. }));
+                prop_assert!(is_refused);
+                table.grow(memory, 2).await.unwrap();
+                prop_assert!(table.subtables() <= subtables + 1);
+                let all = table.subtables() * table.layout().slots();
+                prop_assert_eq!(table.slots(), all);
+            } else {
+                table.grow(memory, ratio).await.unwrap();
+                prop_assert!(table.slots() == before * ratio || before < table.layout().slots());
+            }
             prop_assert!(table.unsplit() > 0);
         }
         Between::Grow(_) => {}
@@ -133,15 +154,17 @@ fn play(slot: Slot, layout: &DuoLayout, growth: DuoGrowth, turns: Vec<Turn>) -> 
 #[test]
 fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
     for slot in GROWING {
-        let growth = (2..=4u64, 0.5..=1.0);
+        let cleaning = prop_oneof![Just(Cleaning::Active), Just(Cleaning::Lazy)];
+        let growth = (2..=4u64, 0.5..=1.0, cleaning);
         let runs = (dimensions(), any::<u64>(), growth, vec(turn(), 1..4));
         run_cases(60, slot.name, &runs, |(dimensions, seed, growth, turns)| {
             let layout = dimensions.layout(slot, seed);
-            let (ratio, at_load) = growth;
+            let (ratio, at_load, cleaning) = growth;
             let growth = DuoGrowth {
                 memory: memory_behind(&layout, 16 << 20),
-                ratio,
+                ratio: if layout.extendible { 2 } else { ratio },
                 at_load,
+                cleaning,
             };
             play(slot, &layout, growth, turns)
         });
@@ -150,6 +173,12 @@ fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
 
 #[test]
 fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
+    for extendible in [false, true] {
+        scan_who_did_not_know(extendible);
+    }
+}
+
+fn scan_who_did_not_know(extendible: bool) {
     const RECORD: Slot = Slot {
         name: "short",
         key: FieldSize::Fixed(8),
@@ -162,6 +191,7 @@ fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
         fingerprint_bits: 16,
         longest_path: 3,
         stash: 4,
+        extendible,
         readers: false,
     };
     let layout = dimensions.layout(RECORD, 1);
@@ -170,7 +200,11 @@ fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
     let keys = 150u64;
     let (executor, table) = shm_client_with(&node, &layout, Limits::default());
     executor.block_on(async {
-        table.grow(&memory, 4).await.unwrap();
+        let growths = if extendible { &[2, 2, 2][..] } else { &[4] };
+        for ratio in growths.iter().copied() {
+            table.grow(&memory, ratio).await.unwrap();
+            table.sweep().await.unwrap();
+        }
         for key in 0..keys {
             let key = key.to_le_bytes();
             assert!(table.put(&key, &key).await.unwrap());

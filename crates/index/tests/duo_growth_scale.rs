@@ -117,9 +117,14 @@ fn room_for(keys: u64, layout: &DuoLayout) -> u64 {
     (keys * 8 * layout.slot_bytes() as u64).next_power_of_two()
 }
 
+/// As in the paper, of 1,000 slots at first.
+const WHOLE: Dimensions = Dimensions::of_paper(1_000);
+/// Sub-tables of as many.
+const SUBTABLES: Dimensions = Dimensions::of_subtable(1_000, 16);
+
 /// Puts so many keys; then another owner reads the vault and finds them all.
-fn grow_to(keys: u64, faults: FaultPlan) -> Rc<Seen> {
-    let layout = Dimensions::of_paper(1_000).layout(RECORD, 1);
+fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
+    let layout = dimensions.layout(RECORD, 1);
     let memory = memory_behind(&layout, room_for(keys, &layout));
     let world = growing_world(2, &memory);
     world.set_faults(faults);
@@ -141,7 +146,8 @@ fn grow_to(keys: u64, faults: FaultPlan) -> Rc<Seen> {
         let readers =
             async { window(READERS as usize, (0..READERS).map(reader), |_, ()| {}).await };
         farslot_fabric::both(writers, readers).await;
-        println!("{} slots, {:?}", table.slots(), table.work());
+        let (slots, subtables) = (table.slots(), table.subtables());
+        println!("{slots} slots, {subtables} sub-tables, {:?}", table.work());
         assert!(table.slots() >= keys);
     });
     assert_eq!(simulation.run(), RunEnd::Done);
@@ -196,7 +202,16 @@ fn trouble() -> FaultPlan {
 #[test]
 fn nobody_waits_ten_round_trips_while_a_table_grows() {
     let keys = asked(100_000);
-    let seen = grow_to(keys, FaultPlan::default());
+    nobody_waits(WHOLE, keys);
+}
+
+#[test]
+fn nobody_waits_ten_round_trips_while_sub_tables_are_split() {
+    nobody_waits(SUBTABLES, asked(50_000));
+}
+
+fn nobody_waits(dimensions: Dimensions, keys: u64) {
+    let seen = grow_to(dimensions, keys, FaultPlan::default());
     assert_eq!(seen.failed.get(), 0);
     assert!(seen.lookups.get() > keys / 10);
     let most = 10 * seen.round_trip();
@@ -207,7 +222,16 @@ fn nobody_waits_ten_round_trips_while_a_table_grows() {
 #[test]
 fn every_key_is_found_under_faults() {
     let keys = asked(50_000);
-    let seen = grow_to(keys, trouble());
+    found_under_faults(WHOLE, keys);
+}
+
+#[test]
+fn every_key_is_found_under_faults_while_sub_tables_are_split() {
+    found_under_faults(SUBTABLES, asked(30_000));
+}
+
+fn found_under_faults(dimensions: Dimensions, keys: u64) {
+    let seen = grow_to(dimensions, keys, trouble());
     assert!(seen.failed.get() > 0);
     assert!(seen.lookups.get() > keys / 10);
 }
@@ -216,5 +240,12 @@ fn every_key_is_found_under_faults() {
 #[test]
 #[ignore = "takes minutes"]
 fn ten_million_keys() {
-    grow_to(asked(10_000_000), trouble());
+    grow_to(WHOLE, asked(10_000_000), trouble());
+}
+
+/// As [`ten_million_keys`], in sub-tables of 1,000 slots.
+#[test]
+#[ignore = "takes minutes"]
+fn ten_million_keys_in_sub_tables() {
+    grow_to(SUBTABLES, asked(10_000_000), trouble());
 }

@@ -98,7 +98,7 @@ async fn own_first(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resu
     told.remove(table, 7).await
 }
 
-/// Changes what is there, and grows again, to three times the size.
+/// Changes what is there, and grows again, to three times the size; or splits another sub-table.
 async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Result<()> {
     let keys: Vec<u64> = told.there.borrow().keys().copied().collect();
     for (at, key) in keys.into_iter().enumerate() {
@@ -108,7 +108,9 @@ async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resul
             _ => {}
         }
     }
-    table.grow(memory, 3).await?;
+    // Sub-tables are split in two.
+    let ratio = if table.layout().extendible { 2 } else { 3 };
+    table.grow(memory, ratio).await?;
     told.put(table, KEYS + 2, value(KEYS + 2)).await
 }
 
@@ -135,13 +137,14 @@ struct Outcome {
 }
 
 /// Stops the first owner after so many verbs.
-fn run(verbs: u64, seed: u64) -> Outcome {
+fn run(extendible: bool, verbs: u64, seed: u64) -> Outcome {
     let dimensions = Dimensions {
         slots: 16,
         bucket_slots: 4,
         fingerprint_bits: 8,
         longest_path: 2,
         stash: 2,
+        extendible,
         readers: false,
     };
     let layout = dimensions.layout(RECORD, 9);
@@ -191,13 +194,12 @@ fn run(verbs: u64, seed: u64) -> Outcome {
     }
 }
 
-#[test]
-fn what_was_removed_stays_so_wherever_an_owner_stops() {
+fn removed_keys_stay_so(extendible: bool) {
     let (mut verbs, mut left_behind, mut copied) = (0, 0, 0);
     for seed in 0..4 {
         verbs = 1;
         loop {
-            let outcome = run(verbs, seed << 32 | verbs);
+            let outcome = run(extendible, verbs, seed << 32 | verbs);
             left_behind += outcome.left_behind;
             copied += u64::from(outcome.dead_bytes_copied);
             if !outcome.stopped {
@@ -213,10 +215,47 @@ fn what_was_removed_stays_so_wherever_an_owner_stops() {
     assert!(left_behind > 2 && copied > 40);
 }
 
+#[test]
+fn what_was_removed_stays_so_wherever_an_owner_stops() {
+    removed_keys_stay_so(false);
+}
+
+#[test]
+fn what_was_removed_from_sub_tables_stays_so_wherever_an_owner_stops() {
+    removed_keys_stay_so(true);
+}
+
 /// The header of a table may be of another version, or damaged: what it says is checked before it is believed.
 #[test]
 fn a_header_that_no_growth_has_written_is_refused() {
-    let layout = Dimensions::of_paper(256).layout(RECORD, 3);
+    // The count of extents; the first one's ratio and region.
+    let bad = [
+        (3200, 35),
+        (3200, u64::MAX),
+        (3264, 1),
+        (3264, u64::MAX),
+        (3272, 1 << 16),
+    ];
+    refuses_headers(Dimensions::of_paper(256), &bad);
+    // The count of splits; the region of the list's first chunk; which sub-table was split, and the region of the new one.
+    let dimensions = Dimensions::of_subtable(256, 8);
+    let chunk = memory_behind(&dimensions.layout(RECORD, 3), 1 << 20)
+        .start
+        .offset
+        - common::TABLE.offset;
+    let bad = [
+        (3200, u64::MAX),
+        (3272, 1 << 16),
+        (chunk, 1),
+        (chunk, u64::MAX),
+        (chunk + 8, 1 << 16),
+    ];
+    refuses_headers(dimensions, &bad);
+}
+
+/// A table that has grown once refuses what is not right at some places, from its start on.
+fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
+    let layout = dimensions.layout(RECORD, 3);
     let memory = memory_behind(&layout, 1 << 20);
     let world = growing_world(1, &memory);
     let (executor, table) = table_of(&world, &layout);
@@ -227,14 +266,7 @@ fn a_header_that_no_growth_has_written_is_refused() {
     });
     let node = world.node_handle(memory.mark.node);
     let at = |offset| common::TABLE.offset + offset;
-    // The count of extents; the first one's ratio and region.
-    for (offset, bad) in [
-        (3200, 35),
-        (3200, u64::MAX),
-        (3264, 1),
-        (3264, u64::MAX),
-        (3272, 1 << 16),
-    ] {
+    for &(offset, bad) in places {
         let good = node.peek(RegionId(0), at(offset));
         node.poke(RegionId(0), at(offset), bad);
         let refused = executor.block_on(table.get(&[1; 8])).map(drop);

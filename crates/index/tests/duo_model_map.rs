@@ -32,6 +32,7 @@ fn dimensions() -> impl Strategy<Value = Dimensions> {
                 fingerprint_bits,
                 longest_path,
                 stash,
+                extendible: false,
                 readers,
             },
         )

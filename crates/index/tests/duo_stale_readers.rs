@@ -54,6 +54,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         fingerprint_bits: 8,
         longest_path: rng.random_range(2..=6),
         stash: rng.random_range(0..=2),
+        extendible: false,
         readers: true,
     };
     let layout = dimensions.layout(slot, rng.random());

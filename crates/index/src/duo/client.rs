@@ -1,6 +1,7 @@
 //! What a client keeps of a CuckooDuo table.
 
 use super::doubts::Doubts;
+use super::extendible::SplitList;
 use super::growth::{DuoGrowth, Vault};
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
@@ -34,6 +35,8 @@ pub struct DuoTable<E> {
     pub(super) stamps: Option<Stamps>,
     pub(super) vault: Vault,
     pub(super) growth: Option<DuoGrowth>,
+    /// The splits of an extendible table.
+    pub(super) splits: SplitList,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -87,7 +90,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub fn open(endpoint: Rc<E>, table: RemoteAddr, layout: DuoLayout) -> Result<Self> {
         layout.check()?;
         Ok(Self {
-            index: RefCell::new(Placement::new(layout.index_shape())),
+            index: RefCell::new(layout.empty_index()),
             counts: Counts::new(table, layout.slots()),
             journal: Journal::new(&layout),
             heap: layout
@@ -101,6 +104,7 @@ impl<E: Endpoint> DuoTable<E> {
             changes: Cell::new(0),
             locks: BucketLocks::default(),
             growth: None,
+            splits: SplitList::default(),
             doubts: Doubts::default(),
             mark: Cell::new(0),
             owns: Cell::new(false),
@@ -237,9 +241,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Forgets all that was known of the vault: as if it were new.
     pub(super) fn forget(&self) {
-        let empty = Placement::new(self.layout.index_shape());
+        let empty = self.layout.empty_index();
         self.change_index(|index| *index = empty);
         self.vault.forget();
+        self.splits.forget();
         self.counts.set_slots(self.layout.slots());
     }
 

@@ -76,7 +76,7 @@ impl<E: Endpoint> DuoTable<E> {
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
         let (mut left_behind, mut left) = (self.batch(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
-            if self.layout.is_journal(slot) {
+            if slot.is_journal() {
                 journal.push((slot, bytes));
                 continue;
             }
@@ -114,7 +114,7 @@ impl<E: Endpoint> DuoTable<E> {
             certain.push((*slot, self.layout.hash_of(record.key)));
         }
         self.change_index(|index| {
-            let of_keys = slots.iter().filter(|slot| !self.layout.is_journal(**slot));
+            let of_keys = slots.iter().filter(|slot| !slot.is_journal());
             of_keys.for_each(|slot| index.vacate(*slot));
             certain
                 .iter()
@@ -128,13 +128,11 @@ impl<E: Endpoint> DuoTable<E> {
             .filter(is_dead)
             .for_each(|slot| dead.spoil(*slot));
         self.run(dead).await?;
-        let of_keys = slots.iter().filter(|slot| !self.layout.is_journal(**slot));
+        let of_keys = slots.iter().filter(|slot| !slot.is_journal());
         self.publish_pages_of(&of_keys.copied().collect::<Vec<_>>())
             .await?;
         self.doubts.clear();
-        let journal = slots
-            .into_iter()
-            .filter(|slot| self.layout.is_journal(*slot));
+        let journal = slots.into_iter().filter(|slot| slot.is_journal());
         journal.for_each(|slot| self.journal.give_back(slot));
         Ok(())
     }

@@ -51,7 +51,7 @@ impl<E: Endpoint> DuoTable<E> {
             let held = self.hold_split_alone(&key).await?;
             written = match self.write_held(&key, value, mode, held, true).await {
                 Err(full @ IndexError::Full { .. }) => {
-                    self.grow_instead_of(full).await?;
+                    self.grow_instead_of(key.hash, full).await?;
                     None
                 }
                 other => other?,
@@ -59,7 +59,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let written = written.expect("the loop ends with it");
         if matches!(written, Written::Inserted) {
-            self.grow_a_step().await;
+            self.grow_a_step(key.hash).await;
         }
         Ok(written)
     }
@@ -98,7 +98,7 @@ impl<E: Endpoint> DuoTable<E> {
             return Ok(None);
         }
         let entry = self.entry_beside(&of, &read, &matches)?;
-        let Some(place) = self.place(path, entry, &held) else {
+        let Some(place) = self.place(key, path, entry, &held) else {
             return if alone { Err(self.full()) } else { Ok(None) };
         };
         self.insert(key, value, &of, place, &read).await?;
@@ -160,25 +160,32 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints collide enters
     /// by an ambiguous one, and is found with a READ more.
-    fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
+    fn place(
+        &self,
+        key: &Key<'_>,
+        path: Option<Path>,
+        entry: Entry,
+        held: &Held<'_>,
+    ) -> Option<Place> {
         match (path, entry) {
             (Some(path), Entry::Stash) => {
                 let ambiguous = || Place {
                     path,
                     entry: Entry::Primary,
                 };
-                Some(self.stash_place(held).unwrap_or_else(ambiguous))
+                Some(self.stash_place(key, held).unwrap_or_else(ambiguous))
             }
             (Some(path), entry) => Some(Place { path, entry }),
-            (None, _) => self.stash_place(held),
+            (None, _) => self.stash_place(key, held),
         }
     }
 
     /// A free slot of the stash, held.
-    fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
+    fn stash_place(&self, key: &Key<'_>, held: &Held<'_>) -> Option<Place> {
         // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(slot.0))?;
+        let [first, _] = key.buckets.get();
+        let slot = index.stash_room(first, |slot| !self.locks.is_held(slot.0))?;
         held.try_add(slot.0);
         Some(Place {
             path: Path { slots: vec![slot] },

@@ -1,6 +1,6 @@
 //! The bytes of a CuckooDuo table, and the options that decide them.
 
-use super::placement::{MOST_BUCKET_SLOTS, Shape, SlotNumber};
+use super::placement::{MOST_BUCKET_SLOTS, Placement, Shape, SlotNumber};
 use crate::hash::{checksum, word_of};
 use crate::heap::{BlockRef, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
@@ -56,6 +56,9 @@ pub struct DuoOptions {
     pub longest_path: u32,
     /// Slots for keys that find no other, 0 to 1024: the paper's s.
     pub stash: u32,
+    /// Whether the table is extendible: it grows by splitting one sub-table at a time, when that is full, and not as a
+    /// whole. It is made as one sub-table, of `capacity` keys, and all others are as large. The stash is each sub-table's.
+    pub extendible: bool,
     /// Whether [readers](super::DuoReader) beside the owner shall be served: the index is then published
     /// beside the vault, and a removal takes a round trip more.
     pub readers: bool,
@@ -81,6 +84,7 @@ impl DuoOptions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
+            extendible: false,
             readers: false,
             hasher: Hasher::Xxh3 { seed },
             checksum_seed: seed,
@@ -111,6 +115,7 @@ impl DuoOptions {
             value: self.value,
             kind: self.slot,
             heap_bytes,
+            extendible: self.extendible,
             published: self.readers,
             hasher: self.hasher,
             checksum_seed: self.checksum_seed,
@@ -141,6 +146,8 @@ pub struct DuoLayout {
     pub kind: SlotKind,
     /// Bytes of the heap; 0 without one.
     pub heap_bytes: u64,
+    /// Whether it grows a sub-table at a time. All sub-tables are of the dimensions given here.
+    pub extendible: bool,
     /// Whether the index is published, for readers beside the owner.
     pub published: bool,
     /// From a key to the hash that its buckets and fingerprints derive from.
@@ -157,6 +164,10 @@ impl DuoLayout {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
         self.check_records()?;
+        if self.extendible && self.published {
+            let limit = "a table with readers beside its owner is not extendible";
+            return Err(bad_option("extendible", true, limit));
+        }
         let whole = [
             ("bucket slots", self.bucket_slots, 1, MOST_BUCKET_SLOTS),
             ("fingerprint bits", self.fingerprint_bits, 8, 32),
@@ -240,22 +251,18 @@ impl DuoLayout {
         }
     }
 
-    /// The slots of the stash.
-    pub(super) fn stash_slots(&self) -> impl Iterator<Item = SlotNumber> + use<> {
-        let first = SlotNumber::STASH.0;
-        (first..first + u64::from(self.stash)).map(SlotNumber)
+    /// The owner's index of an empty table.
+    pub(super) fn empty_index(&self) -> Placement {
+        match self.extendible {
+            true => Placement::extendible(self.index_shape()),
+            false => Placement::new(self.index_shape()),
+        }
     }
 
-    /// The slots of the journal, behind those of the stash.
+    /// The slots of the journal.
     pub(super) fn journal(&self) -> impl Iterator<Item = SlotNumber> + use<> {
-        let first = SlotNumber::STASH.0 + u64::from(self.stash);
+        let first = SlotNumber::JOURNAL.0;
         (first..first + JOURNAL).map(SlotNumber)
-    }
-
-    /// Whether a slot is one of the journal.
-    pub(super) fn is_journal(&self, slot: SlotNumber) -> bool {
-        let stash = u64::from(self.stash);
-        slot.in_stash().is_some_and(|index| index >= stash)
     }
 
     /// Bytes of a bucket.
@@ -286,10 +293,11 @@ impl DuoLayout {
         self.map().slot_at(table, 0)
     }
 
-    /// Where a slot of the stash or the journal is, counted from the stash's first.
+    /// Where a slot of the journal is, counted from its first: behind the stash that the table was made with.
     #[inline]
-    pub(super) fn behind_arrays_at(&self, table: RemoteAddr, index: u64) -> RemoteAddr {
-        self.map().slot_at(table, self.slots() + index)
+    pub(super) fn journal_at(&self, table: RemoteAddr, index: u64) -> RemoteAddr {
+        let stash = u64::from(self.stash);
+        self.map().slot_at(table, self.slots() + stash + index)
     }
 
     /// What buckets and fingerprints derive from: the 63 bits of the key's hash that the head of its slot

@@ -12,7 +12,8 @@
 //! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others, and no removal brings keys back from the stash. All of this holds while the table [grows](DuoTable::with_growth), too.
+//! others, and nothing brings keys back from the stash. All of this holds while the table [grows](DuoTable::with_growth), too:
+//! as a whole, by a ratio, or if it is [extendible](DuoOptions::extendible) a sub-table at a time.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -34,7 +35,7 @@
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
-//!          by how much it has grown: extents elsewhere, see growth/mod.rs
+//!          by how much it has grown: extents elsewhere, see growth/mod.rs; sub-tables, see extendible/mod.rs
 //!          the published index, if there is one (see `published.rs`)
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
@@ -77,6 +78,7 @@
 mod batch;
 mod client;
 mod doubts;
+mod extendible;
 mod facade;
 mod growth;
 mod insert;
@@ -96,6 +98,6 @@ mod stash;
 mod update;
 
 pub use client::{DuoTable, Work};
-pub use growth::{DuoGrowth, GrowthMemory};
+pub use growth::{Cleaning, DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};

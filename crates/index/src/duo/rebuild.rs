@@ -25,12 +25,7 @@ impl<E: Endpoint> DuoTable<E> {
         // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
         // those of the first that collide with them are known to stand by backup ones.
         self.take_array(1, &mut torn).await?;
-        let stash: Vec<SlotNumber> = self.layout.stash_slots().collect();
-        let live = self.read_live(&stash).await?;
-        self.spoil_others(&stash, &live).await?;
-        for (slot, bytes) in live {
-            self.take_slot(slot, &bytes, &mut torn).await?;
-        }
+        self.take_stash(&mut torn).await?;
         self.take_array(0, &mut torn).await?;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
         let live = self.read_live(&journal).await?;
@@ -66,26 +61,49 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
+    /// Takes the keys of the stash into the index, those of one sub-table at a time.
+    async fn take_stash(&self, torn: &mut Torn) -> Result<()> {
+        let each = u64::from(self.layout.stash);
+        let slots = self.index.borrow().stash_slots();
+        // A stash of no slots has no first ones.
+        for first in slots.step_by(each.max(1) as usize) {
+            let len = each as usize * self.layout.slot_bytes();
+            let piece = self.endpoint.read(self.slot_at(first), len).await?;
+            let bytes = piece.chunks_exact(self.layout.slot_bytes());
+            let slots = (first.0..).map(SlotNumber).zip(bytes);
+            self.take_slots(slots, torn).await?;
+        }
+        Ok(())
+    }
+
     /// Takes the keys of buckets that were read into the index.
     async fn take_buckets<'b>(
         &self,
         buckets: impl Iterator<Item = (u64, &'b [u8])>,
         torn: &mut Torn,
     ) -> Result<()> {
-        let mut live = Vec::new();
-        for (bucket, bytes) in buckets {
-            // What is in the others was written by a split that did not come about, and may be much.
-            if !self.index.borrow().is_in_use(bucket) {
-                continue;
-            }
+        // What is in the others was written by a split that did not come about, and may be much.
+        let in_use = buckets.filter(|(bucket, _)| self.index.borrow().is_in_use(*bucket));
+        let slots = in_use.flat_map(|(bucket, bytes)| {
             let first = bucket * u64::from(self.layout.bucket_slots);
             let each = bytes.chunks_exact(self.layout.slot_bytes());
-            for (slot, bytes) in (first..).map(SlotNumber).zip(each) {
-                if head_in(bytes) == 0 {
-                    self.spoil_dead(slot, bytes).await?;
-                } else {
-                    live.push((slot, bytes));
-                }
+            (first..).map(SlotNumber).zip(each)
+        });
+        self.take_slots(slots, torn).await
+    }
+
+    /// Takes the keys of slots that were read into the index.
+    async fn take_slots<'b>(
+        &self,
+        slots: impl Iterator<Item = (SlotNumber, &'b [u8])>,
+        torn: &mut Torn,
+    ) -> Result<()> {
+        let mut live = Vec::new();
+        for (slot, bytes) in slots {
+            if head_in(bytes) == 0 {
+                self.spoil_dead(slot, bytes).await?;
+            } else {
+                live.push((slot, bytes));
             }
         }
         if self.heap.is_none() {

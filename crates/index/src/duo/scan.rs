@@ -62,12 +62,18 @@ impl<E: Endpoint> DuoTable<E> {
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let slot_bytes = self.layout.slot_bytes();
-        let end = SlotNumber::STASH.0 + u64::from(self.layout.stash);
-        let slots = scan::piece(first, end, slot_bytes);
-        if slots == 0 {
+        if self.layout.stash == 0 {
             return Ok(None);
         }
         let alone = self.hold_alone().await?;
+        let end = SlotNumber::STASH.0 + self.index.borrow().stash_slots().count() as u64;
+        // Those of one sub-table lie side by side.
+        let stash = u64::from(self.layout.stash);
+        let of_one = stash - (first - SlotNumber::STASH.0) % stash;
+        let slots = scan::piece(first, end, slot_bytes).min(of_one);
+        if slots == 0 {
+            return Ok(None);
+        }
         let from = self.slot_at(SlotNumber(first));
         let piece = self.endpoint.read(from, slots as usize * slot_bytes);
         let piece = piece.await?;

@@ -14,8 +14,8 @@ use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
 use std::collections::BTreeSet;
 
 /// How often a table can grow: as many entries as the header has room for.
-const MOST_EXTENTS: u64 = 34;
-const ENTRY_BYTES: u64 = 24;
+pub(in super::super) const MOST_EXTENTS: u64 = 34;
+pub(in super::super) const ENTRY_BYTES: u64 = 24;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
@@ -27,11 +27,7 @@ impl<E: Endpoint> DuoTable<E> {
             // An earlier attempt has taken effect after all.
             return self.learn_extent(known).await;
         }
-        if memory.start.node != self.table.node {
-            let limit = "the table's node";
-            let node = memory.start.node.0;
-            return Err(bad_option("node to grow on", node, limit));
-        }
+        self.check_node(memory)?;
         let bytes = self.extent_bytes(ratio)?;
         self.check_one_split(ratio)?;
         let at = match self.vault.spare.get() {
@@ -44,9 +40,18 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
+    /// Refuses memory that is not on the table's node.
+    pub(in super::super) fn check_node(&self, memory: &GrowthMemory) -> Result<()> {
+        if memory.start.node == self.table.node {
+            return Ok(());
+        }
+        let limit = "the table's node";
+        Err(bad_option("node to grow on", memory.start.node.0, limit))
+    }
+
     /// Checks that the images of two buckets that are split at once leave most of the buffers to others: a growth that
     /// has begun cannot be taken back.
-    fn check_one_split(&self, ratio: u64) -> Result<()> {
+    pub(in super::super) fn check_one_split(&self, ratio: u64) -> Result<()> {
         let images = ratio.saturating_mul(2 * self.layout.bucket_bytes() as u64);
         let most = self.endpoint.core().limits.buffer_budget as u64 / 4;
         if images > most {
@@ -76,7 +81,7 @@ impl<E: Endpoint> DuoTable<E> {
         entry.words_mut().copy_from_slice(&words);
         let count_at = self.table.plus(EXTENTS_AT);
         let write = Step::Write(self.entry_at(number), entry);
-        self.run_steps(vec![write, Step::CountFrom(count_at, number)])
+        self.run_steps(vec![write, Step::Count(count_at, number, number + 1)])
             .await
     }
 
@@ -88,12 +93,13 @@ impl<E: Endpoint> DuoTable<E> {
         self.counts.set_slots(self.slots());
     }
 
-    fn entry_at(&self, number: u64) -> RemoteAddr {
+    /// Where an entry of the header is.
+    pub(in super::super) fn entry_at(&self, number: u64) -> RemoteAddr {
         self.table.plus(EXTENT_ENTRIES_AT + number * ENTRY_BYTES)
     }
 
     /// How many extents the header counts.
-    async fn counted(&self) -> Result<u64> {
+    pub(in super::super) async fn counted(&self) -> Result<u64> {
         let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
         Ok(count.words()[0])
     }
@@ -106,18 +112,26 @@ impl<E: Endpoint> DuoTable<E> {
         let [ratio, region, offset] = [0, 1, 2].map(|word| entry.words()[word]);
         check_ratio(ratio)?;
         self.extent_bytes(ratio)?;
-        let damaged = |_| bad_option("region of an extent", region, "at most 65535");
-        let at = RemoteAddr {
-            node: self.table.node,
-            region: RegionId(u16::try_from(region).map_err(damaged)?),
-            offset,
-        };
+        let at = self.place_of(region, offset)?;
         self.add_extent(ratio, at);
         Ok(())
     }
 
+    /// The place that an entry names.
+    pub(in super::super) fn place_of(&self, region: u64, offset: u64) -> Result<RemoteAddr> {
+        let damaged = |_| bad_option("region of an extent", region, "at most 65535");
+        Ok(RemoteAddr {
+            node: self.table.node,
+            region: RegionId(u16::try_from(region).map_err(damaged)?),
+            offset,
+        })
+    }
+
     /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
     pub(in super::super) async fn learn_growths(&self) -> Result<()> {
+        if self.layout.extendible {
+            return self.learn_subtables().await;
+        }
         let counted = self.counted().await?;
         for number in 0..counted {
             // All before the last one are over.
@@ -125,21 +139,36 @@ impl<E: Endpoint> DuoTable<E> {
             self.change_index(|index| over.iter().for_each(|origin| index.note_split(*origin)));
             self.learn_extent(number).await?;
         }
-        let words = self.unsplit().div_ceil(64);
-        let mut next = 0;
+        self.learn_bits(0, self.unsplit()).await
+    }
+
+    /// Learns which of so many buckets are split, none of which is known to be, from the first one of a growth on.
+    pub(in super::super) async fn learn_bits(&self, first: u64, buckets: u64) -> Result<()> {
+        let Some((start, _)) = self.split_bit(first) else {
+            return Ok(());
+        };
+        let (mut next, words) = (0, buckets.div_ceil(64));
         while next < words {
             let count = WORDS_A_READ.min(words - next);
-            let (at, _) = self.vault.split_bit_at(64 * next);
-            let bits = self.endpoint.read(at, 8 * count as usize).await?;
+            let bits = self.endpoint.read(start.plus(8 * next), 8 * count as usize);
+            let bits = bits.await?;
             self.change_index(|index| {
                 for (word, bits) in (next..).zip(bits.words()) {
                     let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
-                    split.for_each(|bit| index.note_split(64 * word + bit));
+                    let split = split.map(|bit| 64 * word + bit);
+                    let split = split.filter(|bit| *bit < buckets);
+                    split.for_each(|bit| index.note_split(first + bit));
                 }
             });
             next += count;
         }
         Ok(())
+    }
+
+    /// The word that has the bit of a bucket which is to be split, and the bit's number.
+    pub(super) fn split_bit(&self, origin: u64) -> Option<(RemoteAddr, u64)> {
+        let (newest, bit) = self.index.borrow().split_bit(origin)?;
+        Some(self.vault.split_bit_at(newest, bit))
     }
 
     /// Learns which of the buckets that these slots are in are split, where that is in doubt.
@@ -153,7 +182,9 @@ impl<E: Endpoint> DuoTable<E> {
         };
         let mut read = None;
         for origin in origins {
-            let (at, bit) = self.vault.split_bit_at(origin);
+            let Some((at, bit)) = self.split_bit(origin) else {
+                continue;
+            };
             let bits = match read {
                 Some((of, bits)) if of == at => bits,
                 _ => self.endpoint.read(at, 8).await?.words()[0],

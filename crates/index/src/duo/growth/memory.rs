@@ -20,7 +20,11 @@ pub struct GrowthMemory {
 
 impl GrowthMemory {
     /// Takes zeros that nobody else has. If it fails with its effect in doubt, they may be taken for good.
-    pub(super) async fn take<E: Endpoint>(&self, endpoint: &E, bytes: u64) -> Result<RemoteAddr> {
+    pub(in super::super) async fn take<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        bytes: u64,
+    ) -> Result<RemoteAddr> {
         let mut taken = endpoint.read(self.mark, 8).await?.words()[0];
         loop {
             let end = taken.checked_add(bytes);

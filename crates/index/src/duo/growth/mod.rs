@@ -41,6 +41,8 @@
 //! node would save is the way of the records over the wire: for that, `split_runs` is the one place to change. The
 //! node would have to return which of the r is each slot's, a byte or less, for the owner's index.
 //!
+//! **A sub-table at a time** is how an extendible table grows, by the same splits: see [`extendible`](super::extendible).
+//!
 //! **Limits.** Extents are on the table's node. 34 growths, each of a ratio of 2 to 4096. The stash keeps its
 //! size, and a heap its own. A table with [readers](super::DuoReader) beside its owner does not grow: they are not told.
 //! `scan` may meet a key twice if its bucket is split between two pieces.
@@ -51,7 +53,9 @@ mod split;
 mod step;
 mod vault;
 
+pub(super) use extend::{ENTRY_BYTES, MOST_EXTENTS};
 pub use memory::GrowthMemory;
+pub(super) use step::Step;
 pub(super) use vault::{Vault, origins_of};
 
 use super::client::DuoTable;
@@ -62,17 +66,28 @@ use farslot_fabric::{Endpoint, EndpointExt};
 /// The largest ratio that a table grows by at once.
 const MOST_RATIO: u64 = 4096;
 /// What is held by who takes a step of growth: no bucket has this number, and no slot.
-const GROWTH_LOCK: u64 = u64::MAX;
+pub(super) const GROWTH_LOCK: u64 = u64::MAX;
 
 /// When a table grows by itself, by how much, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct DuoGrowth {
     /// Where the table takes memory from.
     pub memory: GrowthMemory,
-    /// How many times as large it is after each growth: 2 to 4096.
+    /// How many times as large it is after each growth: 2 to 4096; 2 of an extendible table.
     pub ratio: u64,
     /// Keys per slot from which on an insertion lets it grow: above 0 and at most 1.
     pub at_load: f64,
+    /// When the buckets are split that no insertion needs.
+    pub cleaning: Cleaning,
+}
+
+/// When a table that has grown splits the buckets that no insertion needs: the paper's modes of cleaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cleaning {
+    /// As soon as can be: each insertion splits some, until none is left.
+    Active,
+    /// Not before the table is so full that it is to grow again.
+    Lazy,
 }
 
 impl DuoGrowth {
@@ -83,6 +98,7 @@ impl DuoGrowth {
             memory,
             ratio: 2,
             at_load: 0.85,
+            cleaning: Cleaning::Lazy,
         }
     }
 }
@@ -90,7 +106,8 @@ impl DuoGrowth {
 impl<E: Endpoint> DuoTable<E> {
     /// Lets the table grow by itself: when it is so full, or when a key finds no slot. An insertion takes one step of it
     /// at most; if there is no memory, the table fills up and says [`IndexError::Full`]. A key that finds no slot in a table
-    /// less than half so full is refused: its bucket is full of its like, and growth may not help.
+    /// less than half so full is refused: its bucket is full of its like, and growth may not help. Of an extendible table,
+    /// whose sub-tables are split in two, all this is meant of the key's sub-table.
     ///
     /// # Errors
     /// [`IndexError::BadOption`].
@@ -100,6 +117,10 @@ impl<E: Endpoint> DuoTable<E> {
         if !(growth.at_load > 0.0 && growth.at_load <= 1.0) {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
+        }
+        if self.layout.extendible && growth.ratio != 2 {
+            let limit = "2: sub-tables are split in two";
+            return Err(bad_option("growth ratio", growth.ratio, limit));
         }
         self.growth = Some(growth);
         Ok(self)
@@ -126,7 +147,8 @@ impl<E: Endpoint> DuoTable<E> {
         self.index.borrow().unsplit()
     }
 
-    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. All other
+    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. An extendible
+    /// table sweeps nothing, and splits the fullest one of the sub-tables that are not being split, by a ratio of 2. All other
     /// operations go on. If this fails or is dropped, what it has done is kept, and the growth may have begun: the next
     /// one asked for is then that one.
     ///
@@ -138,6 +160,9 @@ impl<E: Endpoint> DuoTable<E> {
         check_ratio(ratio)?;
         let growing = async {
             self.start().await?;
+            if self.layout.extendible {
+                return self.split_fullest(memory, ratio).await;
+            }
             let slots = self.slots();
             self.grow_from(slots, memory, ratio).await
         };
@@ -173,10 +198,10 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     async fn split_all(&self) -> Result<()> {
-        while self.unsplit() > 0 {
-            let held = self.locks.take(&[GROWTH_LOCK]).await;
+        while let Some(bucket) = self.any_unsplit() {
+            let held = self.locks.take(&[self.step_lock(bucket)]).await;
             if self.is_settled() {
-                self.split_piece(&held).await?;
+                self.split_pieces(&held, bucket, 1).await?;
             } else {
                 drop(held);
                 drop(self.hold_alone().await?);
@@ -185,37 +210,64 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// What an insertion does for growth when it is done: a step, if the table is so full and nobody else takes one.
-    /// This cannot fail: the insertion is done, and the next one tries again.
-    pub(super) async fn grow_a_step(&self) {
+    /// A bucket that is to be split and is not.
+    fn any_unsplit(&self) -> Option<u64> {
+        self.index.borrow().unsplit_from(0).next()
+    }
+
+    /// What is held by who splits more buckets than it needs, of the growth that this bucket is to be split in. The
+    /// sub-tables of an extendible table have each their own.
+    pub(super) fn step_lock(&self, bucket: u64) -> u64 {
+        match self.layout.extendible {
+            true => GROWTH_LOCK - 1 - bucket / (2 * self.layout.buckets),
+            false => GROWTH_LOCK,
+        }
+    }
+
+    /// What the insertion of a key with this hash does for growth when it is done: a step, if the table, or the key's
+    /// sub-table, is so full and nobody else takes one. This cannot fail: the insertion is done, and the next one tries
+    /// again.
+    pub(super) async fn grow_a_step(&self, hash: u64) {
         let Some(growth) = self.growth else { return };
-        let full = {
-            let index = self.index.borrow();
-            index.live() as f64 >= growth.at_load * index.shape().slots() as f64
+        let grows = self.index.borrow().growable(hash);
+        let full = grows.live as f64 >= growth.at_load * grows.slots as f64;
+        let lock = match grows.unsplit {
+            Some(bucket) if full || growth.cleaning == Cleaning::Active => self.step_lock(bucket),
+            None if full => GROWTH_LOCK,
+            None if self.layout.extendible => return self.bring_home(&grows).await,
+            _ => return,
         };
-        if !full || self.locks.is_held(GROWTH_LOCK) {
+        if self.locks.is_held(lock) {
             return;
         }
-        let held = self.locks.take(&[GROWTH_LOCK]).await;
-        if !self.is_settled() {
+        let held = self.locks.take(&[lock]).await;
+        // Others may have grown it while this waited.
+        let slots = self.index.borrow().growable(hash).slots;
+        if !self.is_settled() || slots != grows.slots {
             return;
         }
-        let _ = match self.unsplit() {
-            0 => self.extend(&growth.memory, growth.ratio).await,
-            _ => self.split_piece(&held).await,
+        let _ = match grows.unsplit {
+            Some(bucket) => self.split_pieces(&held, bucket, 1).await,
+            None if self.layout.extendible => self.begin_splits(grows.number, &growth.memory).await,
+            None => self.extend(&growth.memory, growth.ratio).await,
         };
     }
 
-    /// Grows because a key has found no slot; gives the error back if it may not, or cannot.
-    pub(super) async fn grow_instead_of(&self, full: IndexError) -> Result<()> {
+    /// Grows because a key with this hash has found no slot; gives the error back if it may not, or cannot.
+    pub(super) async fn grow_instead_of(&self, hash: u64, full: IndexError) -> Result<()> {
         let (Some(growth), IndexError::Full { slots, .. }) = (self.growth, &full) else {
             return Err(full);
         };
-        let live = self.index.borrow().live();
-        if (live as f64) < growth.at_load / 2.0 * *slots as f64 {
-            return Err(full);
-        }
-        match self.grow_from(*slots, &growth.memory, growth.ratio).await {
+        let grows = self.index.borrow().growable(hash);
+        let grown = match grows.unsplit {
+            Some(bucket) if self.layout.extendible => self.split_at_once(bucket).await,
+            _ if (grows.live as f64) < growth.at_load / 2.0 * grows.slots as f64 => {
+                return Err(full);
+            }
+            _ if self.layout.extendible => self.split_one(grows.number, &growth.memory).await,
+            _ => self.grow_from(*slots, &growth.memory, growth.ratio).await,
+        };
+        match grown {
             Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) => Err(full),
             other => other,
         }

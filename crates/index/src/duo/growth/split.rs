@@ -6,9 +6,9 @@
 use super::super::client::{DuoTable, Key};
 use super::super::layout::{hash_in, head_in};
 use super::super::placement::SlotNumber;
+use super::origins_of;
 use super::step::Step;
 use super::vault::Run;
-use super::{GROWTH_LOCK, origins_of};
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
@@ -47,28 +47,31 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(alone)
     }
 
-    /// Splits the next buckets that are not split, of one piece. Called by who holds [`GROWTH_LOCK`]. May split none, if
-    /// something has come to be in doubt.
-    pub(super) async fn split_piece(&self, held: &Held<'_>) -> Result<()> {
-        debug_assert!(self.locks.is_held(GROWTH_LOCK));
-        let from = self.vault.swept.get();
-        let most = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
-        let unsplit = |origins: &mut Vec<u64>| {
+    /// Splits the next buckets that are not split, of so many pieces side by side, of the growth that this bucket takes
+    /// part in. Called by who holds its [`DuoTable::step_lock`]. May split none, if something has come to be in doubt.
+    pub(in super::super) async fn split_pieces(
+        &self,
+        held: &Held<'_>,
+        bucket: u64,
+        pieces: usize,
+    ) -> Result<()> {
+        debug_assert!(self.locks.is_held(self.step_lock(bucket)));
+        let piece = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
+        let most = piece.saturating_mul(pieces);
+        let mut origins: Vec<u64> = {
             let index = self.index.borrow();
-            origins.retain(|origin| index.to_split(*origin).is_some());
+            index.unsplit_beside(bucket).take(most).collect()
         };
-        let mut origins: Vec<u64> = self.index.borrow().unsplit_from(from).take(most).collect();
         for origin in &origins {
             held.add(*origin).await;
         }
-        let end = origins.last().map_or(from, |last| last + 1);
-        unsplit(&mut origins);
+        // Others may have split some of them meanwhile.
+        origins.retain(|origin| self.index.borrow().to_split(*origin).is_some());
         if !self.is_settled() {
             return Ok(());
         }
-        self.split(&origins).await?;
-        self.vault.swept.set(end);
-        Ok(())
+        let splits = origins.chunks(piece).map(|piece| self.split(piece));
+        side_by_side(pieces, splits, |_, ()| {}).await
     }
 
     /// Splits buckets that are held and not split.
@@ -176,7 +179,9 @@ impl<E: Endpoint> DuoTable<E> {
     fn bits_of(&self, origins: &[u64]) -> impl Iterator<Item = Step> + use<E> {
         let mut words = BTreeMap::new();
         for origin in origins {
-            let (at, bit) = self.vault.split_bit_at(*origin);
+            let Some((at, bit)) = self.split_bit(*origin) else {
+                continue;
+            };
             words.entry(at.offset).or_insert((at, 0)).1 |= 1 << bit;
         }
         words

@@ -7,16 +7,16 @@ use crate::client::in_order;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// A verb of a batch.
-pub(super) enum Step {
+pub(in super::super) enum Step {
     Write(RemoteAddr, Buffer),
     /// Sets bits that are not set, in a word of which others set other bits at the same time.
     SetBits(RemoteAddr, u64),
-    /// Counts a word on by one.
-    CountFrom(RemoteAddr, u64),
+    /// Counts a word on, from what it is to what it shall be.
+    Count(RemoteAddr, u64, u64),
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    pub(super) async fn run_steps(&self, steps: Vec<Step>) -> Result<()> {
+    pub(in super::super) async fn run_steps(&self, steps: Vec<Step>) -> Result<()> {
         let steps = steps.into_iter().map(|step| self.take_step(step));
         in_order(steps.collect()).await
     }
@@ -27,9 +27,9 @@ impl<E: Endpoint> DuoTable<E> {
             Step::SetBits(at, bits) => {
                 self.endpoint.fetch_add(at, bits).await?;
             }
-            Step::CountFrom(at, count) => {
-                let seen = self.endpoint.compare_swap(at, count, count + 1).await?;
-                if seen != count {
+            Step::Count(at, from, to) => {
+                let seen = self.endpoint.compare_swap(at, from, to).await?;
+                if seen != from {
                     return Err(self.lost(SlotNumber(0)));
                 }
             }

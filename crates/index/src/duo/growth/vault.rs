@@ -14,7 +14,8 @@ struct Extent {
     buckets: u64,
     /// Which of the buckets before are split.
     splits: RemoteAddr,
-    /// The first array's buckets; behind them the second's.
+    /// The first array's buckets; behind them the second's; behind those of a table as it was made, and of a
+    /// sub-table, its stash.
     arrays: RemoteAddr,
 }
 
@@ -41,9 +42,7 @@ pub(in super::super) struct Vault {
     table: RemoteAddr,
     /// At least one: where the table started.
     extents: RefCell<Vec<Extent>>,
-    /// Before this bucket, a sweep has none left to split.
-    pub(super) swept: Cell<u64>,
-    /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
+    /// Memory that was taken for an extent which did not come about: its bytes, and where it is. None of sub-tables.
     pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
 }
 
@@ -58,7 +57,6 @@ impl Vault {
         Self {
             table,
             extents: RefCell::new(vec![start]),
-            swept: Cell::new(0),
             spare: Cell::new(None),
         }
     }
@@ -66,12 +64,11 @@ impl Vault {
     /// Knows of no growth.
     pub(in super::super) fn forget(&self) {
         self.extents.borrow_mut().truncate(1);
-        self.swept.set(0);
         self.spare.set(None);
     }
 
-    /// How often the table has grown.
-    pub(super) fn growths(&self) -> usize {
+    /// How often the table has grown, or how many sub-tables have been split from others.
+    pub(in super::super) fn growths(&self) -> usize {
         self.extents.borrow().len() - 1
     }
 
@@ -103,14 +100,30 @@ impl Vault {
             splits: at,
             arrays: at.plus(Self::splits_bytes(first)),
         });
-        self.swept.set(0);
     }
 
-    /// The word that has the bit of a bucket which is split in the growth under way, and the bit's number.
-    pub(super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
-        let extents = self.extents.borrow();
-        let splits = extents[extents.len() - 1].splits;
-        (splits.plus(origin / 64 * 8), origin % 64)
+    /// Bytes of a sub-table, of those that have been split from others.
+    pub(in super::super) fn subtable_bytes(layout: &DuoLayout) -> u64 {
+        let slots = layout.slots() + u64::from(layout.stash);
+        Self::splits_bytes(layout.buckets) + slots * layout.slot_bytes() as u64
+    }
+
+    /// Adds the sub-table that lies at `at`.
+    pub(in super::super) fn add_subtable(&self, layout: &DuoLayout, at: RemoteAddr) {
+        let first = self.buckets();
+        self.extents.borrow_mut().push(Extent {
+            first,
+            buckets: layout.buckets,
+            splits: at,
+            arrays: at.plus(Self::splits_bytes(layout.buckets)),
+        });
+    }
+
+    /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
+    /// number in it.
+    pub(super) fn split_bit_at(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
+        let splits = extent_of(&self.extents.borrow(), bucket / 2).splits;
+        (splits.plus(bit / 64 * 8), bit % 64)
     }
 
     /// Where a bucket is, numbered through both arrays.
@@ -125,8 +138,17 @@ impl Vault {
     /// Where a slot is, of the stash and the journal too.
     #[inline]
     pub(in super::super) fn slot_at(&self, layout: &DuoLayout, slot: SlotNumber) -> RemoteAddr {
+        if slot.is_journal() {
+            return layout.journal_at(self.table, slot.0 - SlotNumber::JOURNAL.0);
+        }
         if let Some(index) = slot.in_stash() {
-            return layout.behind_arrays_at(self.table, index);
+            let (part, place) = (
+                index / u64::from(layout.stash),
+                index % u64::from(layout.stash),
+            );
+            let extent = self.extents.borrow()[part as usize];
+            let before = extent.buckets * 2 * u64::from(layout.bucket_slots) + place;
+            return extent.arrays.plus(before * layout.slot_bytes() as u64);
         }
         let slots = u64::from(layout.bucket_slots);
         let bucket = self.bucket_at(layout, slot.0 / slots);
@@ -180,14 +202,14 @@ impl Vault {
 
 #[inline]
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    match extents {
-        [only] => *only,
-        // The later an extent, the more of the table it is.
-        _ => {
-            let mut later = extents.iter().rev();
-            let found = later.find(|extent| extent.first <= bucket);
-            *found.expect("the first extent's first bucket is 0")
-        }
+    if let [only] = extents {
+        return *only;
+    }
+    // Sub-tables are all of one size.
+    let alike = (bucket / extents[0].buckets) as usize;
+    match extents.get(alike) {
+        Some(extent) if (extent.first..extent.first + extent.buckets).contains(&bucket) => *extent,
+        _ => extents[extents.partition_point(|extent| extent.first <= bucket) - 1],
     }
 }
 

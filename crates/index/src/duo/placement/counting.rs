@@ -39,6 +39,15 @@ impl Vault {
         }
     }
 
+    /// An empty one that is extendible.
+    #[must_use]
+    pub fn extendible(shape: Shape) -> Self {
+        Self {
+            index: Placement::extendible(shape),
+            ..Self::new(shape)
+        }
+    }
+
     /// The hash of the key in a slot; that of the last one, if it is free.
     #[must_use]
     pub fn hash_in(&self, slot: SlotNumber) -> u64 {
@@ -59,6 +68,13 @@ impl Vault {
     pub fn grow(&mut self, ratio: u64) {
         self.index.grow(ratio);
         self.arrays.resize(self.index.shape().slots() as usize, 0);
+    }
+
+    /// Begins the split of a sub-table.
+    pub fn split_subtable(&mut self, subtable: u64) {
+        self.index.split_subtable(subtable);
+        self.arrays.resize(self.index.shape().slots() as usize, 0);
+        self.stash.resize(self.index.stash_slots().count(), 0);
     }
 
     /// Splits a bucket.
@@ -102,7 +118,8 @@ impl Vault {
             Some(path) => path,
             None => {
                 entry = Entry::Stash;
-                let slots = vec![self.index.stash_room(|_| true)?];
+                let bucket = self.index.buckets_of(&of)[0];
+                let slots = vec![self.index.stash_room(bucket, |_| true)?];
                 Path { slots }
             }
         };

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     /// Its bucket in the first array: the hash modulo the buckets of an array, so that a table can
-    /// grow by any whole ratio.
+    /// grow by any whole ratio; in an extendible one, of the array of its sub-table, and behind those of the others.
     pub first: u64,
     /// Its bucket in the second array, counted within that array.
     pub second: u64,
@@ -72,7 +72,7 @@ impl Hashes {
 
 /// The finalizer of SplitMix64.
 #[inline]
-const fn mix(hash: u64) -> u64 {
+pub(super) const fn mix(hash: u64) -> u64 {
     let mut mixed = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -34,14 +34,21 @@ mod hashes;
 mod packed;
 mod parts;
 mod path;
+mod stash;
+mod subtables;
 
+pub use growing::Growable;
 pub use hashes::Candidates;
 pub use path::Path;
+pub use subtables::MOST_DEPTH;
 
-use growing::Growing;
+use growing::Whole;
 use hashes::Hashes;
 use parts::Parts;
 use path::Scratch;
+use stash::Stash;
+use std::collections::btree_set::Range;
+use subtables::Subtables;
 
 /// The most slots of a bucket.
 pub const MOST_BUCKET_SLOTS: u32 = 16;
@@ -57,7 +64,7 @@ pub struct Shape {
     pub fingerprint_bits: u32,
     /// The most records that an insertion moves: L.
     pub longest_path: u32,
-    /// Slots of the stash: s.
+    /// Slots of the stash, of each sub-table's if it is extendible: s.
     pub stash: u32,
     /// Whether colliding keys may stand by a backup fingerprint. Otherwise all go to the stash.
     pub backups: bool,
@@ -91,8 +98,17 @@ pub struct SlotNumber(pub u64);
 impl SlotNumber {
     /// The first slot of the stash.
     pub const STASH: Self = Self(1 << 48);
+    /// The first slot of the journal, which is of no index.
+    pub const JOURNAL: Self = Self(1 << 49);
 
-    /// Which slot of the stash it is, if it is none of the arrays.
+    /// Whether it is one of the journal.
+    #[inline]
+    #[must_use]
+    pub const fn is_journal(self) -> bool {
+        self.0 >= Self::JOURNAL.0
+    }
+
+    /// Which slot of the stash it is, if it is none of the arrays; meaningless of the journal's.
     #[inline]
     #[must_use]
     pub const fn in_stash(self) -> Option<u64> {
@@ -119,10 +135,10 @@ pub struct Placement {
     shape: Shape,
     hashes: Hashes,
     parts: Parts,
-    growing: Option<Growing>,
-    /// The hash of each key in the stash.
-    stash: Vec<Option<u64>>,
-    stashed: usize,
+    growing: Option<Whole>,
+    /// If it is extendible.
+    subtables: Option<Subtables>,
+    stash: Stash,
     live: u64,
     scratch: Scratch,
 }
@@ -140,11 +156,20 @@ impl Placement {
             },
             parts,
             growing: None,
-            stash: vec![None; shape.stash as usize],
-            stashed: 0,
+            subtables: None,
+            stash: Stash::new(shape.stash),
             live: 0,
             scratch: Scratch::default(),
             shape,
+        }
+    }
+
+    /// An extendible index: one sub-table, of these dimensions, which others are split from.
+    #[must_use]
+    pub fn extendible(shape: Shape) -> Self {
+        Self {
+            subtables: Some(Subtables::new(shape.buckets)),
+            ..Self::new(shape)
         }
     }
 
@@ -162,14 +187,15 @@ impl Placement {
 
     /// Keys in the stash.
     #[must_use]
-    pub const fn stashed(&self) -> usize {
-        self.stashed
+    pub fn stashed(&self) -> usize {
+        self.stash.keys()
     }
 
     /// Bytes of local memory, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.parts.bytes() + self.stash.len() * 16
+        let subtables = self.subtables.as_ref().map_or(0, Subtables::bytes);
+        self.parts.bytes() + self.stash.bytes() + subtables
     }
 
     /// Where a key with this hash may be.
@@ -209,12 +235,7 @@ impl Placement {
         };
         Matches {
             index: self,
-            hash,
-            next_stashed: if self.stashed == 0 {
-                self.stash.len()
-            } else {
-                0
-            },
+            stashed: self.stash.of_hash(hash),
             buckets: [first, first, second],
             masks: [
                 by_backup,
@@ -236,7 +257,7 @@ impl Placement {
     #[must_use]
     pub fn is_live(&self, slot: SlotNumber) -> bool {
         match slot.in_stash() {
-            Some(index) => self.stash[index as usize].is_some(),
+            Some(index) => self.stash.at(index).is_some(),
             None => self.parts.get(slot) != 0,
         }
     }
@@ -256,14 +277,35 @@ impl Placement {
     /// The hash of the key in a slot of the stash, if there is one; nothing of other slots.
     #[must_use]
     pub fn stashed_at(&self, slot: SlotNumber) -> Option<Option<u64>> {
-        slot.in_stash().map(|index| self.stash[index as usize])
+        slot.in_stash().map(|index| self.stash.at(index))
     }
 
-    /// The slots of the stash that hold keys, with the keys' hashes.
-    pub fn stashed_keys(&self) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
-        let slots = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
-        let keys = slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)));
-        keys.take(self.stashed)
+    /// The slots of the stash that hold keys, with the keys' hashes: of an extendible index, those of this bucket's
+    /// sub-table.
+    pub fn stashed_beside(&self, bucket: u64) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
+        let slots = self.stash_beside(bucket).into_iter().flatten();
+        slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)))
+    }
+
+    /// The part of the stash that a bucket's keys may be put in; nothing if all of the stash is empty.
+    fn stash_beside(
+        &self,
+        bucket: u64,
+    ) -> Option<impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_>> {
+        (self.stash.keys() > 0).then(|| self.stash_part(bucket))
+    }
+
+    /// The part of the stash that a bucket's keys may be put in.
+    fn stash_part(&self, bucket: u64) -> impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_> {
+        let slots = u64::from(self.shape.stash);
+        let subtables = self.subtables.as_ref();
+        let first = subtables.map_or(0, |subtables| subtables.with(bucket) * slots);
+        self.stash.part(first, first + slots)
+    }
+
+    /// All slots of the stash.
+    pub fn stash_slots(&self) -> impl Iterator<Item = SlotNumber> + use<> {
+        (SlotNumber::STASH.0..SlotNumber::STASH.0 + self.stash.slots()).map(SlotNumber)
     }
 
     /// A free slot of the roomier one of these buckets.
@@ -277,10 +319,13 @@ impl Placement {
         (free != 0).then(|| self.slot(*roomiest, free.trailing_zeros()))
     }
 
-    /// A free slot of the stash that is `usable`.
-    pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
-        let slots = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
-        let mut free = slots.filter(|(_, stashed)| stashed.is_none());
+    /// A free slot of the stash that is `usable`, for a key with this bucket.
+    pub fn stash_room(
+        &self,
+        bucket: u64,
+        usable: impl Fn(SlotNumber) -> bool,
+    ) -> Option<SlotNumber> {
+        let mut free = self.stash_part(bucket).filter(|(_, key)| key.is_none());
         free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
 
@@ -350,16 +395,16 @@ impl Placement {
             Entry::Backup => self.parts.set(path.slots[0], of.backup, true),
             _ => self.parts.set(path.slots[0], of.primary, false),
         }
-        self.live += 1;
+        // As if the key were in the slot that was free: each sub-table's count is of the keys that are in its slots.
+        self.count(path.slots[path.slots.len() - 1], 1);
     }
 
     /// Notes that the key with this hash is in a slot that was free: as far as that is possible by an
     /// unambiguous fingerprint.
     pub fn assign(&mut self, slot: SlotNumber, hash: u64) {
-        self.live += 1;
+        self.count(slot, 1);
         if let Some(index) = slot.in_stash() {
-            self.stash[index as usize] = Some(hash);
-            self.stashed += 1;
+            self.stash.put(index, hash);
             return;
         }
         let of = self.candidates(hash);
@@ -378,12 +423,23 @@ impl Placement {
         if !self.is_live(slot) {
             return;
         }
-        self.live -= 1;
+        self.count(slot, -1);
         if let Some(index) = slot.in_stash() {
-            self.stash[index as usize] = None;
-            self.stashed -= 1;
+            self.stash.take(index);
         } else {
             self.parts.set(slot, 0, false);
+        }
+    }
+
+    /// Notes a key that came to a slot, or went.
+    fn count(&mut self, slot: SlotNumber, change: i64) {
+        self.live = self.live.saturating_add_signed(change);
+        if let Some(subtables) = &mut self.subtables {
+            let subtable = match slot.in_stash() {
+                Some(index) => index / u64::from(self.shape.stash),
+                None => subtables.with(slot.0 / u64::from(self.shape.bucket_slots)),
+            };
+            subtables.count_keys(subtable, change);
         }
     }
 
@@ -424,8 +480,7 @@ impl Placement {
 #[derive(Clone)]
 pub struct Matches<'i> {
     index: &'i Placement,
-    hash: u64,
-    next_stashed: usize,
+    stashed: Option<Range<'i, (u64, SlotNumber)>>,
     buckets: [u64; 3],
     masks: [u32; 3],
 }
@@ -435,12 +490,8 @@ impl Iterator for Matches<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<SlotNumber> {
-        while let Some(stashed) = self.index.stash.get(self.next_stashed) {
-            self.next_stashed += 1;
-            if *stashed == Some(self.hash) {
-                let number = SlotNumber::STASH.0 + self.next_stashed as u64 - 1;
-                return Some(SlotNumber(number));
-            }
+        if let Some((_, slot)) = self.stashed.as_mut().and_then(Iterator::next) {
+            return Some(*slot);
         }
         let masks = self.masks.iter_mut().zip(self.buckets);
         for (mask, bucket) in masks {

@@ -1,0 +1,281 @@
+//! The list of splits, of which the directory is made.
+//!
+//! Invariant: the header counts a split after its entry is there, and the place of the entry's chunk, and before anything
+//! is in the new sub-table. An owner that does not know whether its last splits were counted has put nothing there, and
+//! sees before it begins others.
+
+use super::super::client::DuoTable;
+use super::super::growth::{ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Step, Vault};
+use super::super::layout::EXTENTS_AT;
+use super::super::placement::MOST_DEPTH;
+use crate::client::side_by_side;
+use crate::slot::{bad_option, slots_for};
+use crate::{BATCH_WIDTH, IndexError, Result};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Entries of the first chunk.
+const FIRST_CHUNK: u64 = 128;
+/// Entries read at once.
+const ENTRIES_A_READ: u64 = 1024;
+/// Memory is taken for as many sub-tables at once as this has room for, if it is more than one.
+const TAKEN_AT_ONCE: u64 = 64 << 10;
+
+/// What the owner knows of the list, and what it has for the next splits.
+#[derive(Default)]
+pub(in super::super) struct SplitList {
+    /// Where the chunks of the list are.
+    chunks: RefCell<Vec<RemoteAddr>>,
+    /// Whether the list may have splits that this owner does not know to be there.
+    in_doubt: Cell<bool>,
+    /// Memory for sub-tables that was taken and is not in use.
+    spare: RefCell<Vec<RemoteAddr>>,
+    /// Sub-tables whose splits are wanted, and by how many.
+    wanted: RefCell<BTreeMap<u64, usize>>,
+}
+
+/// Somebody waits for the split of a sub-table to begin, until this is dropped.
+pub(super) struct Wanted<'l>(&'l SplitList, u64);
+
+impl SplitList {
+    /// Knows of no split.
+    pub(in super::super) fn forget(&self) {
+        self.chunks.take();
+        self.in_doubt.set(false);
+        self.spare.take();
+    }
+
+    /// Has the split of a sub-table begun by whoever begins any.
+    pub(super) fn want(&self, subtable: u64) -> Wanted<'_> {
+        *self.wanted.borrow_mut().entry(subtable).or_default() += 1;
+        Wanted(self, subtable)
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        let mut wanted = self.0.wanted.borrow_mut();
+        if let Some(by) = wanted.get_mut(&self.1) {
+            *by -= 1;
+            if *by == 0 {
+                wanted.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// The chunk of an entry, and its place in that.
+const fn chunk_of(number: u64) -> (u64, u64) {
+    let chunk = (number / FIRST_CHUNK + 1).ilog2() as u64;
+    (chunk, number - FIRST_CHUNK * ((1 << chunk) - 1))
+}
+
+/// Entries of a chunk.
+const fn entries_of(chunk: u64) -> u64 {
+    FIRST_CHUNK << chunk
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Begins the split of a sub-table, if it can be split, and those that others wait for. Called by the owner, who holds
+    /// [`GROWTH_LOCK`].
+    ///
+    /// # Errors
+    /// [`IndexError::OutOfMemory`], [`IndexError::BadOption`] for one that is as deep as can be, or for memory on another
+    /// node, or what the fabric says.
+    pub(in super::super) async fn begin_splits(
+        &self,
+        subtable: u64,
+        memory: &GrowthMemory,
+    ) -> Result<()> {
+        debug_assert!(self.locks.is_held(GROWTH_LOCK));
+        self.check_node(memory)?;
+        self.check_one_split(2)?;
+        if self.splits.in_doubt.get() {
+            let counted = self.counted().await?;
+            self.learn_up_to(counted).await?;
+            self.splits.in_doubt.set(false);
+        }
+        let mut begun = self.splits_to_begin(subtable)?;
+        if begun.is_empty() {
+            // It has begun already, as has been learnt now.
+            return Ok(());
+        }
+        self.take_memory(&mut begun, memory).await?;
+        self.append(&begun).await
+    }
+
+    /// The sub-tables whose splits are to begin: this one first; none if it is being split.
+    fn splits_to_begin(&self, subtable: u64) -> Result<Vec<u64>> {
+        let index = self.index.borrow();
+        let depth = index.depth_of(subtable) + 1;
+        if depth > MOST_DEPTH {
+            let limit = format!("{MOST_DEPTH} bits at most");
+            return Err(bad_option("depth of a sub-table", depth, limit));
+        }
+        if !index.can_be_split(subtable) {
+            return Ok(Vec::new());
+        }
+        let wanted = self.splits.wanted.borrow();
+        let others = wanted.keys().copied();
+        let others = others.filter(|other| *other != subtable && index.can_be_split(*other));
+        let mut begun = vec![subtable];
+        begun.extend(others.take(BATCH_WIDTH - 1));
+        let slots = self.layout.slots().saturating_mul(begun.len() as u64);
+        slots_for(index.shape().slots().saturating_add(slots), 1.0)?;
+        Ok(begun)
+    }
+
+    /// Has memory for the new sub-tables, and for their entries in the list; if it is scarce, for the first one at least.
+    async fn take_memory(&self, begun: &mut Vec<u64>, memory: &GrowthMemory) -> Result<()> {
+        let each = Vault::subtable_bytes(&self.layout).next_multiple_of(64);
+        loop {
+            let chunk = self.chunk_to_take(begun.len() as u64);
+            let chunk_bytes = chunk.map_or(0, |chunk| entries_of(chunk) * ENTRY_BYTES);
+            let missing = begun.len().saturating_sub(self.splits.spare.borrow().len()) as u64;
+            if missing == 0 && chunk.is_none() {
+                return Ok(());
+            }
+            let roomy = match missing {
+                0 => 0,
+                _ => missing.max(TAKEN_AT_ONCE / each),
+            };
+            let mut outcome = Ok(());
+            for count in [roomy, missing] {
+                let bytes = count.saturating_mul(each).saturating_add(chunk_bytes);
+                match memory.take(&*self.endpoint, bytes).await {
+                    Ok(at) => {
+                        let first = at.plus(chunk_bytes);
+                        let taken = (0..count).map(|number| first.plus(number * each));
+                        self.splits.spare.borrow_mut().extend(taken);
+                        self.splits.chunks.borrow_mut().extend(chunk.map(|_| at));
+                        return Ok(());
+                    }
+                    error @ Err(IndexError::OutOfMemory { .. }) => outcome = error.map(drop),
+                    Err(error) => return Err(error),
+                }
+            }
+            if begun.len() == 1 {
+                return outcome;
+            }
+            begun.truncate(1);
+        }
+    }
+
+    /// The chunk that the list needs to have so many entries more, if it has not got it.
+    fn chunk_to_take(&self, more: u64) -> Option<u64> {
+        let last = self.vault.growths() as u64 + more - 1;
+        let chunk = chunk_of(last).0;
+        (chunk >= self.splits.chunks.borrow().len() as u64).then_some(chunk)
+    }
+
+    /// Writes the entries of splits, and counts them.
+    async fn append(&self, begun: &[u64]) -> Result<()> {
+        let known = self.vault.growths() as u64;
+        let places: Vec<RemoteAddr> = {
+            let spare = self.splits.spare.borrow();
+            spare.iter().rev().take(begun.len()).copied().collect()
+        };
+        let mut steps = Vec::with_capacity(begun.len() + 2);
+        for (number, (subtable, at)) in (known..).zip(begun.iter().zip(&places)) {
+            let (chunk, place) = chunk_of(number);
+            let chunk_at = self.splits.chunks.borrow()[chunk as usize];
+            if place == 0 {
+                let entry = self.list_entry(0, chunk_at)?;
+                steps.push(Step::Write(self.entry_at(chunk), entry));
+            }
+            let entry = self.list_entry(*subtable, *at)?;
+            let entry_at = chunk_at.plus(place * ENTRY_BYTES);
+            steps.push(Step::Write(entry_at, entry));
+        }
+        let count_at = self.table.plus(EXTENTS_AT);
+        let counted = known + begun.len() as u64;
+        steps.push(Step::Count(count_at, known, counted));
+        self.splits.in_doubt.set(true);
+        self.run_steps(steps).await?;
+        self.splits.in_doubt.set(false);
+        for (subtable, at) in begun.iter().zip(places) {
+            self.add_subtable(*subtable, at);
+        }
+        Ok(())
+    }
+
+    fn list_entry(&self, number: u64, at: RemoteAddr) -> Result<Buffer> {
+        let mut entry = self.endpoint.core().buffers.take(ENTRY_BYTES as usize)?;
+        let words = [number, u64::from(at.region.0), at.offset];
+        entry.words_mut().copy_from_slice(&words);
+        Ok(entry)
+    }
+
+    /// Has the sub-table that lies at `at`, split from this one, from now on.
+    fn add_subtable(&self, from: u64, at: RemoteAddr) {
+        self.splits.spare.borrow_mut().retain(|spare| *spare != at);
+        self.vault.add_subtable(&self.layout, at);
+        self.change_index(|index| index.split_subtable(from));
+        self.counts.set_slots(self.slots());
+    }
+
+    /// Learns of all splits that there were, and what is done of those that are not over: for an index that is empty.
+    pub(in super::super) async fn learn_subtables(&self) -> Result<()> {
+        let counted = self.counted().await?;
+        self.learn_up_to(counted).await?;
+        let splits: Vec<(u64, u64)> = self.index.borrow().splits().collect();
+        let learning = splits.into_iter().map(|(from, _)| {
+            let first = self.index.borrow().first_bucket(from);
+            self.learn_bits(first, 2 * self.layout.buckets)
+        });
+        side_by_side(BATCH_WIDTH, learning, |_, ()| {}).await
+    }
+
+    /// Learns of the splits that the list has, up to this one, and that are not known.
+    async fn learn_up_to(&self, counted: u64) -> Result<()> {
+        let mut next = self.vault.growths() as u64;
+        while next < counted {
+            let (chunk, place) = chunk_of(next);
+            let chunk_at = self.chunk_at(chunk).await?;
+            let entries = (entries_of(chunk) - place).min(counted - next);
+            let entries = entries.min(ENTRIES_A_READ);
+            let from = chunk_at.plus(place * ENTRY_BYTES);
+            let read = self.endpoint.read(from, (entries * ENTRY_BYTES) as usize);
+            let read = read.await?;
+            for entry in read.words().chunks_exact(ENTRY_BYTES as usize / 8) {
+                self.learn_split(entry[0], entry[1], entry[2])?;
+            }
+            next += entries;
+        }
+        Ok(())
+    }
+
+    /// Where a chunk of the list is.
+    async fn chunk_at(&self, chunk: u64) -> Result<RemoteAddr> {
+        let known = self.splits.chunks.borrow().get(chunk as usize).copied();
+        if let Some(at) = known {
+            return Ok(at);
+        }
+        if chunk >= MOST_EXTENTS {
+            let limit = format!("{MOST_EXTENTS} chunks of a list at most");
+            return Err(bad_option("splits", format!("chunk {chunk}"), limit));
+        }
+        let entry = self.entry_at(chunk);
+        let entry = self.endpoint.read(entry, ENTRY_BYTES as usize).await?;
+        let at = self.place_of(entry.words()[1], entry.words()[2])?;
+        self.splits.chunks.borrow_mut().push(at);
+        Ok(at)
+    }
+
+    /// Learns of a split that is in the list.
+    fn learn_split(&self, subtable: u64, region: u64, offset: u64) -> Result<()> {
+        let at = self.place_of(region, offset)?;
+        let known = subtable < self.subtables();
+        if known {
+            // The one before, that it took part in, is over.
+            self.change_index(|index| index.finish_split(subtable));
+        }
+        if !known || !self.index.borrow().can_be_split(subtable) {
+            let limit = "one that there is and that can be split";
+            return Err(bad_option("sub-table of a split", subtable, limit));
+        }
+        self.add_subtable(subtable, at);
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Extendible growth: a sub-table at a time, when that one is full (paper 001, section III-D, and its supplement).
+//!
+//! **What it does.** An extendible table is one sub-table at first, of the dimensions that it was made with. One that is full
+//! is split: another of the same size is added, and takes half of its keys, by a further bit of a hash that is the
+//! directory's alone. So the table grows by a small part of itself at a time, and is as full as its sub-tables, whose
+//! loads are spread between a half and what such a table can hold; growth by a ratio halves the load of the whole each
+//! time. [`placement`](super::placement) has the directory, and numbers the buckets of all sub-tables.
+//!
+//! **A split is a growth** of one sub-table by 2, and done by the same means ([`growth`](super::growth)): memory is taken,
+//! an entry is written and counted, and no key has moved. Then buckets are split one by one, each into itself and
+//! the same bucket of the new sub-table: before the first insertion into them, or in pieces with other insertions
+//! ([`Cleaning`](super::Cleaning)). Any number of sub-tables are split at the same time, a sub-table by one split at a time. A slot
+//! with a key that is not of its sub-table is dead, for ever, as sub-tables only ever lose keys to new ones.
+//!
+//! **The directory** is the owner's, in its memory. What is in the vault is the list of splits, to which one is only ever
+//! appended: who goes through it has the directory. All splits of a sub-table before its last one are over.
+//!
+//! ```text
+//! header   3200  splits there were | 3264  for each chunk of the list: 0 | region | offset
+//! list     for each split: number of the sub-table that is split | region and offset of the new one
+//!          in chunks, the first of 128 entries, each of the others twice as large as the one before
+//! sub-table which buckets are split of the one that it is split from, as in an extent: see growth/mod.rs
+//!          first array: m buckets | second array | stash
+//! ```
+//! Owner, journal and counts are the whole table's. A sub-table costs no more than its slots, its stash, and a bit a bucket.
+//!
+//! **The stash** of a sub-table takes keys of its own. They stay there when it is split, and are found by their hashes,
+//! wherever they are; insertions bring them back into buckets once there is room.
+//!
+//! **What it costs.** To begin a split takes 1 round trip, and 2 more where memory has to be taken, which is for some
+//! small sub-tables at once. All splits that are wanted at the same time begin together. The insertion that found
+//! its sub-table full begins the split, splits its own two buckets, and is done.
+//!
+//! **Limits.** All sub-tables are on the table's node. A directory is at most 24 bits deep. A heap keeps its size. A table with
+//! readers beside its owner is not extendible. An owner that dies may leave memory taken and not used: of the splits that it
+//! was about to begin, and 64 KiB at most besides.
+
+mod list;
+
+pub(super) use list::SplitList;
+
+use super::client::DuoTable;
+use super::growth::{GROWTH_LOCK, GrowthMemory};
+use crate::slot::bad_option;
+use crate::{BATCH_WIDTH, Result};
+use farslot_fabric::Endpoint;
+
+impl<E: Endpoint> DuoTable<E> {
+    /// How many sub-tables there are: 1 of a table that is not extendible.
+    #[must_use]
+    pub fn subtables(&self) -> u64 {
+        self.index.borrow().subtables()
+    }
+
+    /// The depth of the directory, in bits: the paper's GD, 0 of a table that is not extendible.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.index.borrow().depth()
+    }
+
+    /// Begins the split of the fullest sub-table of those that can be split.
+    pub(super) async fn split_fullest(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+        if ratio != 2 {
+            let limit = "2: sub-tables are split in two";
+            return Err(bad_option("growth ratio", ratio, limit));
+        }
+        let fullest = self.index.borrow().fullest();
+        match fullest {
+            Some(fullest) => self.split_one(fullest, memory).await,
+            // All are being split: what the caller wants is under way.
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the split of a sub-table, unless it has meanwhile begun.
+    pub(super) async fn split_one(&self, subtable: u64, memory: &GrowthMemory) -> Result<()> {
+        let depth = self.index.borrow().depth_of(subtable);
+        let wanted = self.splits.want(subtable);
+        loop {
+            let held = self.locks.take(&[GROWTH_LOCK]).await;
+            let now = self.index.borrow().depth_of(subtable);
+            if now != depth {
+                return Ok(());
+            }
+            if self.is_settled() {
+                let begun = self.begin_splits(subtable, memory).await;
+                drop(wanted);
+                return begun;
+            }
+            drop(held);
+            drop(self.hold_alone().await?);
+        }
+    }
+
+    /// Splits all buckets that are left of the split that this one takes part in, in as few round trips as can be.
+    pub(super) async fn split_at_once(&self, bucket: u64) -> Result<()> {
+        while self.index.borrow().unsplit_beside(bucket).next().is_some() {
+            let held = self.locks.take(&[self.step_lock(bucket)]).await;
+            if self.is_settled() {
+                self.split_pieces(&held, bucket, BATCH_WIDTH).await?;
+            } else {
+                drop(held);
+                drop(self.hold_alone().await?);
+            }
+        }
+        Ok(())
+    }
+}

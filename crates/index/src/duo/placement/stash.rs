@@ -1,0 +1,84 @@
+//! Which keys are in the stash: by their slots, and by their hashes.
+
+use super::SlotNumber;
+use std::collections::BTreeSet;
+use std::collections::btree_set::Range;
+
+/// The hash of the key in each slot of the stash.
+pub(super) struct Stash {
+    slots: Vec<Option<u64>>,
+    /// The hashes that there are, each with its slot: a stash may be of many slots, one part for each sub-table.
+    by_hash: BTreeSet<(u64, SlotNumber)>,
+}
+
+impl Stash {
+    /// So many slots, all free.
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            slots: vec![None; slots as usize],
+            by_hash: BTreeSet::new(),
+        }
+    }
+
+    /// Adds so many free slots.
+    pub(super) fn add(&mut self, slots: u32) {
+        self.slots.resize(self.slots.len() + slots as usize, None);
+    }
+
+    /// Slots, free ones included.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Keys in it.
+    pub(super) fn keys(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        (self.slots.len() + self.by_hash.len()) * 16
+    }
+
+    /// The hash of the key in a slot, counted from the first of the stash.
+    pub(super) fn at(&self, index: u64) -> Option<u64> {
+        self.slots[index as usize]
+    }
+
+    pub(super) fn put(&mut self, index: u64, hash: u64) {
+        self.take(index);
+        self.slots[index as usize] = Some(hash);
+        self.by_hash.insert((hash, number(index)));
+    }
+
+    /// Frees a slot.
+    pub(super) fn take(&mut self, index: u64) {
+        if let Some(hash) = self.slots[index as usize].take() {
+            self.by_hash.remove(&(hash, number(index)));
+        }
+    }
+
+    /// The slots of keys with this hash; nothing if the stash is empty, which it nearly always is.
+    #[inline]
+    pub(super) fn of_hash(&self, hash: u64) -> Option<Range<'_, (u64, SlotNumber)>> {
+        if self.by_hash.is_empty() {
+            return None;
+        }
+        let all = (hash, SlotNumber(0))..=(hash, SlotNumber(u64::MAX));
+        Some(self.by_hash.range(all))
+    }
+
+    /// The slots of a part of the stash, from one up to another, with what is in them.
+    pub(super) fn part(
+        &self,
+        first: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_> {
+        let part = &self.slots[first as usize..end as usize];
+        (first..).map(number).zip(part.iter().copied())
+    }
+}
+
+const fn number(index: u64) -> SlotNumber {
+    SlotNumber(SlotNumber::STASH.0 + index)
+}
