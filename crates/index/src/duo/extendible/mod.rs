@@ -41,7 +41,6 @@ pub(super) use list::SplitList;
 
 use super::client::DuoTable;
 use super::growth::{GROWTH_LOCK, GrowthMemory};
-use crate::slot::bad_option;
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::Endpoint;
 
@@ -59,11 +58,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Begins the split of the fullest sub-table of those that can be split.
-    pub(super) async fn split_fullest(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
-        if ratio != 2 {
-            let limit = "2: sub-tables are split in two";
-            return Err(bad_option("growth ratio", ratio, limit));
-        }
+    pub(super) async fn split_fullest(&self, memory: &GrowthMemory) -> Result<()> {
         let fullest = self.index.borrow().fullest();
         match fullest {
             Some(fullest) => self.split_one(fullest, memory).await,

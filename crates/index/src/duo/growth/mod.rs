@@ -113,17 +113,22 @@ impl<E: Endpoint> DuoTable<E> {
     /// [`IndexError::BadOption`].
     pub fn with_growth(mut self, growth: DuoGrowth) -> Result<Self> {
         self.check_growable()?;
-        check_ratio(growth.ratio)?;
+        self.check_ratio_of(growth.ratio)?;
         if !(growth.at_load > 0.0 && growth.at_load <= 1.0) {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
         }
-        if self.layout.extendible && growth.ratio != 2 {
-            let limit = "2: sub-tables are split in two";
-            return Err(bad_option("growth ratio", growth.ratio, limit));
-        }
         self.growth = Some(growth);
         Ok(self)
+    }
+
+    /// Refuses a ratio that the table cannot grow by.
+    fn check_ratio_of(&self, ratio: u64) -> Result<()> {
+        if self.layout.extendible && ratio != 2 {
+            let limit = "2: sub-tables are split in two";
+            return Err(bad_option("growth ratio", ratio, limit));
+        }
+        check_ratio(ratio)
     }
 
     /// Refuses a table with readers beside the owner: they would not know of it.
@@ -157,11 +162,11 @@ impl<E: Endpoint> DuoTable<E> {
     /// [`IndexError::WriterBusy`], or what the fabric says.
     pub async fn grow(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
         self.check_growable()?;
-        check_ratio(ratio)?;
+        self.check_ratio_of(ratio)?;
         let growing = async {
             self.start().await?;
             if self.layout.extendible {
-                return self.split_fullest(memory, ratio).await;
+                return self.split_fullest(memory).await;
             }
             let slots = self.slots();
             self.grow_from(slots, memory, ratio).await
