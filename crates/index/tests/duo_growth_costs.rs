@@ -332,7 +332,15 @@ fn an_insertion_into_sub_tables_takes_ten_round_trips_at_most() {
                 );
                 assert!(most <= 10, "{most}");
                 assert!(filled.round_trips < 2 * filled.operations);
+                // The next owner learns of all sub-tables from the list of splits, which is of more than one chunk if they
+                // are small.
+                let known = (table.subtables(), table.depth(), table.unsplit());
                 executor.block_on(async {
+                    table.resign().await.unwrap();
+                    assert_eq!(table.subtables(), 1);
+                    table.start().await.unwrap();
+                    let learnt = (table.subtables(), table.depth(), table.unsplit());
+                    assert_eq!(learnt, known);
                     for number in 0..50_000 {
                         assert!(table.get(&key(number)).await.unwrap().is_some());
                     }

@@ -140,9 +140,12 @@ impl<E: Endpoint> DuoTable<E> {
                 0 => 0,
                 _ => missing.max(TAKEN_AT_ONCE / each),
             };
-            let mut outcome = Ok(());
+            let (mut outcome, mut free) = (Ok(()), u64::MAX);
             for count in [roomy, missing] {
                 let bytes = count.saturating_mul(each).saturating_add(chunk_bytes);
+                if bytes > free {
+                    continue;
+                }
                 match memory.take(&*self.endpoint, bytes).await {
                     Ok(at) => {
                         let first = at.plus(chunk_bytes);
@@ -151,8 +154,12 @@ impl<E: Endpoint> DuoTable<E> {
                         self.splits.chunks.borrow_mut().extend(chunk.map(|_| at));
                         return Ok(());
                     }
-                    error @ Err(IndexError::OutOfMemory { .. }) => outcome = error.map(drop),
-                    Err(error) => return Err(error),
+                    Err(error) => match error {
+                        IndexError::OutOfMemory { free: left, .. } => {
+                            (outcome, free) = (Err(error), left);
+                        }
+                        other => return Err(other),
+                    },
                 }
             }
             if begun.len() == 1 {
