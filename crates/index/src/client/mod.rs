@@ -2,10 +2,10 @@
 //! running verbs side by side, and visiting a table piece by piece.
 
 mod counts;
-pub(crate) mod locks;
 pub(crate) mod scan;
 
 pub(crate) use counts::Counts;
+pub(crate) use farslot_local::concurrent::locks;
 
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, window};
