@@ -1,6 +1,6 @@
 //! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
-//! the other fill it with coroutines side by side, some of which grow and sweep it; each owner stops anywhere or
-//! resigns, and the next one makes its index from the vault, wherever the growth stands.
+//! the other fill it with coroutines of some threads side by side, some of which grow and sweep it; the threads stop
+//! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands.
 //!
 //! `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` replays one run; `FARSLOT_SEEDS=<count>` runs so many
 //! seeds of each slot kind.
@@ -9,7 +9,9 @@ mod common;
 
 use common::Slot;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
-use common::duo::{Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind};
+use common::duo::{
+    Dimensions, GROWING, Member, SimTable, Turn, VARIED, growing, growing_world, memory_behind,
+};
 use common::seeds::Runs;
 use common::{HEAP, INLINE};
 use farslot_check::{RegisterMap, TableOp, check};
@@ -40,6 +42,8 @@ struct Shape {
     keys: u64,
     owners: u32,
     /// Of each owner.
+    threads: u32,
+    /// Of each thread.
     coroutines: u32,
     /// Of each coroutine.
     operations: u32,
@@ -63,12 +67,15 @@ impl Shape {
         };
         let layout = dimensions.layout(slot, rng.random());
         let owners = rng.random_range(2..=4);
+        let threads = rng.random_range(1..=3);
         Self {
             slot,
             keys: rng.random_range(8..=40),
             owners,
+            threads,
             coroutines: rng.random_range(1..=5),
-            operations: rng.random_range(12..=30),
+            // What there is to be checked grows with the operations of all.
+            operations: rng.random_range(12..=30) / threads,
             growth: DuoGrowth {
                 // Now and then too little.
                 memory: memory_behind(&layout, [8 << 10, 1 << 20, 1 << 20][rng.random_range(0..3)]),
@@ -82,12 +89,12 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults: faults(seed, owners, rng),
+            faults: faults(seed, owners * threads, rng),
         }
     }
 }
 
-fn faults(seed: u64, owners: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     for _ in 0..rng.random_range(0..4) {
         let from = rng.random_range(0..600_000);
@@ -98,10 +105,10 @@ fn faults(seed: u64, owners: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
             until: from + rng.random_range(0..=10_000),
         });
     }
-    for owner in 0..owners {
-        if rng.random_bool(0.6) {
+    for client in 0..clients {
+        if rng.random_bool(0.5) {
             plan.client_stops.push(ClientStop {
-                client: ClientId(owner),
+                client: ClientId(client),
                 when: When::AfterVerbs(rng.random_range(1..400)),
             });
         }
@@ -115,8 +122,8 @@ struct Run {
     shape: Shape,
     record: Record,
     tally: Rc<Cell<Tally>>,
-    /// The owner whose turn it is.
-    turn: Rc<Cell<u32>>,
+    /// Of the owners.
+    turn: Turn,
     /// Buckets that were split, in-flight ones not counted, and owners that met a growth half way.
     split: Rc<Cell<u64>>,
     half_way: Rc<Cell<u64>>,
@@ -137,19 +144,23 @@ fn run(slot: Slot, seed: u64) -> Tally {
         half_way: Rc::default(),
     };
     let mut simulation = Simulation::new(world.clone());
-    let owners: Vec<_> = (0..run.shape.owners)
-        .map(|number| {
+    let members = (0..run.shape.owners).flat_map(|number| {
+        let Shape {
+            threads, layout, ..
+        } = &run.shape;
+        Member::all_of(number, *threads, &run.turn, layout)
+    });
+    let clients: Vec<_> = members
+        .map(|member| {
             let client = simulation.add_client(HostId(0), run.shape.limits);
             let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
             simulation.spawn(client, async move |endpoint| {
-                let table = growing(&run.shape.layout, endpoint, run.shape.growth);
-                // Also where the owner is stopped.
-                let over = Over(run.turn.clone(), number);
-                while run.turn.get() < number {
+                let table = member.owner.table(endpoint);
+                let table = table.with_growth(run.shape.growth).unwrap();
+                while !member.is_on() {
                     table.endpoint().sleep(500).await;
                 }
-                own(&run, &table, number, rng).await;
-                drop(over);
+                own(&run, &table, &member, rng).await;
             });
             client
         })
@@ -157,9 +168,9 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let end = simulation.run_until(LONGEST_RUN);
     assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
     let mut tally = run.tally.get();
-    let stopped = owners
+    let stopped = clients
         .iter()
-        .filter(|owner| simulation.endpoint(**owner).is_stopped());
+        .filter(|client| simulation.endpoint(**client).is_stopped());
     tally.stopped = stopped.count() as u64;
     run.tally.set(tally);
     look_around(&world, &run);
@@ -181,17 +192,8 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Gives the turn to the next owner.
-struct Over(Rc<Cell<u32>>, u32);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().max(self.1 + 1));
-    }
-}
-
-/// Takes the table, works on it, and gives it up.
-async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
+/// Takes the table, works on it, and gives it up if no other thread has it.
+async fn own(run: &Run, table: &SimTable, member: &Member, mut rng: ChaCha8Rng) {
     // The one before is dead, or has resigned.
     while let Err(error) = table.take_over().await {
         // Its claim may have been under way when it was stopped.
@@ -210,11 +212,14 @@ async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
             slot: run.shape.slot,
             record: &run.record,
             tally: &run.tally,
-            client: number * 10 + coroutine,
+            client: member.number * 100 + member.thread * 10 + coroutine,
         };
         work(caller, &run.shape, ChaCha8Rng::seed_from_u64(rng.random()))
     });
     window(5, coroutines, |_, ()| {}).await;
+    if !member.is_last() {
+        return;
+    }
     while let Err(error) = table.resign().await {
         assert!(error.may_have_taken_effect(), "resign: {error}");
     }

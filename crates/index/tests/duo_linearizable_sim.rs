@@ -1,6 +1,7 @@
 //! Linearizability of a CuckooDuo table under simulated faults, over several owners one after the other:
-//! each has some coroutines that read and write keys of a nearly full table, with short fingerprints; it
-//! stops anywhere or resigns, and the next one makes its index from the vault. Readers on other machines look
+//! each has some threads, and these some coroutines that read and write keys of a nearly full table, with short
+//! fingerprints; its threads stop anywhere or are cut off, the last one resigns, and the next owner makes its index from
+//! the vault. Readers on other machines look
 //! keys up all the while.
 //!
 //! `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` replays one run; `FARSLOT_SEEDS=<count>` runs so many
@@ -10,7 +11,7 @@ mod common;
 
 use common::Slot;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
-use common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
+use common::duo::{Dimensions, Member, SLOTS, SimTable, Turn, VARIED, open, world};
 use common::seeds::Runs;
 use common::{HEAP, INLINE, INLINE_SHORT, TABLE};
 use farslot_check::{RegisterMap, TableOp, TableRet, check};
@@ -41,9 +42,11 @@ struct Shape {
     slot: Slot,
     keys: u64,
     owners: u32,
+    /// Of each owner.
+    threads: u32,
     /// Readers beside them.
     readers: u32,
-    /// Of each owner.
+    /// Of each thread.
     coroutines: u32,
     /// Of each coroutine.
     operations: u32,
@@ -73,14 +76,17 @@ impl Shape {
             0
         };
         let owners = rng.random_range(2..=4);
+        let threads = rng.random_range(1..=3);
         Self {
             slot,
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
             owners,
+            threads,
             readers,
             coroutines: rng.random_range(1..=5),
-            operations: rng.random_range(12..=36),
+            // What there is to be checked grows with the operations of all.
+            operations: rng.random_range(12..=36) / threads,
             layout: layout(dimensions, slot, rng),
             pause: [0, 0, 3_000][rng.random_range(0..3)],
             dropped: [0.0, 0.0, 0.05][rng.random_range(0..3)],
@@ -89,7 +95,7 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults: faults(seed, owners, rng),
+            faults: faults(seed, owners * threads, rng),
         }
     }
 }
@@ -104,7 +110,7 @@ fn layout(dimensions: Dimensions, slot: Slot, rng: &mut ChaCha8Rng) -> DuoLayout
     options.layout().unwrap()
 }
 
-fn faults(seed: u64, owners: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
+fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     let node = NodeId(0);
     if rng.random_bool(0.2) {
@@ -118,17 +124,25 @@ fn faults(seed: u64, owners: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
     }
     for _ in 0..rng.random_range(0..4) {
         let from = rng.random_range(0..600_000);
+        // All threads are cut off, or one while the others go on.
+        let (side, longest) = match rng.random_bool(0.5) {
+            true => (Side::Host(HostId(0)), 10_000),
+            false => (
+                Side::Client(ClientId(rng.random_range(0..clients))),
+                200_000,
+            ),
+        };
         plan.partitions.push(Partition {
-            side: Side::Host(HostId(0)),
+            side,
             node,
             from,
-            until: from + rng.random_range(0..=10_000),
+            until: from + rng.random_range(0..=longest),
         });
     }
-    for owner in 0..owners {
-        if rng.random_bool(0.6) {
+    for client in 0..clients {
+        if rng.random_bool(0.5) {
             plan.client_stops.push(ClientStop {
-                client: ClientId(owner),
+                client: ClientId(client),
                 when: When::AfterVerbs(rng.random_range(1..250)),
             });
         }
@@ -142,8 +156,8 @@ struct Run {
     shape: Shape,
     record: Record,
     tally: Rc<Cell<Tally>>,
-    /// The owner whose turn it is.
-    turn: Rc<Cell<u32>>,
+    /// Of the owners.
+    turn: Turn,
     /// Of all owners together, those that were stopped too.
     work: Rc<Cell<Work>>,
 }
@@ -162,19 +176,22 @@ fn run(slot: Slot, seed: u64) -> Tally {
         work: Rc::default(),
     };
     let mut simulation = Simulation::new(world.clone());
-    let owners: Vec<_> = (0..run.shape.owners)
-        .map(|number| {
+    let members = (0..run.shape.owners).flat_map(|number| {
+        let Shape {
+            threads, layout, ..
+        } = &run.shape;
+        Member::all_of(number, *threads, &run.turn, layout)
+    });
+    let clients: Vec<_> = members
+        .map(|member| {
             let client = simulation.add_client(HostId(0), run.shape.limits);
             let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
             simulation.spawn(client, async move |endpoint| {
-                let table = open(endpoint, &run.shape.layout);
-                // Also where the owner is stopped.
-                let over = Over(run.turn.clone(), number);
-                while run.turn.get() < number {
+                let table = member.owner.table(endpoint);
+                while !member.is_on() {
                     table.endpoint().sleep(500).await;
                 }
-                own(&run, &table, number, rng).await;
-                drop(over);
+                own(&run, &table, &member, rng).await;
             });
             client
         })
@@ -190,9 +207,9 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let end = simulation.run_until(LONGEST_RUN);
     assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
     let mut counts = run.tally.get();
-    let stopped = owners
+    let stopped = clients
         .iter()
-        .filter(|owner| simulation.endpoint(**owner).is_stopped());
+        .filter(|client| simulation.endpoint(**client).is_stopped());
     counts.stopped = stopped.count() as u64;
     run.tally.set(counts);
     look_around(&world, &run);
@@ -220,17 +237,8 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Gives the turn to the next owner.
-struct Over(Rc<Cell<u32>>, u32);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().max(self.1 + 1));
-    }
-}
-
-/// Takes the table, works on it, and gives it up.
-async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
+/// Takes the table, works on it, and gives it up if no other thread has it.
+async fn own(run: &Run, table: &SimTable, member: &Member, mut rng: ChaCha8Rng) {
     // The one before is dead, or has resigned.
     while let Err(error) = table.take_over().await {
         // The claim of one that is dead may have come in between.
@@ -244,11 +252,21 @@ async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
             slot: run.shape.slot,
             record: &run.record,
             tally: &run.tally,
-            client: number * 10 + coroutine,
+            client: member.number * 100 + member.thread * 10 + coroutine,
         };
-        work(caller, &run.shape, ChaCha8Rng::seed_from_u64(rng.random()))
+        // The first owner fills the table.
+        let mine = (member.number == 0).then_some(member.thread * run.shape.coroutines + coroutine);
+        work(
+            caller,
+            &run.shape,
+            mine,
+            ChaCha8Rng::seed_from_u64(rng.random()),
+        )
     });
     window(5, coroutines, |_, ()| {}).await;
+    if !member.is_last() {
+        return;
+    }
     while let Err(error) = table.resign().await {
         assert!(error.may_have_taken_effect(), "resign: {error}");
     }
@@ -287,12 +305,18 @@ async fn look_up(run: &Run, reader: &DuoReader<SimEndpoint>, client: u32, mut rn
     }
 }
 
-async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) {
-    let (first, step) = (u64::from(caller.client), shape.coroutines as usize);
-    for key in (first..shape.keys).step_by(step) {
-        // The first owner fills the table.
-        let value = caller.slot.fitted(2_000 + key);
-        caller.run(key, TableOp::Put(value)).await;
+async fn work(
+    caller: Caller<'_, SimTable>,
+    shape: &Shape,
+    first_key: Option<u32>,
+    mut rng: ChaCha8Rng,
+) {
+    if let Some(first) = first_key {
+        let step = shape.threads * shape.coroutines;
+        for key in (u64::from(first)..shape.keys).step_by(step as usize) {
+            let value = caller.slot.fitted(100_000 + key);
+            caller.run(key, TableOp::Put(value)).await;
+        }
     }
     let mut removed = Vec::new();
     for turn in 0..shape.operations {

@@ -34,11 +34,11 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let bytes = self.extent_bytes(ratio)?;
         self.check_one_split(ratio)?;
-        let at = match self.vault.spare.get() {
+        let at = match self.vault.spare() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
         };
-        self.vault.spare.set(Some((bytes, at)));
+        self.vault.set_spare(Some((bytes, at)));
         self.count_extent(known, ratio, at).await?;
         self.add_extent(ratio, at);
         Ok(())
@@ -76,13 +76,17 @@ impl<E: Endpoint> DuoTable<E> {
         entry.words_mut().copy_from_slice(&words);
         let count_at = self.table.plus(EXTENTS_AT);
         let write = Step::Write(self.entry_at(number), entry);
+        // If that fails, another thread must not write another entry before it is known to be over.
+        let doubt = self.doubt(Vec::new());
         self.run_steps(vec![write, Step::CountFrom(count_at, number)])
-            .await
+            .await?;
+        doubt.resolve();
+        Ok(())
     }
 
     /// Has the extent from now on.
     fn add_extent(&self, ratio: u64, at: RemoteAddr) {
-        self.vault.spare.set(None);
+        self.vault.set_spare(None);
         self.vault.add(ratio, at);
         self.change_index(|index| index.grow(ratio));
         self.counts.set_slots(self.slots());

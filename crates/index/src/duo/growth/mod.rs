@@ -189,15 +189,16 @@ impl<E: Endpoint> DuoTable<E> {
     /// This cannot fail: the insertion is done, and the next one tries again.
     pub(super) async fn grow_a_step(&self) {
         let Some(growth) = self.growth else { return };
-        let full = {
+        let full = || {
             let index = self.index.borrow();
             index.live() as f64 >= growth.at_load * index.shape().slots() as f64
         };
-        if !full || self.locks.is_held(GROWTH_LOCK) {
+        if !full() || self.locks.is_held(GROWTH_LOCK) {
             return;
         }
         let held = self.locks.take(&[GROWTH_LOCK]).await;
-        if !self.is_settled() {
+        // Another thread may have taken the step in between.
+        if !self.is_settled() || !full() {
             return;
         }
         let _ = match self.unsplit() {

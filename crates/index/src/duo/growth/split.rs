@@ -14,6 +14,7 @@ use crate::client::locks::Held;
 use crate::client::side_by_side;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Bytes that a sweep reads at a time: operations on these buckets wait until they are split, which with so few takes
 /// hardly longer than the round trips.
@@ -51,7 +52,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// something has come to be in doubt.
     pub(super) async fn split_piece(&self, held: &Held<'_>) -> Result<()> {
         debug_assert!(self.locks.is_held(GROWTH_LOCK));
-        let from = self.vault.swept.get();
+        let from = self.vault.swept.load(Ordering::Relaxed);
         let most = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
         let unsplit = |origins: &mut Vec<u64>| {
             let index = self.index.borrow();
@@ -67,7 +68,7 @@ impl<E: Endpoint> DuoTable<E> {
             return Ok(());
         }
         self.split(&origins).await?;
-        self.vault.swept.set(end);
+        self.vault.swept.store(end, Ordering::Relaxed);
         Ok(())
     }
 
@@ -97,7 +98,11 @@ impl<E: Endpoint> DuoTable<E> {
         }
         steps.extend(self.bits_of(origins));
         steps.extend(leftover);
-        let doubt = self.doubts.about(self.slots_of(origins), &self.journal);
+        if let Some(first) = origins.first().filter(|_| self.has_threads) {
+            // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
+            steps.push(Step::SetBits(self.vault.split_bit_at(*first).0, 0));
+        }
+        let doubt = self.doubt(self.slots_of(origins));
         self.run_steps(steps).await?;
         doubt.resolve();
         self.change_index(|index| {

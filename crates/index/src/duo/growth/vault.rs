@@ -3,7 +3,8 @@
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
 use farslot_fabric::RemoteAddr;
-use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
@@ -36,16 +37,20 @@ impl Run {
     }
 }
 
-/// Where everything is.
+/// Where everything is, for all threads of the owner.
 pub(in super::super) struct Vault {
     table: RemoteAddr,
-    /// At least one: where the table started.
-    extents: RefCell<Vec<Extent>>,
+    /// Where the table started: that of most buckets, known without a lock.
+    start: Extent,
+    /// At least one: the start.
+    extents: RwLock<Vec<Extent>>,
     /// Before this bucket, a sweep has none left to split.
-    pub(super) swept: Cell<u64>,
-    /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
-    pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+    pub(super) swept: AtomicU64,
+    spare: Mutex<Option<Memory>>,
 }
+
+/// Bytes of memory, and where they are.
+type Memory = (u64, RemoteAddr);
 
 impl Vault {
     pub(in super::super) fn new(table: RemoteAddr, layout: &DuoLayout) -> Self {
@@ -57,27 +62,59 @@ impl Vault {
         };
         Self {
             table,
-            extents: RefCell::new(vec![start]),
-            swept: Cell::new(0),
-            spare: Cell::new(None),
+            start,
+            extents: RwLock::new(vec![start]),
+            swept: AtomicU64::new(0),
+            spare: Mutex::new(None),
         }
     }
 
     /// Knows of no growth.
     pub(in super::super) fn forget(&self) {
-        self.extents.borrow_mut().truncate(1);
-        self.swept.set(0);
-        self.spare.set(None);
+        self.change(|extents| extents.truncate(1));
+        self.set_spare(None);
+    }
+
+    /// Memory that was taken for an extent which did not come about.
+    pub(super) fn spare(&self) -> Option<Memory> {
+        *self.spare_lock()
+    }
+
+    pub(super) fn set_spare(&self, spare: Option<Memory>) {
+        *self.spare_lock() = spare;
+    }
+
+    fn spare_lock(&self) -> MutexGuard<'_, Option<Memory>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
+        self.extents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what extents there are: a sweep begins anew.
+    fn change(&self, change: impl FnOnce(&mut Vec<Extent>)) {
+        change(&mut self.extents.write().unwrap_or_else(PoisonError::into_inner));
+        self.swept.store(0, Ordering::Relaxed);
+    }
+
+    /// The extent of a bucket, counted within its array.
+    #[inline]
+    fn extent_of(&self, bucket: u64) -> Extent {
+        if bucket < self.start.buckets {
+            return self.start;
+        }
+        extent_of(&self.extents(), bucket)
     }
 
     /// How often the table has grown.
     pub(super) fn growths(&self) -> usize {
-        self.extents.borrow().len() - 1
+        self.extents().len() - 1
     }
 
     /// Buckets of each array.
     pub(in super::super) fn buckets(&self) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.first + last.buckets
     }
@@ -97,18 +134,18 @@ impl Vault {
     /// Adds the extent that lies at `at`.
     pub(super) fn add(&self, ratio: u64, at: RemoteAddr) {
         let first = self.buckets();
-        self.extents.borrow_mut().push(Extent {
+        let extent = Extent {
             first,
             buckets: first * (ratio - 1),
             splits: at,
             arrays: at.plus(Self::splits_bytes(first)),
-        });
-        self.swept.set(0);
+        };
+        self.change(|extents| extents.push(extent));
     }
 
     /// The word that has the bit of a bucket which is split in the growth under way, and the bit's number.
     pub(super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let splits = extents[extents.len() - 1].splits;
         (splits.plus(origin / 64 * 8), origin % 64)
     }
@@ -116,8 +153,7 @@ impl Vault {
     /// Where a bucket is, numbered through both arrays.
     #[inline]
     pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket / 2);
+        let extent = self.extent_of(bucket / 2);
         let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
         extent.arrays.plus(behind * layout.bucket_bytes() as u64)
     }
@@ -135,7 +171,7 @@ impl Vault {
 
     /// All buckets of an array, in their order.
     pub(in super::super) fn runs(&self, array: u64) -> Vec<Run> {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let run = |extent: &Extent| Run {
             array,
             first: extent.first,
@@ -146,8 +182,7 @@ impl Vault {
 
     /// How many buckets of an array lie side by side from this one on, counted within the array.
     pub(in super::super) fn side_by_side(&self, bucket: u64) -> u64 {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket);
+        let extent = self.extent_of(bucket);
         extent.first + extent.buckets - bucket
     }
 
@@ -155,7 +190,7 @@ impl Vault {
     pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let mut runs: Vec<Run> = Vec::new();
         for (array, bucket) in sorted {
             let start = extent_of(&extents, bucket).first;
@@ -178,17 +213,11 @@ impl Vault {
     }
 }
 
-#[inline]
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    match extents {
-        [only] => *only,
-        // The later an extent, the more of the table it is.
-        _ => {
-            let mut later = extents.iter().rev();
-            let found = later.find(|extent| extent.first <= bucket);
-            *found.expect("the first extent's first bucket is 0")
-        }
-    }
+    // The later an extent, the more of the table it is.
+    let mut later = extents.iter().rev();
+    let found = later.find(|extent| extent.first <= bucket);
+    *found.expect("the first extent's first bucket is 0")
 }
 
 /// The buckets that have to be split for a key with this hash to be inserted.
