@@ -3,9 +3,11 @@
 
 mod counts;
 pub(crate) mod locks;
+mod parts;
 pub(crate) mod scan;
 
 pub(crate) use counts::Counts;
+pub(crate) use parts::Parts;
 
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, window};

@@ -230,7 +230,7 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(record.map(|record| goes(record.key())))
     }
 
-    async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {
+    pub(super) async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {
         let word = self.endpoint.read(self.slot_at(subtable, slot), 8).await?;
         Ok(Word(word.words()[0]))
     }

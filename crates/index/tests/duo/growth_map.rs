@@ -2,13 +2,13 @@
 //! tiny tables, short fingerprints, one owner after the other.
 
 use crate::common::duo::{
-    Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with,
+    Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with, shm_node,
 };
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, Slot, scan_all};
-use farslot_fabric::Limits;
-use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
-use farslot_index::{FieldSize, Index, IndexError, Occupancy};
+use farslot_fabric::{Endpoint, Limits};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, GrowthMemory};
+use farslot_index::{FieldSize, Index, IndexError, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -148,14 +148,15 @@ fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
     }
 }
 
+const RECORD: Slot = Slot {
+    name: "short",
+    key: FieldSize::Fixed(8),
+    value: FieldSize::Fixed(8),
+    ..INLINE
+};
+
 #[test]
 fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
-    const RECORD: Slot = Slot {
-        name: "short",
-        key: FieldSize::Fixed(8),
-        value: FieldSize::Fixed(8),
-        ..INLINE
-    };
     let dimensions = Dimensions {
         slots: 64,
         bucket_slots: 4,
@@ -185,4 +186,80 @@ fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
         .iter()
         .map(|(key, _)| u64::from_le_bytes(key[..].try_into().unwrap()));
     assert_eq!(met.collect::<BTreeSet<_>>(), (0..keys).collect());
+}
+
+/// One owner after the other, in a region with no byte more than the table's. Whoever is not the owner counts right, too.
+#[test]
+fn a_table_with_memory_of_its_own_grows_until_that_is_used_up() {
+    const MOST: u64 = 3_000;
+    for kind in [SlotKind::Inline, SlotKind::Heap] {
+        let layout = DuoOptions {
+            most_capacity: Some(MOST),
+            slot: kind,
+            ..DuoOptions::new(100, RECORD.key, RECORD.value, 4)
+        };
+        let layout = layout.layout().unwrap();
+        assert!(layout.slots() < 250 && layout.most_slots() >= MOST * 20 / 19);
+        assert!(layout.most_slots() < MOST * 11 / 10);
+        let node = shm_node(&layout);
+        for from in (0..MOST).step_by(500) {
+            let (executor, table) = shm_client_with(&node, &layout, Limits::default());
+            executor.block_on(async {
+                for key in (from..from + 500).map(u64::to_le_bytes) {
+                    assert!(table.put(&key, &key).await.unwrap());
+                }
+                table.resign().await.unwrap();
+            });
+        }
+        let (executor, table) = shm_client_with(&node, &layout, Limits::default());
+        let (other, onlooker) = shm_client_with(&node, &layout, Limits::default());
+        let held = executor.block_on(async {
+            for key in (0..MOST).map(u64::to_le_bytes) {
+                let found = table.get(&key).await.unwrap();
+                assert_eq!(found.as_deref(), Some(&key[..]));
+            }
+            table.sweep().await.unwrap();
+            assert_eq!(table.slots(), layout.most_slots());
+            let mut held = MOST;
+            while let Ok(new) = table.put(&held.to_le_bytes(), &[0; 8]).await {
+                assert!(new);
+                held += 1;
+            }
+            let full = table.put(&held.to_le_bytes(), &[0; 8]).await;
+            assert!(matches!(full, Err(IndexError::Full { .. })), "{full:?}");
+            table.flush().await.unwrap();
+            held
+        });
+        assert!(held as f64 > 0.95 * layout.most_slots() as f64, "{held}");
+        // What cannot grow any more does not look for memory at every insertion, which would be a round trip.
+        let again = (0..300_u64).map(u64::to_le_bytes);
+        executor.block_on(async {
+            for key in again.clone() {
+                assert!(table.remove(&key).await.unwrap());
+            }
+        });
+        let before = executor.endpoint().core().counters.snapshot();
+        executor.block_on(async {
+            for key in again.clone().take(150) {
+                assert!(table.put(&key, &key).await.unwrap());
+            }
+        });
+        let spent = executor.endpoint().core().counters.snapshot();
+        let round_trips = spent.since(&before).operation(PUT).round_trips;
+        assert!(round_trips < 150 * 3 / 2, "{round_trips}");
+        let held = held - 150;
+        executor.block_on(table.flush()).unwrap();
+        let (occupancy, survey) = other.block_on(async {
+            assert!(!onlooker.is_owner());
+            let counted = onlooker.occupancy().await.unwrap();
+            (counted, onlooker.survey().await.unwrap())
+        });
+        assert_eq!(occupancy.slots, layout.most_slots());
+        assert_eq!((occupancy.entries, survey.live), (held, held));
+        assert_eq!((survey.slots, survey.unsplit), (layout.most_slots(), 0));
+        assert_eq!(survey.parts.len(), 64);
+        assert!(survey.full_buckets() > 0 && survey.load_factor() > 0.9);
+        let met = executor.block_on(scan_all(&table)).unwrap();
+        assert_eq!(met.len() as u64, held);
+    }
 }

@@ -3,11 +3,12 @@
 
 use crate::common::costs::spent;
 use crate::common::duo::{Dimensions, shm_client, shm_node, shm_reader};
-use crate::common::{INLINE, Slot};
+use crate::common::{HEAP, INLINE, Slot};
 use farslot_fabric::Executor;
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_index::duo::{DuoReader, ReaderPromise};
-use farslot_index::{FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
+use farslot_index::{Cursor, FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
+use std::collections::BTreeMap;
 
 const SLOTS: u64 = 1 << 12;
 const RECORD: Slot = Slot {
@@ -246,4 +247,41 @@ fn readers_need_no_owner_and_are_told_what_is_wrong() {
         panic!("nothing is published there");
     };
     assert!(matches!(error, IndexError::BadOption { .. }), "{error}");
+}
+
+#[test]
+fn a_reader_meets_every_record_whole_beside_the_owner() {
+    for slot in [RECORD, HEAP] {
+        let layout = Dimensions::of_paper(1 << 9).with_readers().layout(slot, 3);
+        let node = shm_node(&layout);
+        let (owner, table) = shm_client(&node, &layout);
+        let keys = 480;
+        owner.block_on(async {
+            for number in 0..keys {
+                table.put(&key(number), &value(number)).await.unwrap();
+            }
+        });
+        let (executor, reader) = shm_reader(&node, &layout);
+        let met = executor.block_on(async {
+            let mut met = BTreeMap::new();
+            let mut cursor = Some(Cursor::default());
+            while let Some(from) = cursor {
+                let visit = |key: &[u8], value: &[u8]| {
+                    assert!(met.insert(key.to_vec(), value.to_vec()).is_none());
+                };
+                cursor = reader.scan(from, visit).await.unwrap();
+                // What is removed is not met, and what is updated is met with a value that it had.
+                owner.block_on(async {
+                    table.remove(&key(1)).await.unwrap();
+                    table.update(&key(2), &value(200)).await.unwrap();
+                });
+            }
+            met
+        });
+        for number in 3..keys {
+            assert_eq!(met[&key(number)[..]], value(number), "{}", slot.name);
+        }
+        assert!([value(2), value(200)].contains(&met[&key(2)[..]][..].try_into().unwrap()));
+        assert!(met.len() as u64 >= keys - 1);
+    }
 }

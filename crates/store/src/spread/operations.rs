@@ -16,6 +16,7 @@ fn nothing<T: Default>(_: StoreError) -> Result<T> {
 
 impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
     const WRITES_WAIT: bool = <O::Client as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <O::Client as SchemeClient>::LOOKUPS_WAIT;
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let partition = self.partition_of(key);
