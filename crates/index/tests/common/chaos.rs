@@ -238,13 +238,26 @@ pub async fn open(
     }
 }
 
-/// What each client of a run remembers.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Remembers {
-    /// Clusters.
+/// What each client of a run remembers, and how much it can have under way.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientKind {
+    /// Clusters that it remembers.
     pub clusters: usize,
-    /// Places of records out of band.
+    /// Places of records out of band that it remembers.
     pub records: usize,
+    /// Verbs in its send queue.
+    pub send_queue_depth: usize,
+}
+
+impl Default for ClientKind {
+    /// One that remembers nothing.
+    fn default() -> Self {
+        Self {
+            clusters: 0,
+            records: 0,
+            send_queue_depth: limits().send_queue_depth,
+        }
+    }
 }
 
 /// The dimensions of a run.
@@ -256,14 +269,14 @@ struct Shape {
     operations: u32,
     layout: LinearLayout,
     reads: Reads,
-    remembers: Remembers,
+    kind: ClientKind,
     /// The longest pause of a coroutine between two operations.
     pause: Nanos,
     faults: FaultPlan,
 }
 
 impl Shape {
-    fn of(slot: Slot, seed: u64, remembers: Remembers, rng: &mut ChaCha8Rng) -> Self {
+    fn of(slot: Slot, seed: u64, kind: ClientKind, rng: &mut ChaCha8Rng) -> Self {
         let keys = rng.random_range(2..=6);
         let slots = [2, 3, 4, 8, 16][rng.random_range(0..5)];
         let mut options = slot.options(slots, rng.random());
@@ -283,7 +296,7 @@ impl Shape {
                 fixed,
                 look_ahead: rng.random_bool(0.3),
             },
-            remembers,
+            kind,
             pause: [0, 2_000, 20_000][rng.random_range(0..3)],
             faults: faults::of_writers(seed, clients, rng),
         }
@@ -307,31 +320,33 @@ pub fn rng_of(slot: Slot, seed: u64) -> ChaCha8Rng {
 
 /// Runs a seed and judges it.
 pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
-    run_with_hints(slot, seed, Remembers::default())
+    run_as(slot, seed, ClientKind::default())
 }
 
-/// Runs a seed with clients that remember so much, and judges it.
-pub fn run_with_hints(
-    slot: Slot,
-    seed: u64,
-    remembers: Remembers,
-) -> Result<(Tally, Summary), Box<Failure>> {
+/// Runs a seed with clients of this kind, and judges it.
+pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary), Box<Failure>> {
     let mut rng = rng_of(slot, seed);
-    let shape = Shape::of(slot, seed, remembers, &mut rng);
+    let shape = Shape::of(slot, seed, kind, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());
     let run = Run::new(slot, seed);
     let mut simulation = Simulation::new(world.clone());
     let clients: Vec<_> = (0..shape.clients)
         .map(|number| {
-            let client = simulation.add_client(HostId(0), limits());
+            let client = simulation.add_client(
+                HostId(0),
+                Limits {
+                    send_queue_depth: kind.send_queue_depth,
+                    ..limits()
+                },
+            );
             let (shape, run) = (shape.clone(), run.clone());
             let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
             simulation.spawn(client, async move |endpoint| {
                 let table = open(endpoint, &shape.layout, shape.reads).await;
                 let table = table
-                    .with_hints(shape.remembers.clusters)
-                    .with_record_hints(shape.remembers.records);
+                    .with_hints(shape.kind.clusters)
+                    .with_record_hints(shape.kind.records);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
                     let caller = run.caller(&table, number * 10 + coroutine);
                     work(caller, &shape, ChaCha8Rng::seed_from_u64(seed))

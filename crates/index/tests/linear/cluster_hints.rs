@@ -1,6 +1,6 @@
 //! Clients that remember clusters, under faults: the same answers, however old what they remember.
 
-use crate::common::chaos::{Remembers, Tally, limits, open, run_with_hints, world};
+use crate::common::chaos::{ClientKind, Tally, limits, open, run_as, world};
 use crate::common::{PAIR, Reads, SLOTS};
 use farslot_fabric::sim::{
     ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
@@ -23,11 +23,11 @@ fn histories_with_hints_are_linearizable() {
     for slot in SLOTS {
         for seed in 0..SEEDS {
             let most = [1, 3, 1000][seed as usize % 3];
-            let remembers = Remembers {
+            let kind = ClientKind {
                 clusters: most,
-                ..Remembers::default()
+                ..ClientKind::default()
             };
-            match run_with_hints(slot, seed, remembers) {
+            match run_as(slot, seed, kind) {
                 Ok((tally, _)) => total += tally,
                 Err(failure) => panic!("{} {seed}, {most} hints: {}", slot.name, failure.error),
             }
