@@ -3,15 +3,16 @@
 
 use crate::common::chaos::{Record, limits};
 use crate::common::cuckoo::{open as open_cuckoo, options as cuckoo_options, ways, world};
-use crate::common::{HEAP, Slot, TABLE, WORD};
+use crate::common::duo::{Dimensions, growing_node, memory_behind, shm_client_with};
+use crate::common::{HEAP, INLINE, Slot, TABLE, WORD};
 use farslot_check::{OpId, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, RunEnd, SimEndpoint, Simulation, World};
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos, Rights, window};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, Rights, window};
 use farslot_index::cache::{CacheCounts, CacheOptions, Cached};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
-use farslot_index::{FindOrPut, GET, Index, IndexError};
+use farslot_index::{FieldSize, FindOrPut, GET, Index, IndexError};
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -401,6 +402,61 @@ fn answers_of_a_sealed_table_are_kept_for_ever() {
             assert_eq!((counts.hits, counts.misses), (round * 40, 40));
             world.advance_to(world.now() + 1_000_000_000);
         }
+    });
+}
+
+/// As the index grows, answers make room for it.
+#[test]
+fn answers_make_room_for_an_index_that_grows() {
+    const BYTES: u64 = 30_000;
+    let record = Slot {
+        key: FieldSize::Fixed(8),
+        value: FieldSize::Fixed(8),
+        ..INLINE
+    };
+    let dimensions = Dimensions {
+        slots: 1 << 10,
+        bucket_slots: 4,
+        fingerprint_bits: 16,
+        longest_path: 3,
+        stash: 4,
+        readers: false,
+    };
+    let layout = dimensions.layout(record, 1);
+    let memory = memory_behind(&layout, 4 << 20);
+    let node = growing_node(&memory);
+    let (executor, table) = shm_client_with(&node, &layout, Limits::default());
+    let options = CacheOptions::new(BYTES, 16).stale_for(Nanos::MAX);
+    let cached = Cached::within(table, options).unwrap();
+    let keys = 500_u64;
+    let get_all = async || {
+        for key in 0..keys {
+            let key = key.to_le_bytes();
+            assert_eq!(cached.get(&key).await.unwrap().as_deref(), Some(&key[..]));
+            assert!(cached.client_bytes() <= BYTES);
+        }
+        cached.counts().entries
+    };
+    executor.block_on(async {
+        for key in 0..keys {
+            let key = key.to_le_bytes();
+            assert!(cached.put(&key, &key).await.unwrap());
+        }
+        let at_first = get_all().await;
+        assert!(at_first > 100);
+        cached.index().grow(&memory, 8).await.unwrap();
+        let of_index = cached.index().client_bytes();
+        assert!((16_000..22_000).contains(&of_index), "{of_index}");
+        let then = get_all().await;
+        assert!((10..at_first).contains(&then), "{then} of {at_first}");
+        // More than there is for both: the index has it.
+        cached.index().grow(&memory, 4).await.unwrap();
+        assert!(cached.index().client_bytes() > BYTES);
+        for key in 0..2 * keys {
+            let key = key.to_le_bytes();
+            cached.get(&key).await.unwrap();
+        }
+        assert_eq!(cached.counts().entries, 0);
     });
 }
 

@@ -1,11 +1,14 @@
 //! What operations on a RACE table cost, and how full one gets that does not grow: paper 001, table I, and
 //! figure 9.
 
+use crate::common::TABLE;
 use crate::common::costs::spent;
 use crate::common::race::{Dimensions, SHORT, ShmTable, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
-use farslot_fabric::{Endpoint, Executor, OperationClass, OperationCounters};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, OperationClass, OperationCounters};
+use farslot_index::race::RaceTable;
 use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use std::rc::Rc;
 
 /// An operation's verbs, and round trips one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,4 +215,46 @@ fn load_factor_at_three_million_slots() {
             "d = {bucket_slots}: {later}"
         );
     }
+}
+
+/// A client's directory is never longer than a table of its layout can need, whatever the memory says.
+#[test]
+fn a_damaged_directory_takes_no_memory() {
+    const GROWING: Dimensions = Dimensions {
+        bucket_slots: 1,
+        groups: 1,
+        roots: 1,
+        most_subtables: 64,
+    };
+    /// Splits of one line that the layout has room for: a client's array then has 2^16 entries of 4 bytes.
+    const MOST_DEPTH: u64 = 16;
+    let client = Client::new(GROWING);
+    let entry_at = |number: u64| TABLE.plus(4096 + 8 * number);
+    // The first subtable is split, and split again.
+    let entry = |number: u64| 1 << 63 | number << 57;
+    let endpoint = client.executor.endpoint();
+    client.executor.block_on(async {
+        for number in 0..MOST_DEPTH {
+            let word = endpoint
+                .core()
+                .buffers
+                .copy_of(&entry(number).to_le_bytes());
+            let written = endpoint.write(entry_at(number), word.unwrap()).await;
+            written.unwrap();
+        }
+        client.table.occupancy().await.unwrap();
+        assert_eq!(client.table.subtables(), 1 + MOST_DEPTH);
+        let bytes = client.table.client_bytes();
+        assert!((4 << 16..5 << 16).contains(&bytes), "{bytes}");
+        let word = entry(MOST_DEPTH);
+        let written = endpoint.compare_swap(entry_at(MOST_DEPTH), 0, word).await;
+        assert_eq!(written.unwrap(), 0);
+        let refused = client.table.occupancy().await.unwrap_err();
+        let entry = MOST_DEPTH;
+        assert_eq!(refused, IndexError::BadDirectory { entry, word });
+        assert_eq!(client.table.client_bytes(), bytes);
+        let layout = client.table.layout().clone();
+        let opened = RaceTable::open(Rc::clone(endpoint), TABLE, layout).await;
+        assert_eq!(opened.map(drop), Err(refused));
+    });
 }
