@@ -1,6 +1,6 @@
 //! What a thread of a client keeps of a CuckooDuo table.
 
-use super::growth::DuoGrowth;
+use super::growth::Growth;
 use super::layout::{DuoLayout, live_head};
 use super::shared::DuoOwner;
 use crate::Result;
@@ -22,7 +22,7 @@ pub struct DuoTable<E> {
     pub(super) thread: u32,
     /// If the records are there.
     pub(super) heap: Option<Heap<E>>,
-    pub(super) growth: Option<DuoGrowth>,
+    pub(super) growth: Option<Growth>,
     pub(super) unverified_updates: bool,
     work: Cell<Work>,
 }
@@ -85,11 +85,11 @@ impl<E: Endpoint> DuoTable<E> {
         let place = owner.layout.heap_place(owner.table);
         let heap = owner.layout.has_heap();
         Self {
+            growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
             heap: heap.then(|| Heap::new(Rc::clone(&endpoint), place)),
             endpoint,
             owner,
             thread,
-            growth: None,
             unverified_updates: false,
             work: Cell::default(),
         }

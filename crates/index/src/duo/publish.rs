@@ -24,6 +24,11 @@ impl Stamps {
         Self((0..pages).map(|_| AtomicU32::new(0)).collect())
     }
 
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     fn next(&self, page: u64) -> u32 {
         let before = self.0[page as usize].fetch_add(1, Ordering::Relaxed);
         before.wrapping_add(1)

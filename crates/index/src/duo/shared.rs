@@ -119,6 +119,12 @@ impl DuoOwner {
         &self.layout
     }
 
+    /// Whether this client is the owner, as far as it knows.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.owns.load(Ordering::Acquire)
+    }
+
     /// Keys in the stash, as this client's index has them.
     #[must_use]
     pub fn stashed(&self) -> usize {

@@ -5,12 +5,8 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
-use farslot_index::duo::{
-    DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoReader, DuoTable, GrowthMemory,
-};
-use std::cell::Cell;
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoReader, DuoTable, GrowthMemory};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Keys and values of any length up to a most.
 pub const VARIED: Slot = Slot {
@@ -178,53 +174,4 @@ pub fn growing_world(seed: u64, memory: &GrowthMemory) -> World {
 /// A table that grows by itself.
 pub fn growing(layout: &DuoLayout, endpoint: Rc<SimEndpoint>, growth: DuoGrowth) -> SimTable {
     open(endpoint, layout).with_growth(growth).unwrap()
-}
-
-/// Whose turn it is, of owners that come one after the other.
-pub type Turn = Rc<Cell<u32>>;
-
-/// One thread of an owner. When the last one is gone, whether it has ended or was stopped, it is the next owner's turn.
-pub struct Member {
-    /// The owner's number.
-    pub number: u32,
-    /// The thread's.
-    pub thread: u32,
-    pub owner: Arc<DuoOwner>,
-    turn: Turn,
-    left: Rc<Cell<u32>>,
-}
-
-impl Member {
-    /// The threads of owner number `number`.
-    pub fn all_of(number: u32, threads: u32, turn: &Turn, layout: &DuoLayout) -> Vec<Self> {
-        let owner = DuoOwner::new(TABLE, layout.clone()).unwrap();
-        let left = Rc::new(Cell::new(threads));
-        let member = |thread| Self {
-            number,
-            thread,
-            owner: Arc::clone(&owner),
-            turn: Rc::clone(turn),
-            left: Rc::clone(&left),
-        };
-        (0..threads).map(member).collect()
-    }
-
-    /// Whether it is the owner's turn.
-    pub fn is_on(&self) -> bool {
-        self.turn.get() >= self.number
-    }
-
-    /// Whether all other threads of the owner are gone.
-    pub fn is_last(&self) -> bool {
-        self.left.get() == 1
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.left.set(self.left.get() - 1);
-        if self.left.get() == 0 {
-            self.turn.set(self.turn.get().max(self.number + 1));
-        }
-    }
 }

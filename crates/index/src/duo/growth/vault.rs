@@ -3,7 +3,7 @@
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
 use farslot_fabric::RemoteAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
@@ -47,6 +47,9 @@ pub(in super::super) struct Vault {
     /// Before this bucket, a sweep has none left to split.
     pub(super) swept: AtomicU64,
     spare: Mutex<Option<Memory>>,
+    /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
+    /// growth is not given back.
+    pub(super) exhausted: AtomicBool,
 }
 
 /// Bytes of memory, and where they are.
@@ -66,6 +69,7 @@ impl Vault {
             extents: RwLock::new(vec![start]),
             swept: AtomicU64::new(0),
             spare: Mutex::new(None),
+            exhausted: AtomicBool::new(false),
         }
     }
 
@@ -129,6 +133,20 @@ impl Vault {
         let buckets = before.checked_mul(2 * (ratio - 1))?;
         let arrays = buckets.checked_mul(layout.bucket_bytes() as u64)?;
         arrays.checked_add(Self::splits_bytes(before))
+    }
+
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
+    pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
+        let extents = self.extents();
+        let within = extents[1..].iter().filter(|extent| {
+            let at = extent.splits;
+            at.region == start.region && (start.offset..start.offset + bytes).contains(&at.offset)
+        });
+        let ends = within.map(|extent| {
+            let arrays = 2 * extent.buckets * layout.bucket_bytes() as u64;
+            extent.arrays.offset + arrays - start.offset
+        });
+        ends.max().unwrap_or(0)
     }
 
     /// Adds the extent that lies at `at`.
