@@ -6,9 +6,11 @@ mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo;
+mod duo;
 mod race;
 mod sealed;
 mod tables;
+mod writers;
 
 farslot_testbed::suites! {
     {
@@ -30,12 +32,17 @@ farslot_testbed::suites! {
             the_catalog_keeps_the_scheme_with_its_shape
             options_that_no_cuckoo_table_can_have_are_named
             nearly_every_shape_holds_its_capacity
-            one_table_writes_until_it_is_closed_or_dropped_and_all_read
-            a_linear_table_needs_no_writer
             a_full_table_says_so_and_serves_on
             a_table_that_is_built_holds_every_record_and_never_changes
             several_records_a_key_are_built_and_not_put
             a_build_that_fails_leaves_the_table_empty_and_to_others
+        }
+        duo {
+            the_catalog_keeps_the_scheme_with_its_shape
+            options_that_no_duo_table_can_have_are_named
+            tables_of_every_shape_hold_their_capacity
+            a_lookup_beside_the_writer_finds_what_it_moves
+            a_table_for_its_writer_alone_grows_and_is_nobody_elses
         }
         race {
             the_catalog_keeps_the_scheme_with_its_shape
@@ -59,6 +66,10 @@ farslot_testbed::suites! {
             keys_and_values_that_do_not_fit_are_named
             callbacks_may_use_the_table
             callbacks_of_writes_may_write
+        }
+        writers {
+            one_table_writes_until_it_is_closed_or_dropped_and_all_read
+            a_linear_table_needs_no_writer
         }
     }
 }
