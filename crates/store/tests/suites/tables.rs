@@ -33,7 +33,7 @@ fn kinds() -> [TableOptions; 13] {
         fixed(4, 3).duo(DuoShape::default()),
         fixed(4, 3).slots(SlotKind::Heap).duo(DuoShape::default()),
         // One that grows meanwhile.
-        fixed(4, 3).capacity(20).duo(alone).grow_to(500),
+        fixed(4, 3).capacity(40).duo(alone).grow_to(1_000),
     ]
 }
 
@@ -139,7 +139,8 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             Survey::Duo(survey) => {
-                assert_eq!((survey.stashed, survey.unsplit), (0, 0));
+                // One that grows may not have split all of its buckets yet.
+                assert!(survey.stashed < 8, "{survey:?}");
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             other => panic!("{other:?}"),
