@@ -2,6 +2,8 @@
 
 use super::client::DuoTable;
 use super::insert::{Mode, Written};
+use super::publish::Stamps;
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, UPKEEP, Value,
@@ -71,10 +73,15 @@ impl<E: Endpoint> Index for DuoTable<E> {
     }
 
     fn client_bytes(&self) -> u64 {
-        self.layout().index_bytes()
+        let stamps = self.stamps.as_ref().map_or(0, Stamps::bytes);
+        (self.index.borrow().bytes() + stamps) as u64
     }
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 }
