@@ -376,6 +376,7 @@ impl Store {
             }
             Scheme::Sealed(_) => self.open_session(executor, found, spread::Sealed(self.0.policy)),
             Scheme::Race(_) => self.open_session(executor, found, spread::Race),
+            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo),
         };
         Ok(Table::new(record, session?))
     }

@@ -6,13 +6,15 @@ mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo;
+mod duo;
 mod race;
 mod sealed;
 mod tables;
+mod writers;
 
 /// Every protocol of a store.
 mod protocols {
-    use crate::{catalog, cuckoo, race, sealed, tables};
+    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
 
     farslot_testbed::suites! {
         {
@@ -29,8 +31,11 @@ mod protocols {
                 memory_that_is_not_there_is_refused_and_the_rest_stays_usable
             }
             cuckoo {
-                one_table_writes_until_it_is_closed_or_dropped_and_all_read
                 a_table_that_is_built_holds_every_record_and_never_changes
+            }
+            duo {
+                a_lookup_beside_the_writer_finds_what_it_moves
+                a_table_for_its_writer_alone_grows_and_is_nobody_elses
             }
             race {
                 slots_of_removed_keys_serve_others
@@ -45,13 +50,16 @@ mod protocols {
                 batches_iteration_and_survey
                 callbacks_of_writes_may_write
             }
+            writers {
+                one_table_writes_until_it_is_closed_or_dropped_and_all_read
+            }
         }
     }
 }
 
 /// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it out unless asked.
 mod properties {
-    use crate::{catalog, cuckoo, race, sealed, tables};
+    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
 
     farslot_testbed::suites! {
         {
@@ -71,10 +79,14 @@ mod properties {
                 the_catalog_keeps_the_scheme_with_its_shape
                 options_that_no_cuckoo_table_can_have_are_named
                 nearly_every_shape_holds_its_capacity
-                a_linear_table_needs_no_writer
                 a_full_table_says_so_and_serves_on
                 several_records_a_key_are_built_and_not_put
                 a_build_that_fails_leaves_the_table_empty_and_to_others
+            }
+            duo {
+                the_catalog_keeps_the_scheme_with_its_shape
+                options_that_no_duo_table_can_have_are_named
+                tables_of_every_shape_hold_their_capacity
             }
             race {
                 the_catalog_keeps_the_scheme_with_its_shape
@@ -91,6 +103,9 @@ mod properties {
                 a_full_table_says_so_and_serves_on
                 keys_and_values_that_do_not_fit_are_named
                 callbacks_may_use_the_table
+            }
+            writers {
+                a_linear_table_needs_no_writer
             }
         }
     }

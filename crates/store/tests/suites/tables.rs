@@ -3,17 +3,22 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, Found, RaceShape, SlotKind, StoreError, Survey, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, Found, RaceShape, SlotKind, StoreError, Survey, Table,
+    TableOptions,
 };
 use std::collections::HashMap;
 
-fn kinds() -> [TableOptions; 10] {
+fn kinds() -> [TableOptions; 13] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
             .values(FieldSize::Fixed(value))
     };
     let cuckoo = CuckooShape::default();
+    let alone = DuoShape {
+        readers: false,
+        ..DuoShape::default()
+    };
     [
         fixed(4, 3).slots(SlotKind::Word),
         fixed(4, 3),
@@ -25,6 +30,10 @@ fn kinds() -> [TableOptions; 10] {
         fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),
         fixed(4, 3).slots(SlotKind::Signatures).cuckoo(cuckoo),
         fixed(4, 3).race(RaceShape::default()),
+        fixed(4, 3).duo(DuoShape::default()),
+        fixed(4, 3).slots(SlotKind::Heap).duo(DuoShape::default()),
+        // One that grows meanwhile.
+        fixed(4, 3).capacity(20).duo(alone).grow_to(500),
     ]
 }
 
@@ -127,6 +136,10 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
             }
             Survey::Race(survey) => {
                 assert_eq!((survey.begun, survey.moving), (0, 0));
+                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+            }
+            Survey::Duo(survey) => {
+                assert_eq!((survey.stashed, survey.unsplit), (0, 0));
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             other => panic!("{other:?}"),
