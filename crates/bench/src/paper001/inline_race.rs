@@ -9,7 +9,7 @@
 //! reads them, then writes the slot: two round trips. Keys without room go to a stash in the client's memory.
 
 use super::race::{Pair, pairs};
-use farslot::fabric::{Buffer, Endpoint, EndpointExt, Nanos, RemoteAddr, both};
+use farslot::fabric::{Buffer, Endpoint, EndpointExt, Nanos, NodeState, RemoteAddr, both};
 use farslot::index::{
     Cursor, FindOrPut, GET, GET_ALL, Hasher, Index, IndexError, Occupancy, PUT, REMOVE, Result,
     SCAN, UPDATE, Value,
@@ -324,6 +324,10 @@ impl<E: Endpoint> Index for InlineRace<E> {
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        matches!(self.endpoint.node_state(self.at.node), Ok(NodeState::Up))
     }
 }
 
