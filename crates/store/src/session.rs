@@ -1,13 +1,17 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
 use crate::client::Client;
-use crate::{Found, PartitionReport, Result, Survey};
+use crate::mixed::{self, Answer};
+use crate::{Found, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{Cursor, Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
+
+/// Gets the outcome of each operation of a batch, with the operation's number.
+pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome<'_>>);
 
 /// What a table does, whatever its scheme and its fabric: one virtual call for an operation or a
 /// whole batch, everything below it is compiled for the fabric.
@@ -28,6 +32,7 @@ pub(crate) trait Session {
     fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>));
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>));
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>));
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -154,6 +159,16 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>)) {
         self.write_many(done, async |index, done| {
             index.remove_many(keys, done).await;
+        });
+    }
+
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        let mut tell = |number, answer: Result<Answer>| match answer {
+            Ok(answer) => answer.tell(|outcome| done(number, Ok(outcome))),
+            Err(error) => done(number, Err(error)),
+        };
+        self.write_many(&mut tell, async |index, done| {
+            mixed::run(index, operations, done).await;
         });
     }
 

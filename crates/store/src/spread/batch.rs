@@ -2,31 +2,10 @@
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
+use crate::share::Share;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, window};
 use std::cell::RefCell;
-
-/// The items of a batch that fall to one partition, and their numbers in the batch.
-struct Share<I> {
-    numbers: Vec<usize>,
-    items: Vec<I>,
-}
-
-impl<I> Default for Share<I> {
-    fn default() -> Self {
-        Self {
-            numbers: Vec::new(),
-            items: Vec::new(),
-        }
-    }
-}
-
-impl<I> Share<I> {
-    fn push(&mut self, number: usize, item: I) {
-        self.numbers.push(number);
-        self.items.push(item);
-    }
-}
 
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
     /// Gives each partition's client its share of the items; `done` gets each answer with the item's number.

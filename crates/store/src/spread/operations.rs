@@ -5,7 +5,7 @@ use super::opening::Opener;
 use crate::client::{Client, SchemeClient};
 use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
-use farslot_index::Value;
+use farslot_index::{Value, Write, Written};
 
 type Pair<'r> = (&'r [u8], &'r [u8]);
 
@@ -15,6 +15,10 @@ fn key_of<'a>(key: &'a &[u8]) -> &'a [u8] {
 
 fn key_of_pair<'a>((key, _): &'a Pair<'_>) -> &'a [u8] {
     key
+}
+
+fn key_of_write<'a>(write: &'a Write<'_>) -> &'a [u8] {
+    write.key()
 }
 
 /// The answer to a write without a partition.
@@ -141,6 +145,19 @@ impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
         self.batch(keys, key_of, refused, done, async |client, keys, done| {
             Client::remove_many(client, keys, done).await;
         })
+        .await;
+    }
+
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        self.batch(
+            writes,
+            key_of_write,
+            refused,
+            done,
+            async |client, writes, done| {
+                Client::write_many(client, writes, done).await;
+            },
+        )
         .await;
     }
 

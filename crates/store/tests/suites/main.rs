@@ -47,6 +47,7 @@ farslot_testbed::suites! {
         tables {
             single_operations
             batches_iteration_and_survey
+            a_batch_of_all_kinds_of_operations_does_each_of_them
             a_full_table_says_so_and_serves_on
             keys_and_values_that_do_not_fit_are_named
             callbacks_may_use_the_table
