@@ -454,6 +454,20 @@ fn workloads_that_there_are_not_are_named() {
 }
 
 #[test]
+fn records_that_no_heap_holds_have_no_reads_out_of_band() {
+    let question = ask(8, 1 << 20);
+    let reads = question.read_beyond(0).map(drop);
+    for refused in [reads, question.block_bytes().map(drop)] {
+        let Err(BenchError::BadOption { option, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(option, "value size");
+    }
+    let (bytes, share) = ask(8, 64).read_beyond(0).unwrap();
+    assert_eq!((bytes % 8.0, share), (0.0, 1.0));
+}
+
+#[test]
 fn what_cannot_be_simulated_is_said() {
     let why = |question: &Question, scheme: &str| {
         let advice = advise(question).unwrap();
