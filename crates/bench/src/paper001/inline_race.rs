@@ -57,13 +57,16 @@ impl InlineRaceShape {
     }
 }
 
+/// Records that found no slot, by their keys.
+type Stash = HashMap<Box<[u8]>, Rc<[u8]>>;
+
 /// A table as its one client's coroutines see it.
 pub(crate) struct InlineRace<E> {
     endpoint: Rc<E>,
     at: RemoteAddr,
     shape: InlineRaceShape,
     hasher: Hasher,
-    stash: RefCell<HashMap<Box<[u8]>, Rc<[u8]>>>,
+    stash: RefCell<Stash>,
     /// Free slots that insertions under way are about to fill: RACE's compare-and-swap would let one of them win.
     taken: RefCell<HashSet<u64>>,
     entries: Cell<u64>,
