@@ -6,7 +6,7 @@ use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
-use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value};
+use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value, Write, Written};
 
 /// A key and its value.
 type Pair<'r> = (&'r [u8], &'r [u8]);
@@ -167,6 +167,7 @@ pub(crate) trait Client {
     async fn find_or_put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<Found>));
     async fn update_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>));
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>));
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>));
 
     async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
     -> Result<Option<Cursor>>;
@@ -187,7 +188,7 @@ pub(crate) trait Client {
     fn read_size(&self) -> u64;
 }
 
-fn found(outcome: FindOrPut) -> Found {
+pub(crate) fn found(outcome: FindOrPut) -> Found {
     match outcome {
         FindOrPut::Found(value) => Found::Already(value.to_vec()),
         FindOrPut::Inserted => Found::Inserted,
@@ -258,6 +259,10 @@ impl<C: SchemeClient> Client for C {
 
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>)) {
         Index::remove_many(self, keys.iter().copied(), answering(done)).await;
+    }
+
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        Index::write_many(self, writes.iter().copied(), answering(done)).await;
     }
 
     async fn scan(
