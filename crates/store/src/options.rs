@@ -5,10 +5,12 @@ use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
+use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
 use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Which hash function a table uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -66,11 +68,46 @@ impl CuckooShape {
     }
 }
 
+/// How large the buckets of a RACE table are.
+///
+/// A lookup reads two pairs of them, side by side. The longer they are, the fuller the table is before a key finds no
+/// room: with 8 slots, 0.9 and more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RaceShape {
+    /// Slots of a bucket, 4 to 32.
+    pub bucket_slots: u32,
+}
+
+impl Default for RaceShape {
+    fn default() -> Self {
+        Self { bucket_slots: 8 }
+    }
+}
+
+impl RaceShape {
+    /// The load factor up to which a table that does not grow has room for its capacity.
+    const fn limit(self) -> f64 {
+        match self.bucket_slots {
+            ..8 => 0.75,
+            _ => 0.9,
+        }
+    }
+
+    /// The load factor unless another is asked for.
+    const fn load_factor(self) -> f64 {
+        match self.bucket_slots {
+            ..8 => 0.65,
+            _ => 0.8,
+        }
+    }
+}
+
 /// The scheme, as far as it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Organisation {
     Linear,
     Cuckoo(CuckooShape),
+    Race(RaceShape),
     Sealed,
 }
 
@@ -78,6 +115,7 @@ enum Organisation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     capacity: u64,
+    most_capacity: Option<u64>,
     key: FieldSize,
     value: FieldSize,
     load_factor: Option<f64>,
@@ -95,6 +133,7 @@ impl TableOptions {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            most_capacity: None,
             key: FieldSize::UpTo(256),
             value: FieldSize::UpTo(1024),
             load_factor: None,
@@ -116,6 +155,26 @@ impl TableOptions {
         }
     }
 
+    /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it may
+    /// [grow](TableOptions::grow_to) while it is used.
+    #[must_use]
+    pub fn race(self, shape: RaceShape) -> Self {
+        Self {
+            organisation: Organisation::Race(shape),
+            ..self
+        }
+    }
+
+    /// Lets a RACE table grow until it has room for so many keys. The memory for all of them belongs to it from the
+    /// start, and is touched as it grows.
+    #[must_use]
+    pub fn grow_to(self, most_capacity: u64) -> Self {
+        Self {
+            most_capacity: Some(most_capacity),
+            ..self
+        }
+    }
+
     /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has been
     /// [built](crate::Store::build).
     #[must_use]
@@ -124,6 +183,12 @@ impl TableOptions {
             organisation: Organisation::Sealed,
             ..self
         }
+    }
+
+    /// Another number of keys that it must have room for.
+    #[must_use]
+    pub fn capacity(self, capacity: u64) -> Self {
+        Self { capacity, ..self }
     }
 
     /// The size of the keys.
@@ -139,7 +204,8 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9.
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
+    /// 0.8, or 0.65 with buckets of fewer than 8 slots.
     #[must_use]
     pub fn load_factor(self, load_factor: f64) -> Self {
         Self {
@@ -168,7 +234,7 @@ impl TableOptions {
     }
 
     /// Lets a key have several records. A cuckoo table of them can only be
-    /// [built](crate::Table::build) whole.
+    /// [built](crate::Table::build) whole; a RACE table has none.
     #[must_use]
     pub fn multi_key(self) -> Self {
         Self {
@@ -200,6 +266,7 @@ impl TableOptions {
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
+            Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed => {
                 let heap_bytes = self.heap_bytes.unwrap_or_else(|| self.ample_heap());
                 Scheme::Sealed(self.sealed_options()?.layout(self.capacity, heap_bytes)?)
@@ -214,8 +281,10 @@ impl TableOptions {
         // Blocks of a heap are rounded up, to less than twice the record.
         let largest = self.largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
+        let keys = |keys| partition_share(keys, 1, partitions);
         Self {
-            capacity: partition_share(self.capacity, 1, partitions),
+            capacity: keys(self.capacity),
+            most_capacity: self.most_capacity.map(keys),
             heap_bytes: self.heap_bytes.map(heap),
             ..self.clone()
         }
@@ -247,6 +316,50 @@ impl TableOptions {
         Ok(self.sealed_options()?.layout_for(records)?)
     }
 
+    /// Refuses growth where tables do not grow.
+    fn no_growth(&self) -> Result<()> {
+        match self.most_capacity {
+            None => Ok(()),
+            Some(most) => Err(bad_option(
+                "capacity to grow to",
+                most,
+                "of RACE tables only",
+            )),
+        }
+    }
+
+    /// Refuses several records of a key where there cannot be any.
+    fn no_multi_key(&self, scheme: &str) -> Result<()> {
+        match self.keys {
+            KeyRule::Unique => Ok(()),
+            KeyRule::Multi => Err(bad_option(
+                "keys",
+                "multi-key",
+                format!("unique in a {scheme} table"),
+            )),
+        }
+    }
+
+    /// Refuses buckets that are too small or too large, and a load factor at which tables of such buckets are full.
+    fn check_buckets(
+        &self,
+        bucket_slots: u32,
+        range: RangeInclusive<u32>,
+        limit: f64,
+    ) -> Result<()> {
+        if !range.contains(&bucket_slots) {
+            let limit = format!("{} to {}", range.start(), range.end());
+            return Err(bad_option("bucket slots", bucket_slots, limit));
+        }
+        match self.load_factor {
+            Some(load_factor) if load_factor > limit => {
+                let limit = format!("at most {limit} with buckets of {bucket_slots}");
+                Err(bad_option("load factor", load_factor, limit))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses the room in slots where only linear tables have it.
     fn no_inline_bytes(&self) -> Result<()> {
         match self.inline_bytes {
@@ -256,6 +369,7 @@ impl TableOptions {
     }
 
     fn sealed_options(&self) -> Result<SealedOptions> {
+        self.no_growth()?;
         self.no_inline_bytes()?;
         let form = match self.slot {
             None => None,
@@ -288,6 +402,7 @@ impl TableOptions {
     }
 
     fn linear(&self) -> Result<LinearLayout> {
+        self.no_growth()?;
         let seed = rand::random();
         let defaults = LinearOptions::new(self.capacity, self.key, self.value, seed);
         let options = LinearOptions {
@@ -303,6 +418,7 @@ impl TableOptions {
     }
 
     fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
+        self.no_growth()?;
         self.no_inline_bytes()?;
         let load_factor = self.load_factor.unwrap_or(shape.load_factor());
         if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
@@ -320,6 +436,29 @@ impl TableOptions {
             heap_bytes: self.heap_bytes,
             hasher: self.hasher(seed),
             ..CuckooOptions::new(self.capacity, self.key, self.value, seed)
+        };
+        Ok(options.layout()?)
+    }
+
+    fn race_layout(&self, shape: RaceShape) -> Result<RaceLayout> {
+        self.no_inline_bytes()?;
+        self.no_multi_key("RACE")?;
+        self.check_buckets(shape.bucket_slots, 4..=32, shape.limit())?;
+        if let Some(slot) = self.slot.filter(|slot| *slot != SlotKind::Heap) {
+            return Err(bad_option(
+                "slot",
+                format!("{slot:?}"),
+                "Heap in a RACE table",
+            ));
+        }
+        let seed = rand::random();
+        let options = RaceOptions {
+            most_capacity: self.most_capacity,
+            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
+            bucket_slots: shape.bucket_slots,
+            heap_bytes: self.heap_bytes,
+            hasher: self.hasher(seed),
+            ..RaceOptions::new(self.capacity, self.key, self.value, seed)
         };
         Ok(options.layout()?)
     }

@@ -143,7 +143,7 @@ impl Store {
     /// builder dies. With several nodes that goes for each node's part.
     ///
     /// # Errors
-    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a linear table.
+    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a table of another scheme.
     pub fn build(
         &self,
         name: &str,
@@ -385,6 +385,7 @@ impl Store {
                 let opener = spread::Sealed(self.0.policy);
                 self.open_session(executor, found, opener, cache)
             }
+            Scheme::Race(_) => self.open_session(executor, found, spread::Race, cache),
         };
         Ok(Table::new(record, session?))
     }

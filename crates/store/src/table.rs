@@ -247,7 +247,7 @@ impl Table {
     /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
     ///
     /// # Errors
-    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a table that is neither cuckoo nor sealed;
     /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
     /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
     /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as

@@ -11,6 +11,7 @@ mod failures;
 mod grants;
 mod nodes;
 mod processes;
+mod race;
 mod repro;
 mod round_trips;
 mod sealed;

@@ -6,7 +6,7 @@ use super::publish::Stamps;
 use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
-    UPDATE, Value,
+    UPDATE, UPKEEP, Value,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
@@ -56,6 +56,11 @@ impl<E: Endpoint> Index for DuoTable<E> {
 
     async fn occupancy(&self) -> Result<Occupancy> {
         let heap = self.layout.heap_place(self.table);
+        if !self.owns.get() && !self.layout.published {
+            // Whoever is the owner may have let it grow.
+            let counting = self.endpoint.operation(UPKEEP, self.slots_counted());
+            self.counts.set_slots(counting.await?);
+        }
         self.counts.occupancy(&*self.endpoint, heap).await
     }
 

@@ -68,7 +68,7 @@ impl<E: Endpoint> RaceTable<E> {
         let opened = Self {
             directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
             heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table)),
-            counts: Counts::new(table, layout.most_subtables * layout.subtable_slots()),
+            counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
             to_finish: RefCell::default(),
             work: Cell::default(),

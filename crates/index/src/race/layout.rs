@@ -183,6 +183,18 @@ impl RaceLayout {
         self.groups * self.group_slots()
     }
 
+    /// Slots of the table at first.
+    #[must_use]
+    pub const fn slots(&self) -> u64 {
+        self.roots * self.subtable_slots()
+    }
+
+    /// Slots of the table when it has grown as far as it can.
+    #[must_use]
+    pub const fn most_slots(&self) -> u64 {
+        self.most_subtables * self.subtable_slots()
+    }
+
     /// Bytes of remote memory that the whole table takes, those that it may grow into included. A fresh
     /// table is all zeros.
     #[must_use]

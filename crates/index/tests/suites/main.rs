@@ -23,11 +23,11 @@ mod signatures;
 
 farslot_testbed::suites! {
     {
-        sim: farslot_testbed::Sim,
-        shm: farslot_testbed::Shm,
-        tcp: farslot_testbed::Tcp,
+        sim = farslot_testbed::Fabric::Sim,
+        shm = farslot_testbed::Fabric::Shm,
+        tcp = farslot_testbed::Fabric::Tcp,
         #[ignore = "needs a verbs device: scripts/test-verbs"]
-        verbs: farslot_testbed::Verbs,
+        verbs = farslot_testbed::Fabric::Verbs,
     }
     {
         bad_input {

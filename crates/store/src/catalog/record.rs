@@ -3,6 +3,7 @@
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::linear::LinearLayout;
+use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
 use farslot_index::{FieldSize, KeyRule};
 use serde::{Deserialize, Serialize};
@@ -17,16 +18,19 @@ pub enum Scheme {
     Cuckoo(CuckooLayout),
     /// Linear probing, built whole and never written again.
     Sealed(SealedLayout),
+    /// Extendible hashing: any number of writers, who also let it grow.
+    Race(RaceLayout),
 }
 
 impl Scheme {
-    /// Bytes of remote memory that the table takes.
+    /// Bytes of remote memory that the table takes, those that it may grow into included.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear(layout) => layout.table_bytes(),
             Self::Cuckoo(layout) => layout.table_bytes(),
             Self::Sealed(layout) => layout.table_bytes(),
+            Self::Race(layout) => layout.table_bytes(),
         }
     }
 
@@ -37,6 +41,7 @@ impl Scheme {
             Self::Linear(_) => "linear",
             Self::Cuckoo(_) => "cuckoo",
             Self::Sealed(_) => "sealed",
+            Self::Race(_) => "race",
         }
     }
 
@@ -47,6 +52,7 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
+            Self::Race(_) => KeyRule::Unique,
         }
     }
 
@@ -56,6 +62,7 @@ impl Scheme {
             Self::Linear(layout) => (layout.key, layout.value),
             Self::Cuckoo(layout) => (layout.key, layout.value),
             Self::Sealed(layout) => (layout.key, layout.value),
+            Self::Race(layout) => (layout.key, layout.value),
         }
     }
 

@@ -4,7 +4,9 @@ use crate::common::Served;
 use crate::roles::{BUILT, LASTING, Other, is_whole, value_of};
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
-use farslot::{CuckooShape, FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions};
+use farslot::{
+    CuckooShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+};
 
 const MEMORY: u64 = 64 << 20;
 
@@ -17,10 +19,17 @@ fn options(kind: SlotKind) -> TableOptions {
 }
 
 pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
-    for kind in [SlotKind::Inline, SlotKind::Heap, SlotKind::Hybrid] {
+    let race = options(SlotKind::Heap).race(RaceShape::default());
+    for options in [
+        options(SlotKind::Inline),
+        options(SlotKind::Heap),
+        options(SlotKind::Hybrid),
+        // It is killed while it splits subtables, too.
+        race.capacity(100).grow_to(4_000),
+    ] {
         let node = S::start(MEMORY);
         let store = node.open();
-        store.create("t", &options(kind)).unwrap();
+        store.create("t", &options).unwrap();
         for _ in 0..S::repeat(5) {
             let mut writer = Other::start("writer", &node.address(), "t");
             writer.wait_for("under way");

@@ -3,7 +3,8 @@
 use crate::common::{Served, patient};
 use farslot::fabric::{FabricError, Rights};
 use farslot::{
-    CuckooShape, FieldSize, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions,
+    CuckooShape, FieldSize, OpenOptions, RaceShape, SlotKind, Store, StoreError, Table,
+    TableOptions,
 };
 
 fn options(slot: SlotKind) -> TableOptions {
@@ -27,6 +28,7 @@ fn written() -> Vec<(&'static str, TableOptions)> {
         ("cuckoo-inline", cuckoo(Inline)),
         ("cuckoo-heap", cuckoo(Heap)),
         ("cuckoo-signatures", cuckoo(Signatures)),
+        ("race", options(Heap).race(RaceShape::default())),
     ]
 }
 

@@ -1,7 +1,9 @@
 //! Caches of answers, as a store is opened: what they save, what they take, and what they must not say.
 
 use farslot::index::{GET, IndexError};
-use farslot::{Cache, CuckooShape, FieldSize, OpenOptions, Store, StoreError, Table, TableOptions};
+use farslot::{
+    Cache, CuckooShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, Table, TableOptions,
+};
 use std::time::Duration;
 
 const ONE: &str = "sim://cx5-edr?seed=3&memory=64MiB";
@@ -51,7 +53,8 @@ fn get_all(table: &Table, expected: impl Fn(u64) -> Option<Vec<u8>>) -> u64 {
 #[test]
 fn lookups_are_answered_from_the_cache_whatever_the_scheme_and_the_nodes() {
     for address in [ONE, THREE] {
-        for options in [options(), options().cuckoo(CuckooShape::default())] {
+        let race = options().race(RaceShape::default());
+        for options in [options(), options().cuckoo(CuckooShape::default()), race] {
             let store = open(address, stale(1 << 18));
             store.create("t", &options).unwrap();
             let table = store.table("t").unwrap();

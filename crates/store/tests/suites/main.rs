@@ -6,6 +6,7 @@ mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo;
+mod race;
 mod sealed;
 mod tables;
 
@@ -35,6 +36,13 @@ farslot_testbed::suites! {
             a_table_that_is_built_holds_every_record_and_never_changes
             several_records_a_key_are_built_and_not_put
             a_build_that_fails_leaves_the_table_empty_and_to_others
+        }
+        race {
+            the_catalog_keeps_the_scheme_with_its_shape
+            options_that_no_race_table_can_have_are_named
+            tables_of_every_bucket_hold_their_capacity
+            slots_of_removed_keys_serve_others
+            a_table_grows_under_all_its_writers_and_then_is_full
         }
         sealed {
             what_was_built_is_found_by_everybody_and_nothing_else_is
