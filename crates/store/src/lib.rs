@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod cache;
 mod catalog;
 mod client;
 mod cursor;
@@ -53,12 +54,14 @@ mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
+pub use cache::Cache;
 pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use cursor::Cursor;
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;
+pub use farslot_index::cache::CacheCounts;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};

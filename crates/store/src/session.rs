@@ -5,6 +5,7 @@ use crate::mixed::{self, Answer};
 use crate::{Cursor, Found, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
+use farslot_index::cache::CacheCounts;
 use farslot_index::{Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
@@ -49,6 +50,8 @@ pub(crate) trait Session {
     fn abandon(&self);
     fn counters(&self) -> Snapshot;
     fn read_size(&self) -> u64;
+    fn cache_counts(&self) -> CacheCounts;
+    fn client_bytes(&self) -> u64;
     fn now(&self) -> Nanos;
 }
 
@@ -276,6 +279,14 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn read_size(&self) -> u64 {
         self.index.read_size()
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        self.index.cache_counts()
+    }
+
+    fn client_bytes(&self) -> u64 {
+        self.index.client_bytes()
     }
 
     fn now(&self) -> Nanos {

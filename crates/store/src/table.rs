@@ -3,7 +3,7 @@
 use crate::catalog::{Scheme, TableRecord};
 use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey};
+use crate::{CacheCounts, Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 
@@ -29,8 +29,8 @@ pub enum Found {
 /// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
 /// (visiting it, counting, building) fails if any does.
 ///
-/// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
-/// that fails to do something is as it was before,
+/// Callbacks may use the table they are called by. Operations on one key are linearizable, unless the store was opened
+/// with a [`Cache`](crate::Cache) of answers that may be old. A table that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
 /// unknown.
 pub struct Table {
@@ -326,6 +326,21 @@ impl Table {
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.read_size()
+    }
+
+    /// What this table's cache has done, and what it holds; zeros without one
+    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of [`Table::counters`]. Of a
+    /// partition whose node came back empty, since it was made anew.
+    #[must_use]
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.session.cache_counts()
+    }
+
+    /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
+    /// graph or an index, and answers.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        self.session.client_bytes()
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.
