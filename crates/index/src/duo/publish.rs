@@ -23,6 +23,11 @@ impl Stamps {
         Self(RefCell::new(vec![0; pages as usize]))
     }
 
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&**self.0.borrow())
+    }
+
     fn next(&self, page: u64) -> u32 {
         let stamp = &mut self.0.borrow_mut()[page as usize];
         *stamp = stamp.wrapping_add(1);

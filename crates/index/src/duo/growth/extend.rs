@@ -4,44 +4,83 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
-use super::super::layout::{EXTENT_ENTRIES_AT, EXTENTS_AT};
+use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT, EXTENTS_AT};
 use super::super::placement::SlotNumber;
 use super::step::Step;
-use super::{GrowthMemory, Vault, check_ratio};
-use crate::Result;
+use super::{MOST_RATIO, Place, Vault, check_ratio};
 use crate::slot::{bad_option, slots_for};
+use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
 use std::collections::BTreeSet;
 
 /// How often a table can grow: as many entries as the header has room for.
-const MOST_EXTENTS: u64 = 34;
+pub(in super::super) const MOST_EXTENTS: u32 = 34;
 const ENTRY_BYTES: u64 = 24;
+/// Extents in memory of the table's own start at multiples of this.
+const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
+/// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
+pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
+    let mut all: u64 = 0;
+    for growth in 0..growths {
+        let before = layout.buckets.checked_mul(1 << growth)?;
+        let bytes = Vault::extent_bytes(layout, before, 2)?;
+        all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
+    }
+    Some(all)
+}
+
 impl<E: Endpoint> DuoTable<E> {
     /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
-    pub(super) async fn extend(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+    pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
             return self.learn_extent(known).await;
         }
+        let bytes = self.extent_bytes(ratio)?;
+        self.check_one_split(ratio)?;
+        let at = self.memory_for(bytes, place).await?;
+        self.count_extent(known, ratio, at).await?;
+        self.add_extent(ratio, at);
+        Ok(())
+    }
+
+    /// Where an extent of so many bytes is to be: zeros that nobody else has.
+    async fn memory_for(&self, bytes: u64, place: &Place) -> Result<RemoteAddr> {
+        let memory = match place {
+            Place::Reserve => return self.memory_in_reserve(bytes),
+            Place::Memory(memory) => memory,
+        };
         if memory.start.node != self.table.node {
             let limit = "the table's node";
             let node = memory.start.node.0;
             return Err(bad_option("node to grow on", node, limit));
         }
-        let bytes = self.extent_bytes(ratio)?;
-        self.check_one_split(ratio)?;
         let at = match self.vault.spare.get() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
         };
         self.vault.spare.set(Some((bytes, at)));
-        self.count_extent(known, ratio, at).await?;
-        self.add_extent(ratio, at);
-        Ok(())
+        Ok(at)
+    }
+
+    /// The place behind the extents that there are, in the memory that the table grows into by itself.
+    fn memory_in_reserve(&self, bytes: u64) -> Result<RemoteAddr> {
+        let (start, all) = (
+            self.layout.reserve_at(self.table),
+            self.layout.reserve_bytes,
+        );
+        let used = self.vault.used_of(start, all, &self.layout);
+        let used = used.next_multiple_of(RESERVE_ALIGNMENT);
+        let free = all.saturating_sub(used);
+        if bytes > free {
+            let requested = bytes;
+            return Err(IndexError::OutOfMemory { requested, free });
+        }
+        Ok(start.plus(used))
     }
 
     /// Checks that the images of two buckets that are split at once leave most of the buffers to others: a growth that
@@ -60,7 +99,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Bytes of the extent by which the table grows.
     fn extent_bytes(&self, ratio: u64) -> Result<u64> {
         let growths = self.vault.growths() as u64;
-        if growths >= MOST_EXTENTS {
+        if growths >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} at most");
             return Err(bad_option("growths", growths + 1, limit));
         }
@@ -96,6 +135,24 @@ impl<E: Endpoint> DuoTable<E> {
     async fn counted(&self) -> Result<u64> {
         let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
         Ok(count.words()[0])
+    }
+
+    /// Slots of both arrays as the header has them, whoever is the owner.
+    pub(in super::super) async fn slots_counted(&self) -> Result<u64> {
+        let entries = u64::from(MOST_EXTENTS) * ENTRY_BYTES;
+        let bytes = EXTENT_ENTRIES_AT - EXTENTS_AT + entries;
+        let at = self.table.plus(EXTENTS_AT);
+        let header = self.endpoint.read(at, bytes as usize).await?;
+        let (counts, entries) = header
+            .words()
+            .split_at((EXTENT_ENTRIES_AT - EXTENTS_AT) as usize / 8);
+        let ratios = entries.iter().step_by(ENTRY_BYTES as usize / 8);
+        let counted = ratios.take(counts[0].min(u64::from(MOST_EXTENTS)) as usize);
+        // An entry that is not visible yet is that of a growth which has just begun.
+        let slots = counted.fold(self.layout.slots(), |slots, ratio| {
+            slots.saturating_mul((*ratio).clamp(1, MOST_RATIO))
+        });
+        Ok(slots)
     }
 
     async fn learn_extent(&self, number: u64) -> Result<()> {
@@ -168,4 +225,4 @@ impl<E: Endpoint> DuoTable<E> {
 }
 
 // The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS * ENTRY_BYTES <= 4096);
+const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS as u64 * ENTRY_BYTES <= 4096);

@@ -45,6 +45,9 @@ pub(in super::super) struct Vault {
     pub(super) swept: Cell<u64>,
     /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
     pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+    /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
+    /// growth is not given back.
+    pub(super) exhausted: Cell<bool>,
 }
 
 impl Vault {
@@ -60,6 +63,7 @@ impl Vault {
             extents: RefCell::new(vec![start]),
             swept: Cell::new(0),
             spare: Cell::new(None),
+            exhausted: Cell::new(false),
         }
     }
 
@@ -92,6 +96,20 @@ impl Vault {
         let buckets = before.checked_mul(2 * (ratio - 1))?;
         let arrays = buckets.checked_mul(layout.bucket_bytes() as u64)?;
         arrays.checked_add(Self::splits_bytes(before))
+    }
+
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
+    pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
+        let extents = self.extents.borrow();
+        let within = extents[1..].iter().filter(|extent| {
+            let at = extent.splits;
+            at.region == start.region && (start.offset..start.offset + bytes).contains(&at.offset)
+        });
+        let ends = within.map(|extent| {
+            let arrays = 2 * extent.buckets * layout.bucket_bytes() as u64;
+            extent.arrays.offset + arrays - start.offset
+        });
+        ends.max().unwrap_or(0)
     }
 
     /// Adds the extent that lies at `at`.
