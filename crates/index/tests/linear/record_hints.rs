@@ -4,7 +4,7 @@
 use crate::common::chaos::{ClientKind, Tally, run_as};
 use crate::common::costs::cost_of_one;
 use crate::common::{HEAP, HYBRID, INLINE, Reads, Slot, WORD, new_client, new_node};
-use farslot_fabric::{Endpoint, Executor, OperationClass};
+use farslot_fabric::{Executor, OperationClass};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearTable};
 use farslot_index::{FIND_OR_PUT, FindOrPut, GET, Hasher, Index, PUT, UPDATE};
 use farslot_testbed::{AnyEndpoint, Fabric};
