@@ -16,6 +16,17 @@ pub enum Own {
     Nothing,
     /// Where a key of a cuckoo table may be.
     Cuckoo(CuckooShape),
+    /// The buckets of a CuckooDuo table, and who looks keys up.
+    Duo {
+        /// Slots of a bucket.
+        bucket_slots: u32,
+        /// Bits of a fingerprint.
+        fingerprint_bits: u32,
+        /// Whether others do beside the writer.
+        readers: bool,
+        /// Slots when it has grown as far as it can.
+        most_slots: u64,
+    },
     /// The buckets of a RACE table, and how far it grows.
     Race {
         /// Slots of a bucket.
@@ -34,6 +45,17 @@ impl Own {
                 most_slots,
             } => Self::Race {
                 bucket_slots,
+                most_slots: most_slots.saturating_mul(partitions),
+            },
+            Self::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
+                most_slots,
+            } => Self::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
                 most_slots: most_slots.saturating_mul(partitions),
             },
             other => other,
@@ -115,6 +137,23 @@ impl Shape {
                 heap_bytes: layout.heap_bytes,
                 table_bytes,
             },
+            Scheme::Duo(layout) => Self {
+                scheme: scheme.name(),
+                own: Own::Duo {
+                    bucket_slots: layout.bucket_slots,
+                    fingerprint_bits: layout.fingerprint_bits,
+                    readers: layout.published,
+                    most_slots: layout.most_slots(),
+                },
+                slot_kind: kind_name(layout.kind),
+                slot_bytes: layout.slot_bytes(),
+                slots: layout.slots(),
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
             Scheme::Race(layout) => Self {
                 scheme: scheme.name(),
                 own: Own::Race {
@@ -166,6 +205,22 @@ impl Shape {
                 let growth = growth_to(most_slots, self.slots);
                 format!("{scheme}, buckets of {bucket_slots}{growth}")
             }
+            Own::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
+                most_slots,
+            } => {
+                let who = if readers {
+                    ""
+                } else {
+                    ", for its writer alone"
+                };
+                let growth = growth_to(most_slots, self.slots);
+                format!(
+                    "{scheme}, buckets of {bucket_slots}, fingerprints of {fingerprint_bits} bits{who}{growth}"
+                )
+            }
         }
     }
 
@@ -210,6 +265,17 @@ pub fn described(name: &str, shape: &Shape) -> Value {
             most_slots,
         } => {
             object["bucket_slots"] = bucket_slots.into();
+            object["most_slots"] = most_slots.into();
+        }
+        Own::Duo {
+            bucket_slots,
+            fingerprint_bits,
+            readers,
+            most_slots,
+        } => {
+            object["bucket_slots"] = bucket_slots.into();
+            object["fingerprint_bits"] = fingerprint_bits.into();
+            object["writer_alone"] = (!readers).into();
             object["most_slots"] = most_slots.into();
         }
     }

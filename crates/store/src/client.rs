@@ -7,7 +7,7 @@ use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
-use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value};
+use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value, Write, Written};
 
 /// A key and its value.
 type Pair<'r> = (&'r [u8], &'r [u8]);
@@ -218,6 +218,7 @@ pub(crate) trait Client {
     async fn find_or_put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<Found>));
     async fn update_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>));
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>));
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>));
 
     async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
     -> Result<Option<Cursor>>;
@@ -240,7 +241,7 @@ pub(crate) trait Client {
     fn client_bytes(&self) -> u64;
 }
 
-fn found(outcome: FindOrPut) -> Found {
+pub(crate) fn found(outcome: FindOrPut) -> Found {
     match outcome {
         FindOrPut::Found(value) => Found::Already(value.to_vec()),
         FindOrPut::Inserted => Found::Inserted,
@@ -311,6 +312,10 @@ impl<C: SchemeClient> Client for C {
 
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>)) {
         Index::remove_many(self, keys.iter().copied(), answering(done)).await;
+    }
+
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        Index::write_many(self, writes.iter().copied(), answering(done)).await;
     }
 
     async fn scan(

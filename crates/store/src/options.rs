@@ -1,9 +1,11 @@
 //! What a table shall be.
 
 use crate::distinct::{Pair, staying};
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
+use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
@@ -22,91 +24,12 @@ pub enum HashKind {
     Knuth,
 }
 
-/// Where a key of a cuckoo table may be.
-///
-/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of three
-/// buckets of four slots, and with nearly every other shape, a table for hundreds of keys or more holds its
-/// capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that it is full before that,
-/// the more so the smaller their buckets are; and with two ways and buckets of one slot, still one in 300 of
-/// the tables for 2000.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CuckooShape {
-    /// Buckets of each key, 2 to 4: what a lookup reads.
-    pub ways: u32,
-    /// Slots of a bucket, 1 to 8.
-    pub bucket_slots: u32,
-}
-
-impl Default for CuckooShape {
-    fn default() -> Self {
-        Self {
-            ways: 3,
-            bucket_slots: 4,
-        }
-    }
-}
-
-impl CuckooShape {
-    /// The load factor beyond which a large table has no place for some keys, where that is far below
-    /// 1 (the thresholds of random hypergraphs).
-    const fn limit(self) -> Option<f64> {
-        match (self.ways, self.bucket_slots) {
-            (2, 1) => Some(0.5),
-            (2, 2) => Some(0.897),
-            (3, 1) => Some(0.917),
-            _ => None,
-        }
-    }
-
-    /// The load factor unless another is asked for: with something to spare below the limit.
-    const fn load_factor(self) -> f64 {
-        match (self.ways, self.bucket_slots) {
-            (2, 1) => 0.4,
-            (2, 2) | (3, 1) => 0.8,
-            _ => 0.9,
-        }
-    }
-}
-
-/// How large the buckets of a RACE table are.
-///
-/// A lookup reads two pairs of them, side by side. The longer they are, the fuller the table is before a key finds no
-/// room: with 8 slots, 0.9 and more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RaceShape {
-    /// Slots of a bucket, 4 to 32.
-    pub bucket_slots: u32,
-}
-
-impl Default for RaceShape {
-    fn default() -> Self {
-        Self { bucket_slots: 8 }
-    }
-}
-
-impl RaceShape {
-    /// The load factor up to which a table that does not grow has room for its capacity.
-    const fn limit(self) -> f64 {
-        match self.bucket_slots {
-            ..8 => 0.75,
-            _ => 0.9,
-        }
-    }
-
-    /// The load factor unless another is asked for.
-    const fn load_factor(self) -> f64 {
-        match self.bucket_slots {
-            ..8 => 0.65,
-            _ => 0.8,
-        }
-    }
-}
-
 /// The scheme, as far as it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Organisation {
     Linear,
     Cuckoo(CuckooShape),
+    Duo(DuoShape),
     Race(RaceShape),
     Sealed,
 }
@@ -155,6 +78,16 @@ impl TableOptions {
         }
     }
 
+    /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which keeps an index of it
+    /// in its own memory; so do readers, if there may be any.
+    #[must_use]
+    pub fn duo(self, shape: DuoShape) -> Self {
+        Self {
+            organisation: Organisation::Duo(shape),
+            ..self
+        }
+    }
+
     /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it may
     /// [grow](TableOptions::grow_to) while it is used.
     #[must_use]
@@ -165,8 +98,8 @@ impl TableOptions {
         }
     }
 
-    /// Lets a RACE table grow until it has room for so many keys. The memory for all of them belongs to it from the
-    /// start, and is touched as it grows.
+    /// Lets a RACE table, or a CuckooDuo table without readers, grow until it has room for so many keys. The memory for
+    /// all of them belongs to it from the start, and is touched as it grows.
     #[must_use]
     pub fn grow_to(self, most_capacity: u64) -> Self {
         Self {
@@ -205,7 +138,7 @@ impl TableOptions {
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
     /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
-    /// 0.8, or 0.65 with buckets of fewer than 8 slots.
+    /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with such buckets.
     #[must_use]
     pub fn load_factor(self, load_factor: f64) -> Self {
         Self {
@@ -234,7 +167,7 @@ impl TableOptions {
     }
 
     /// Lets a key have several records. A cuckoo table of them can only be
-    /// [built](crate::Table::build) whole; a RACE table has none.
+    /// [built](crate::Table::build) whole; RACE and CuckooDuo tables have none.
     #[must_use]
     pub fn multi_key(self) -> Self {
         Self {
@@ -266,6 +199,7 @@ impl TableOptions {
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
+            Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed => {
                 let heap_bytes = self.heap_bytes.unwrap_or_else(|| self.ample_heap());
@@ -320,11 +254,10 @@ impl TableOptions {
     fn no_growth(&self) -> Result<()> {
         match self.most_capacity {
             None => Ok(()),
-            Some(most) => Err(bad_option(
-                "capacity to grow to",
-                most,
-                "of RACE tables only",
-            )),
+            Some(most) => {
+                let limit = "of RACE tables, and of CuckooDuo tables without readers";
+                Err(bad_option("capacity to grow to", most, limit))
+            }
         }
     }
 
@@ -438,6 +371,43 @@ impl TableOptions {
             ..CuckooOptions::new(self.capacity, self.key, self.value, seed)
         };
         Ok(options.layout()?)
+    }
+
+    fn duo_layout(&self, shape: DuoShape) -> Result<DuoLayout> {
+        if shape.readers {
+            self.no_growth()?;
+        }
+        self.no_inline_bytes()?;
+        self.no_multi_key("CuckooDuo")?;
+        self.check_buckets(shape.bucket_slots, 4..=16, shape.limit())?;
+        let seed = rand::random();
+        let options = DuoOptions {
+            most_capacity: self.most_capacity,
+            slot: self.slot.unwrap_or_else(|| self.duo_slot()),
+            heap_bytes: self.heap_bytes,
+            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
+            bucket_slots: shape.bucket_slots,
+            fingerprint_bits: shape.fingerprint_bits,
+            readers: shape.readers,
+            hasher: self.hasher(seed),
+            ..DuoOptions::new(self.capacity, self.key, self.value, seed)
+        };
+        Ok(options.layout()?)
+    }
+
+    /// What suits the sizes: records in the slots where these are small, or of one length and not large. A lookup reads
+    /// its whole slot, whose room is that of the longest record.
+    const fn duo_slot(&self) -> SlotKind {
+        let fixed = matches!(
+            (self.key, self.value),
+            (FieldSize::Fixed(_), FieldSize::Fixed(_))
+        );
+        let longest = self.key.most().saturating_add(self.value.most());
+        match longest {
+            ..=64 => SlotKind::Inline,
+            65..=256 if fixed => SlotKind::Inline,
+            _ => SlotKind::Heap,
+        }
     }
 
     fn race_layout(&self, shape: RaceShape) -> Result<RaceLayout> {

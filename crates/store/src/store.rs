@@ -386,6 +386,7 @@ impl Store {
                 self.open_session(executor, found, opener, cache)
             }
             Scheme::Race(_) => self.open_session(executor, found, spread::Race, cache),
+            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo, cache),
         };
         Ok(Table::new(record, session?))
     }

@@ -6,7 +6,7 @@ use crate::shape::{Own, Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
-use farslot::index::{IndexError, race};
+use farslot::index::{IndexError, cuckoo, duo, race};
 use farslot::{MemoryUse, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
 
@@ -343,10 +343,11 @@ fn how_keys_lie(survey: &Survey) -> String {
                 format!("the longest has {longest}"),
             ) + &draw::classes(&survey.clusters, draw::lengths)
         }
-        Survey::Cuckoo(survey) => {
-            let full = output::grouped(survey.full_buckets());
+        Survey::Cuckoo(cuckoo::Survey { buckets, .. })
+        | Survey::Duo(duo::Survey { buckets, .. }) => {
+            let full = output::grouped(buckets.last().copied().unwrap_or(0));
             heading("slots in use", "buckets", format!("{full} are full"))
-                + &draw::classes(&survey.buckets, |used| used.to_string())
+                + &draw::classes(buckets, |used| used.to_string())
         }
         Survey::Race(survey) if survey.depths.len() > 1 => {
             let all = output::counted(survey.subtables(), "subtable");
@@ -373,6 +374,13 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
         }
         Survey::Sealed(_) => rows.push(("writer", "none: the table is sealed".into())),
         Survey::Race(survey) => rows.extend(unfinished(survey)),
+        Survey::Duo(survey) => {
+            rows.push(("stash", output::counted(survey.stashed, "key")));
+            if survey.unsplit > 0 {
+                let left = output::counted(survey.unsplit, "bucket");
+                rows.push(("growing", format!("{left} to be split")));
+            }
+        }
         _ => {}
     }
     rows.push(("read size", read_size(table)));
@@ -417,7 +425,7 @@ fn read_size(table: &Table) -> String {
     match Shape::of(table.scheme()).own {
         Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
         Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
-        Own::Nothing => format!("{slots} a lookup's READ"),
+        Own::Nothing | Own::Duo { .. } => format!("{slots} a lookup's READ"),
     }
 }
 
@@ -431,6 +439,9 @@ fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option
     if !survey.parts().is_empty() {
         object["occupancy"] = json!(survey.parts());
     }
+    if table.scheme().one_writer() {
+        object["writer"] = writer.into();
+    }
     match survey {
         Survey::Linear(survey) => {
             object["clusters_by_log2_length"] = json!(survey.clusters);
@@ -439,8 +450,12 @@ fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option
         Survey::Cuckoo(survey) => {
             object["buckets_by_used_slots"] = json!(survey.buckets);
             object["displacements"] = survey.displacements.into();
-            object["writer"] = writer.into();
             object["sealed"] = table.is_sealed().into();
+        }
+        Survey::Duo(survey) => {
+            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["stashed"] = survey.stashed.into();
+            object["unsplit_buckets"] = survey.unsplit.into();
         }
         Survey::Race(survey) => {
             object["subtables_by_splits"] = json!(survey.depths);

@@ -7,6 +7,7 @@ mod bench_ycsb;
 mod common;
 mod cuckoo;
 mod demo;
+mod duo;
 mod failures;
 mod grants;
 mod nodes;

@@ -71,6 +71,31 @@ impl AddAssign for Tally {
     }
 }
 
+/// Does an operation on a numbered key.
+pub async fn perform(
+    table: &impl Index,
+    slot: Slot,
+    key: u64,
+    op: TableOp<u64>,
+) -> Result<TableRet<u64>, IndexError> {
+    let key = slot.key(key);
+    Ok(match op {
+        TableOp::Get => {
+            let value = table.get(&key).await?;
+            TableRet::Got(value.map(|value| slot.number(&value)))
+        }
+        TableOp::Put(value) => TableRet::Put {
+            inserted: Some(table.put(&key, &slot.value(value)).await?),
+        },
+        TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
+            FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
+            FindOrPut::Inserted => TableRet::Inserted,
+        },
+        TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
+        TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+    })
+}
+
 /// One coroutine's operations on a table, recorded.
 pub struct Caller<'t, T = LinearTable<SimEndpoint>> {
     pub table: &'t T,
@@ -87,30 +112,8 @@ impl<T: Index> Caller<'_, T> {
         let started = self
             .record
             .invoke(self.client, key, op.clone(), self.table.now());
-        let outcome = self.perform(key, op).await;
+        let outcome = perform(self.table, self.slot, key, op).await;
         self.ended(started, outcome);
-    }
-
-    async fn perform(&self, key: u64, op: TableOp<u64>) -> Result<TableRet<u64>, IndexError> {
-        let Self { table, slot, .. } = self;
-        let key = slot.key(key);
-        Ok(match op {
-            TableOp::Get => {
-                let value = table.get(&key).await?;
-                TableRet::Got(value.map(|value| slot.number(&value)))
-            }
-            TableOp::Put(value) => TableRet::Put {
-                inserted: Some(table.put(&key, &slot.value(value)).await?),
-            },
-            TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
-                FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
-                FindOrPut::Inserted => TableRet::Inserted,
-            },
-            TableOp::Update(value) => {
-                TableRet::Updated(table.update(&key, &slot.value(value)).await?)
-            }
-            TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
-        })
     }
 
     fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {

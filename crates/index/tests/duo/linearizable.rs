@@ -61,6 +61,8 @@ impl Shape {
             0
         };
         let owners = rng.random_range(2..=4);
+        let mut faults = faults::of_owners(seed, owners, 250, rng);
+        faults::slow_down(&mut faults, 0.2, 50.0, rng);
         Self {
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
@@ -76,7 +78,7 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults: faults::of_owners(seed, owners, 250, rng),
+            faults,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a cache promises, against histories of clients that write and read at once under simulated faults: answers
 //! no older than the bound, own writes at once, and nothing that goes back in time.
 
-use crate::common::chaos::{Record, limits};
+use crate::common::chaos::{Record, limits, perform};
 use crate::common::cuckoo::{open as open_cuckoo, options as cuckoo_options, ways, world};
 use crate::common::duo::{Dimensions, growing_node, memory_behind, shm_client_with};
 use crate::common::{HEAP, INLINE, Slot, TABLE, WORD};
@@ -12,7 +12,7 @@ use farslot_index::cache::{CacheCounts, CacheOptions, Cached};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
-use farslot_index::{FieldSize, FindOrPut, GET, Index, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError};
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -56,33 +56,11 @@ impl<T: Index> Caller<'_, T> {
         };
         let started = self.record.invoke(self.client, key, op.clone(), start);
         let is_write = op != TableOp::Get;
-        let outcome = self.perform(key, op).await;
+        let outcome = perform(&self.table, self.slot, key, op).await;
         if is_write && outcome.is_ok() {
             self.written.borrow_mut().insert(key, self.table.now());
         }
         self.ended(started, outcome);
-    }
-
-    async fn perform(&self, key: u64, op: TableOp<u64>) -> Result<TableRet<u64>, IndexError> {
-        let Self { table, slot, .. } = self;
-        let key = slot.key(key);
-        Ok(match op {
-            TableOp::Get => {
-                let value = table.get(&key).await?;
-                TableRet::Got(value.map(|value| slot.number(&value)))
-            }
-            TableOp::Put(value) => TableRet::Put {
-                inserted: Some(table.put(&key, &slot.value(value)).await?),
-            },
-            TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
-                FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
-                FindOrPut::Inserted => TableRet::Inserted,
-            },
-            TableOp::Update(value) => {
-                TableRet::Updated(table.update(&key, &slot.value(value)).await?)
-            }
-            TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
-        })
     }
 
     fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {

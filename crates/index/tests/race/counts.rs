@@ -2,24 +2,13 @@
 //! figure 9.
 
 use crate::common::TABLE;
-use crate::common::costs::spent;
+use crate::common::costs::{cost_of_one, spent};
 use crate::common::race::{Dimensions, SHORT, ShmTable, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, OperationClass, OperationCounters};
 use farslot_index::race::RaceTable;
 use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, PUT, REMOVE, UPDATE};
 use std::rc::Rc;
-
-/// An operation's verbs, and round trips one after the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cost {
-    verbs: u64,
-    round_trips: u64,
-}
-
-const fn cost(verbs: u64, round_trips: u64) -> Cost {
-    Cost { verbs, round_trips }
-}
 
 struct Client {
     executor: Executor<ShmEndpoint>,
@@ -41,10 +30,9 @@ impl Client {
         spent(&self.executor, class, operations(&self.table)).0
     }
 
-    fn cost(&self, class: OperationClass, operation: impl AsyncFnOnce(&ShmTable)) -> Cost {
-        let spent = self.spent(class, operation);
-        assert_eq!(spent.count, 1);
-        cost(spent.verbs, spent.round_trips)
+    /// Verbs of one operation, and its round trips.
+    fn cost(&self, class: OperationClass, operation: impl AsyncFnOnce(&ShmTable)) -> (u64, u64) {
+        cost_of_one(&self.executor, class, operation(&self.table))
     }
 }
 
@@ -76,21 +64,21 @@ fn round_trips() {
     let remove_absent = async |table: &ShmTable| assert!(!table.remove(&key).await.unwrap());
 
     // The key's buckets are two READs.
-    assert_eq!(client.cost(GET, get), cost(2, 1));
-    assert_eq!(client.cost(REMOVE, remove_absent), cost(2, 1));
+    assert_eq!(client.cost(GET, get), (2, 1));
+    assert_eq!(client.cost(REMOVE, remove_absent), (2, 1));
     // With the record, which is in vain.
-    assert_eq!(client.cost(UPDATE, update), cost(3, 1));
+    assert_eq!(client.cost(UPDATE, update), (3, 1));
     // Buckets and record, swap and buckets, swap.
-    assert_eq!(client.cost(PUT, put), cost(7, 3));
+    assert_eq!(client.cost(PUT, put), (7, 3));
     // Buckets, record.
-    assert_eq!(client.cost(GET, get), cost(3, 2));
-    assert_eq!(client.cost(FIND_OR_PUT, find_or_put), cost(3, 2));
+    assert_eq!(client.cost(GET, get), (3, 2));
+    assert_eq!(client.cost(FIND_OR_PUT, find_or_put), (3, 2));
     // Buckets and new record, old record, swap.
-    assert_eq!(client.cost(PUT, put), cost(5, 3));
-    assert_eq!(client.cost(UPDATE, update), cost(5, 3));
-    assert_eq!(client.cost(REMOVE, remove), cost(4, 3));
+    assert_eq!(client.cost(PUT, put), (5, 3));
+    assert_eq!(client.cost(UPDATE, update), (5, 3));
+    assert_eq!(client.cost(REMOVE, remove), (4, 3));
     // Buckets; record, swap and buckets; swap.
-    assert_eq!(client.cost(FIND_OR_PUT, find_or_put), cost(7, 3));
+    assert_eq!(client.cost(FIND_OR_PUT, find_or_put), (7, 3));
 }
 
 #[test]

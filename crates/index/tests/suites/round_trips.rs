@@ -36,22 +36,13 @@ fn attach(node: Arc<TestNode>, slot: Slot, layout: &LinearLayout, reads: Reads) 
     }
 }
 
-/// What one operation cost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cost {
-    verbs: u64,
-    round_trips: u64,
-}
-
-const fn cost(verbs: u64, round_trips: u64) -> Cost {
-    Cost { verbs, round_trips }
-}
+/// Verbs of an operation, and its round trips.
+type Cost = (u64, u64);
 
 impl Client {
     /// Runs one operation of a class.
     fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> Cost {
-        let (verbs, round_trips) = cost_of_one(&self.executor, class, operation);
-        cost(verbs, round_trips)
+        cost_of_one(&self.executor, class, operation)
     }
 
     fn get(&self, key: u64, found: bool) -> Cost {
@@ -134,18 +125,18 @@ fn costs(fabric: Fabric, slot: Slot) -> Costs {
 pub fn words(fabric: Fabric) {
     for slot in [WORD, WORD_SET] {
         let expected = Costs {
-            miss: cost(1, 1),
-            put_new: cost(2, 2),
-            hit: cost(1, 1),
-            found: cost(1, 1),
-            put_again: cost(2, 2),
-            update: cost(2, 2),
-            hit_replaced: cost(1, 1),
-            remove: cost(2, 2),
-            miss_dead: cost(1, 1),
-            update_absent: cost(1, 1),
-            remove_absent: cost(1, 1),
-            revive: cost(2, 2),
+            miss: (1, 1),
+            put_new: (2, 2),
+            hit: (1, 1),
+            found: (1, 1),
+            put_again: (2, 2),
+            update: (2, 2),
+            hit_replaced: (1, 1),
+            remove: (2, 2),
+            miss_dead: (1, 1),
+            update_absent: (1, 1),
+            remove_absent: (1, 1),
+            revive: (2, 2),
         };
         assert_eq!(costs(fabric, slot), expected);
     }
@@ -154,18 +145,18 @@ pub fn words(fabric: Fabric) {
 /// As words, but a new key takes two compare-and-swaps, of the key's word and of the value's.
 pub fn pairs(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(3, 3),
-        hit: cost(1, 1),
-        found: cost(1, 1),
-        put_again: cost(2, 2),
-        update: cost(2, 2),
-        hit_replaced: cost(1, 1),
-        remove: cost(2, 2),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(2, 2),
+        miss: (1, 1),
+        put_new: (3, 3),
+        hit: (1, 1),
+        found: (1, 1),
+        put_again: (2, 2),
+        update: (2, 2),
+        hit_replaced: (1, 1),
+        remove: (2, 2),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (2, 2),
     };
     assert_eq!(costs(fabric, PAIR), expected);
 }
@@ -183,18 +174,18 @@ const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
 /// value that replaces another goes out of band, written and published in one batch too, and is read after its slot.
 pub fn inline_records(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(4, 3),
-        hit: cost(1, 1),
-        found: cost(1, 1),
-        put_again: cost(3, 2),
-        update: cost(4, 3),
-        hit_replaced: cost(2, 2),
-        remove: cost(3, 3),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(3, 2),
+        miss: (1, 1),
+        put_new: (4, 3),
+        hit: (1, 1),
+        found: (1, 1),
+        put_again: (3, 2),
+        update: (4, 3),
+        hit_replaced: (2, 2),
+        remove: (3, 3),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (3, 2),
     };
     assert_eq!(costs(fabric, INLINE), expected);
     assert_eq!(costs(fabric, hybrid(32, INLINE)), expected);
@@ -205,18 +196,18 @@ pub fn inline_records(fabric: Fabric) {
 /// batch.
 pub fn records_out_of_band(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(3, 2),
-        hit: cost(2, 2),
-        found: cost(2, 2),
-        put_again: cost(4, 3),
-        update: cost(4, 3),
-        hit_replaced: cost(2, 2),
-        remove: cost(3, 3),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(3, 2),
+        miss: (1, 1),
+        put_new: (3, 2),
+        hit: (2, 2),
+        found: (2, 2),
+        put_again: (4, 3),
+        update: (4, 3),
+        hit_replaced: (2, 2),
+        remove: (3, 3),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (3, 2),
     };
     assert_eq!(costs(fabric, HEAP), expected);
     assert_eq!(costs(fabric, hybrid(8, HEAP)), expected);
@@ -237,9 +228,9 @@ pub fn a_lookup_that_wraps_reads_many_once(fabric: Fabric) {
             [VerbKind::Read, VerbKind::ReadMany].map(|kind| counters.verbs_of(kind))
         };
         let before = kinds();
-        assert_eq!(client.get(last, true), cost(1, 1));
+        assert_eq!(client.get(last, true), (1, 1));
         assert_eq!(kinds(), [before[0], before[1] + 1], "{}", slot.name);
-        assert_eq!(client.get(first, true), cost(1, 1));
+        assert_eq!(client.get(first, true), (1, 1));
         assert_eq!(kinds(), [before[0] + 1, before[1] + 1], "{}", slot.name);
     }
 }
@@ -254,13 +245,13 @@ pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead(fabric: Fabric)
     let layout = fill.table.layout().clone();
     let missing = 100;
     let in_turn = attach(Arc::clone(&fill.node), WORD_SET, &layout, Reads::fixed(16));
-    assert_eq!(in_turn.get(missing, false), cost(4, 4));
+    assert_eq!(in_turn.get(missing, false), (4, 4));
     let ahead = Reads {
         look_ahead: true,
         ..Reads::fixed(16)
     };
     let ahead = attach(fill.node, WORD_SET, &layout, ahead);
-    let spent = ahead.get(missing, false);
-    assert_eq!(spent.verbs, 4);
-    assert!(spent.round_trips <= 3, "{spent:?}");
+    let (verbs, round_trips) = ahead.get(missing, false);
+    assert_eq!(verbs, 4);
+    assert!(round_trips <= 3, "{round_trips}");
 }

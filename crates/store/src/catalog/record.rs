@@ -2,6 +2,7 @@
 
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
+use farslot_index::duo::DuoLayout;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
@@ -20,6 +21,8 @@ pub enum Scheme {
     Sealed(SealedLayout),
     /// Extendible hashing: any number of writers, who also let it grow.
     Race(RaceLayout),
+    /// Buckets of which each key has two, under an index that the writer keeps: one at a time.
+    Duo(DuoLayout),
 }
 
 impl Scheme {
@@ -31,6 +34,7 @@ impl Scheme {
             Self::Cuckoo(layout) => layout.table_bytes(),
             Self::Sealed(layout) => layout.table_bytes(),
             Self::Race(layout) => layout.table_bytes(),
+            Self::Duo(layout) => layout.table_bytes(),
         }
     }
 
@@ -42,6 +46,7 @@ impl Scheme {
             Self::Cuckoo(_) => "cuckoo",
             Self::Sealed(_) => "sealed",
             Self::Race(_) => "race",
+            Self::Duo(_) => "duo",
         }
     }
 
@@ -52,7 +57,7 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
-            Self::Race(_) => KeyRule::Unique,
+            Self::Race(_) | Self::Duo(_) => KeyRule::Unique,
         }
     }
 
@@ -63,6 +68,7 @@ impl Scheme {
             Self::Cuckoo(layout) => (layout.key, layout.value),
             Self::Sealed(layout) => (layout.key, layout.value),
             Self::Race(layout) => (layout.key, layout.value),
+            Self::Duo(layout) => (layout.key, layout.value),
         }
     }
 
@@ -75,7 +81,13 @@ impl Scheme {
     /// Whether the table admits one writer at a time.
     #[must_use]
     pub const fn one_writer(&self) -> bool {
-        matches!(self, Self::Cuckoo(_))
+        matches!(self, Self::Cuckoo(_) | Self::Duo(_))
+    }
+
+    /// Whether only the writer can look keys up and visit them.
+    #[must_use]
+    pub const fn writer_alone(&self) -> bool {
+        matches!(self, Self::Duo(layout) if !layout.published)
     }
 }
 

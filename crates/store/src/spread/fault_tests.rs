@@ -1,12 +1,12 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many seeds.
 
-use super::{Cuckoo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
+use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
 use crate::client::Client;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    CuckooShape, FieldSize, LookupOrder, OnRestart, RaceShape, ReadPolicy, Result, Scheme,
-    SlotKind, StoreError, TableOptions,
+    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, RaceShape, ReadPolicy, Result,
+    Scheme, SlotKind, StoreError, TableOptions,
 };
 use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{
@@ -534,5 +534,8 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3, 0)));
+    assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
+    let scheme = options().duo(DuoShape::default()).scheme().unwrap();
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

@@ -34,7 +34,7 @@ pub(crate) use caching::Caching;
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
-pub(crate) use opening::{Cuckoo, KnownSizes, Linear, Opener, Race, Sealed};
+pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
 
 use crate::catalog::{Partition, SpreadMap};
 use crate::nodes::Nodes;

@@ -1,6 +1,7 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
 use crate::client::{Client, SchemeClient};
+use crate::duo::DuoClient;
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use farslot_index::cuckoo::CuckooTable;
@@ -127,6 +128,25 @@ impl<E: Endpoint> Opener<E> for Race {
             return Err(of_another_scheme(record, "race"));
         };
         Ok(RaceTable::open(endpoint, at, layout.clone()).await?)
+    }
+}
+
+/// Opens CuckooDuo tables.
+pub(crate) struct Duo;
+
+impl<E: Endpoint> Opener<E> for Duo {
+    type Client = DuoClient<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<DuoClient<E>> {
+        let Scheme::Duo(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "duo"));
+        };
+        DuoClient::open(endpoint, at, layout)
     }
 }
 

@@ -5,8 +5,8 @@ use super::opening::Opener;
 use crate::client::{Client, SchemeClient};
 use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
-use farslot_index::Value;
 use farslot_index::cache::CacheCounts;
+use farslot_index::{Value, Write, Written};
 
 type Pair<'r> = (&'r [u8], &'r [u8]);
 
@@ -105,6 +105,13 @@ impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>)) {
         self.batch(keys, Err, done, async |client, share, done| {
             Client::remove_many(client, share, done).await;
+        })
+        .await;
+    }
+
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        self.batch(writes, Err, done, async |client, share, done| {
+            Client::write_many(client, share, done).await;
         })
         .await;
     }

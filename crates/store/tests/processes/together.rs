@@ -4,7 +4,7 @@ use crate::common::Served;
 use crate::roles::{Other, is_whole, value_of};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Table, TableOptions,
 };
 
 const PROCESSES: u64 = 8;
@@ -22,10 +22,13 @@ fn options(slot: SlotKind) -> TableOptions {
 
 /// Tables that all may write.
 const WRITTEN: [&str; 5] = ["inline", "heap", "hybrid", "race", "race that grows"];
-const ONE_WRITER: [(&str, SlotKind); 3] = [
-    ("cuckoo-inline", SlotKind::Inline),
-    ("cuckoo-heap", SlotKind::Heap),
-    ("cuckoo-signatures", SlotKind::Signatures),
+/// Tables that one writes at a time.
+const ONE_WRITER: [&str; 5] = [
+    "cuckoo-inline",
+    "cuckoo-heap",
+    "cuckoo-signatures",
+    "duo-inline",
+    "duo-heap",
 ];
 const BUILT: [(&str, SlotKind); 2] = [
     ("sealed-inline", SlotKind::Inline),
@@ -50,6 +53,18 @@ fn written(name: &str) -> TableOptions {
     }
 }
 
+fn of_one_writer(name: &str) -> TableOptions {
+    let cuckoo = |slot| options(slot).cuckoo(CuckooShape::default());
+    let duo = |slot| options(slot).duo(DuoShape::default());
+    match name {
+        "cuckoo-inline" => cuckoo(SlotKind::Inline),
+        "cuckoo-heap" => cuckoo(SlotKind::Heap),
+        "cuckoo-signatures" => cuckoo(SlotKind::Signatures),
+        "duo-inline" => duo(SlotKind::Inline),
+        _ => duo(SlotKind::Heap),
+    }
+}
+
 /// A key of this process, and the number of its value.
 fn own(process: u64, number: u64) -> u64 {
     1_000_000 + process * RECORDS + number
@@ -60,7 +75,7 @@ fn own(process: u64, number: u64) -> u64 {
 pub fn one_of_many(store: &Store, process: u64) {
     let open = |name: &str| store.table(name).unwrap();
     let written = WRITTEN.map(open);
-    let one_writer = ONE_WRITER.map(|(name, _)| open(name));
+    let one_writer = ONE_WRITER.map(open);
     let built = BUILT.map(|(name, _)| open(name));
     println!("open");
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -128,9 +143,8 @@ pub fn eight_processes_open_and_use_every_scheme<S: Served>() {
     for name in WRITTEN {
         store.create(name, &written(name)).unwrap();
     }
-    for (name, slot) in ONE_WRITER {
-        let cuckoo = options(slot).cuckoo(CuckooShape::default());
-        store.create(name, &cuckoo).unwrap();
+    for name in ONE_WRITER {
+        store.create(name, &of_one_writer(name)).unwrap();
     }
     let records: Vec<_> = (0..RECORDS)
         .map(|number| (number.to_le_bytes(), value_of(number)))
@@ -170,7 +184,7 @@ pub fn eight_processes_open_and_use_every_scheme<S: Served>() {
         assert_eq!(table.survey().unwrap().live(), live, "{name}");
         assert_eq!(table.occupancy().unwrap().entries, live, "{name}");
     }
-    for (name, _) in ONE_WRITER {
+    for name in ONE_WRITER {
         let table = store.table(name).unwrap();
         assert_eq!(table.writer().unwrap(), None, "{name}: all have let go");
         for number in 0..SHARED {

@@ -1,7 +1,8 @@
 //! Nodes that are down, that were cut off, and that come back empty.
 
 use super::{
-    borrowed, cuckoo, filled, is_of_node, key, options, race, records, served, simulated, value,
+    borrowed, cuckoo, duo, filled, is_of_node, key, options, race, records, served, simulated,
+    value,
 };
 use farslot::fabric::{FabricError, NodeId, Rights};
 use farslot::{OnRestart, OpenOptions, Server, Store, StoreError};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_node_that_is_down_fails_its_keys_by_name_and_no_others() {
-    for options in [options(600), cuckoo(600), race(600)] {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
         let store = simulated(OpenOptions::default());
         let (table, of_node) = filled(&store, &options);
         let world = store.sim_world().unwrap();
@@ -67,7 +68,7 @@ fn a_node_that_is_down_fails_its_keys_by_name_and_no_others() {
 
 #[test]
 fn a_node_cut_off_for_a_while_has_lost_nothing() {
-    for options in [options(600), cuckoo(600), race(600)] {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
         let store = simulated(OpenOptions::default());
         let (table, of_node) = filled(&store, &options);
         // It was cut off while `filled` looked for its keys; it is written to again here.
@@ -84,7 +85,7 @@ fn a_node_cut_off_for_a_while_has_lost_nothing() {
 
 #[test]
 fn the_keys_of_a_node_that_came_back_empty_are_absent_and_can_be_put_again() {
-    for options in [options(600), cuckoo(600), race(600)] {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
         let store = simulated(OpenOptions::default());
         let (table, of_node) = filled(&store, &options);
         let world = store.sim_world().unwrap();

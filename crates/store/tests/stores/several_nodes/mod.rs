@@ -7,7 +7,8 @@ mod tables;
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId};
 use farslot::{
-    CuckooShape, FieldSize, OpenOptions, RaceShape, Server, Store, StoreError, TableOptions,
+    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Server, Store, StoreError,
+    TableOptions,
 };
 
 const SIMULATED: &str = "sim://cx5-edr?seed=3&memory=64MiB&nodes=3";
@@ -20,6 +21,10 @@ fn options(capacity: u64) -> TableOptions {
 
 fn cuckoo(capacity: u64) -> TableOptions {
     options(capacity).cuckoo(CuckooShape::default())
+}
+
+fn duo(capacity: u64) -> TableOptions {
+    options(capacity).duo(DuoShape::default())
 }
 
 /// One that grows to that.

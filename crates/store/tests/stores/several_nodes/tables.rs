@@ -1,11 +1,24 @@
 //! What tables over several nodes do that are all there.
 
-use super::{SIMULATED, borrowed, cuckoo, key, options, race, records, served, simulated, value};
+use super::{
+    SIMULATED, borrowed, cuckoo, duo, key, options, race, records, served, simulated, value,
+};
 use farslot::fabric::NodeId;
 use farslot::index::IndexError;
-use farslot::{CuckooShape, OpenOptions, RaceShape, Server, SlotKind, Store, StoreError};
+use farslot::{
+    CuckooShape, DuoShape, OpenOptions, RaceShape, Server, SlotKind, Store, StoreError,
+    TableOptions,
+};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
+
+/// A CuckooDuo table for its writer alone.
+fn alone(capacity: u64) -> TableOptions {
+    options(capacity).duo(DuoShape {
+        readers: false,
+        ..DuoShape::default()
+    })
+}
 
 #[test]
 fn a_table_does_over_several_nodes_what_it_does_on_one() {
@@ -14,6 +27,9 @@ fn a_table_does_over_several_nodes_what_it_does_on_one() {
         options(3_000).slots(SlotKind::Heap),
         cuckoo(3_000),
         race(3_000),
+        duo(3_000),
+        duo(3_000).slots(SlotKind::Inline),
+        alone(1_000).grow_to(3_000),
     ] {
         let store = Store::open(SIMULATED).unwrap();
         store.create("t", &options).unwrap();
@@ -122,9 +138,15 @@ fn a_batch_goes_to_three_nodes_at_once() {
 }
 
 #[test]
-fn writers_of_a_cuckoo_table_have_all_of_it_or_nothing() {
-    let store = simulated(OpenOptions::default());
-    store.create("t", &cuckoo(600)).unwrap();
+fn writers_of_a_table_that_admits_one_have_all_of_it_or_nothing() {
+    for options in [cuckoo(600), duo(600)] {
+        let store = simulated(OpenOptions::default());
+        store.create("t", &options).unwrap();
+        take_turns(&store);
+    }
+}
+
+fn take_turns(store: &Store) {
     let [one, other] = [store.table("t").unwrap(), store.table("t").unwrap()];
     one.start_writing().unwrap();
     let busy = |result: farslot::Result<()>| {
@@ -220,7 +242,8 @@ fn the_longest_name_and_many_nodes_fit_the_catalog() {
     let small = || options(400).heap_bytes(1 << 20);
     let cuckoo = small().cuckoo(CuckooShape::default());
     let race = small().race(RaceShape::default()).grow_to(4_000);
-    let tables = [small(), cuckoo, small().sealed(), race];
+    let growing = alone(400).heap_bytes(1 << 20).grow_to(1_000);
+    let tables = [small(), cuckoo, small().sealed(), race, growing];
     for (number, options) in tables.iter().enumerate() {
         let name = format!("{number}{}", &name[1..]);
         let made = store.create(&name, options).unwrap();
