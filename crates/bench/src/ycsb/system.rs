@@ -63,6 +63,8 @@ pub(super) trait Client {
 pub(super) struct RoundTrips {
     pub records: u64,
     pub round_trips: u64,
+    /// How many of the records were read from the client's cache, by no round trip.
+    pub cache_hits: u64,
 }
 
 /// A system under measurement, as it is served.
@@ -163,9 +165,11 @@ impl Client for Table {
         let sum = |of: fn(&farslot::fabric::counters::OperationCounters) -> u64| {
             classes.iter().map(of).sum()
         };
+        let cache_hits = self.cache_counts().hits;
         Some(RoundTrips {
-            records: sum(|class| class.count),
+            records: sum(|class| class.count) + cache_hits,
             round_trips: sum(|class| class.round_trips),
+            cache_hits,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod ycsb;
 
+use crate::commands::cache_args::CacheArgs;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
@@ -100,6 +101,8 @@ struct LookupArgs {
     /// tcp]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// What all chance derives from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -168,6 +171,11 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 }
 
 fn simulated(args: LookupArgs) -> Result<BenchReport> {
+    if args.cache.cache().is_some() {
+        return Err(Failure::Usage(
+            "--cache is not for --fabric sim, which measures the table alone".into(),
+        ));
+    }
     let profile = args.profile.unwrap_or_else(NicProfile::connectx5_edr);
     let defaults = lookup_sim::Options::new(profile);
     let options = lookup_sim::Options {
@@ -209,6 +217,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
     let options = lookup_served::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,
+        cache: args.cache.cache(),
         ..defaults
     };
     let node = match args.fabric {
