@@ -2,10 +2,12 @@
 
 use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
+use farslot_index::cache::{CacheCounts, Cached};
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
+use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
-use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value};
+use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value, Write, Written};
 
 /// A key and its value.
 type Pair<'r> = (&'r [u8], &'r [u8]);
@@ -15,6 +17,9 @@ type Pair<'r> = (&'r [u8], &'r [u8]);
 pub(crate) trait SchemeClient: Index {
     /// Whether one write of a batch may wait until others have ended.
     const WRITES_WAIT: bool = false;
+
+    /// Whether one lookup of a batch may wait until others have ended, or a write for one of them.
+    const LOOKUPS_WAIT: bool = false;
 
     /// Slots that one READ of a lookup fetches.
     fn read_size(&self) -> u64;
@@ -42,12 +47,17 @@ pub(crate) trait SchemeClient: Index {
         false
     }
 
-    /// Fills the empty table with all its records and seals it.
+    /// Fills the empty table with all its records and seals it, where the scheme can.
     async fn build(&self, records: &[Pair<'_>]) -> Result<()>;
 
     /// Is the writer no longer.
     async fn resign(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// What its cache of answers has done.
+    fn cache_counts(&self) -> CacheCounts {
+        CacheCounts::default()
     }
 }
 
@@ -101,6 +111,23 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 }
 
+impl<E: Endpoint> SchemeClient for RaceTable<E> {
+    /// For the one that splits the same subtable.
+    const WRITES_WAIT: bool = true;
+
+    fn read_size(&self) -> u64 {
+        2 * u64::from(self.layout().bucket_slots)
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        Ok(Survey::Race(Self::survey(self).await?))
+    }
+
+    async fn build(&self, _: &[Pair<'_>]) -> Result<()> {
+        Err(StoreError::NotBuildable { scheme: "race" })
+    }
+}
+
 impl<E: Endpoint> SchemeClient for SealedTable<E> {
     fn read_size(&self) -> u64 {
         Self::read_size(self)
@@ -124,11 +151,59 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     }
 }
 
+/// A client with a cache is what it is without. What is asked of it here goes to the table; one that is built is no
+/// longer what was known of it.
+impl<C: SchemeClient> SchemeClient for Cached<C> {
+    const WRITES_WAIT: bool = <C as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <C as SchemeClient>::LOOKUPS_WAIT;
+
+    fn read_size(&self) -> u64 {
+        SchemeClient::read_size(self.index())
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        SchemeClient::survey(self.index()).await
+    }
+
+    async fn writer(&self) -> Result<Option<u64>> {
+        SchemeClient::writer(self.index()).await
+    }
+
+    async fn start_writing(&self) -> Result<()> {
+        SchemeClient::start_writing(self.index()).await
+    }
+
+    async fn take_over(&self) -> Result<()> {
+        SchemeClient::take_over(self.index()).await
+    }
+
+    fn is_sealed(&self) -> bool {
+        SchemeClient::is_sealed(self.index())
+    }
+
+    async fn build(&self, records: &[Pair<'_>]) -> Result<()> {
+        let built = SchemeClient::build(self.index(), records).await;
+        self.clear();
+        built
+    }
+
+    async fn resign(&self) -> Result<()> {
+        SchemeClient::resign(self.index()).await
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        self.counts()
+    }
+}
+
 /// A table as one thread's coroutines see it, on one node or on several. Its operations are those of
 /// [`Table`](crate::Table), where each is described.
 pub(crate) trait Client {
     /// Whether one write of a batch may wait until others have ended.
     const WRITES_WAIT: bool;
+
+    /// Whether one lookup of a batch may wait until others have ended, or a write for one of them.
+    const LOOKUPS_WAIT: bool;
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
     async fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>>;
@@ -143,6 +218,7 @@ pub(crate) trait Client {
     async fn find_or_put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<Found>));
     async fn update_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>));
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>));
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>));
 
     async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
     -> Result<Option<Cursor>>;
@@ -161,9 +237,11 @@ pub(crate) trait Client {
 
     fn is_sealed(&self) -> bool;
     fn read_size(&self) -> u64;
+    fn cache_counts(&self) -> CacheCounts;
+    fn client_bytes(&self) -> u64;
 }
 
-fn found(outcome: FindOrPut) -> Found {
+pub(crate) fn found(outcome: FindOrPut) -> Found {
     match outcome {
         FindOrPut::Found(value) => Found::Already(value.to_vec()),
         FindOrPut::Inserted => Found::Inserted,
@@ -178,6 +256,7 @@ fn answering<T>(mut done: impl FnMut(usize, Result<T>)) -> impl FnMut(usize, Ans
 /// A table on one node.
 impl<C: SchemeClient> Client for C {
     const WRITES_WAIT: bool = <C as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <C as SchemeClient>::LOOKUPS_WAIT;
 
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -235,12 +314,17 @@ impl<C: SchemeClient> Client for C {
         Index::remove_many(self, keys.iter().copied(), answering(done)).await;
     }
 
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        Index::write_many(self, writes.iter().copied(), answering(done)).await;
+    }
+
     async fn scan(
         &self,
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        Ok(Index::scan(self, cursor, visit).await?)
+        let next = Index::scan(self, cursor.place, visit).await?;
+        Ok(next.map(|place| Cursor::of(cursor.partition, place)))
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {
@@ -285,5 +369,13 @@ impl<C: SchemeClient> Client for C {
 
     fn read_size(&self) -> u64 {
         SchemeClient::read_size(self)
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        SchemeClient::cache_counts(self)
+    }
+
+    fn client_bytes(&self) -> u64 {
+        Index::client_bytes(self)
     }
 }

@@ -1,13 +1,18 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
 use crate::client::Client;
-use crate::{Found, PartitionReport, Result, Survey};
+use crate::mixed::{self, Answer};
+use crate::{Cursor, Found, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
-use farslot_index::{Cursor, Occupancy, Value};
+use farslot_index::cache::CacheCounts;
+use farslot_index::{Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
+
+/// Gets the outcome of each operation of a batch, with the operation's number.
+pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome<'_>>);
 
 /// What a table does, whatever its scheme and its fabric: one virtual call for an operation or a
 /// whole batch, everything below it is compiled for the fabric.
@@ -28,6 +33,7 @@ pub(crate) trait Session {
     fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>));
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>));
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>));
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -44,8 +50,13 @@ pub(crate) trait Session {
     fn abandon(&self);
     fn counters(&self) -> Snapshot;
     fn read_size(&self) -> u64;
+    fn cache_counts(&self) -> CacheCounts;
+    fn client_bytes(&self) -> u64;
     fn now(&self) -> Nanos;
 }
+
+/// Lookups whose answers are kept until all of them have come, where one may wait for another.
+const LOOKUPS_A_TURN: usize = 256;
 
 /// How long a table that is dropped tries to tell what it has to tell.
 const PATIENCE: Nanos = 100_000_000;
@@ -71,15 +82,15 @@ async fn close(index: &impl Client) -> Result<()> {
 }
 
 impl<E: Endpoint, C: Client> SchemeSession<E, C> {
-    /// Runs a batch of writes; `done` gets each answer, and may itself use the table. Where writes
-    /// wait for one another, one of `done` would wait for the batch that it is called by: there, it
+    /// Runs a batch of writes, or one that has writes; `done` gets each answer, and may itself use the table. Where
+    /// operations wait for one another, one of `done` would wait for the batch that it is called by: there, it
     /// gets the answers when all have come.
     fn write_many<T>(
         &self,
         done: &mut dyn FnMut(usize, Result<T>),
         batch: impl AsyncFnOnce(&C, &mut dyn FnMut(usize, Result<T>)),
     ) {
-        if !C::WRITES_WAIT {
+        if !C::WRITES_WAIT && !C::LOOKUPS_WAIT {
             return self.executor.block_on(batch(&self.index, done));
         }
         let mut outcomes = Vec::new();
@@ -87,6 +98,26 @@ impl<E: Endpoint, C: Client> SchemeSession<E, C> {
         self.executor.block_on(batch(&self.index, &mut keep));
         for (number, outcome) in outcomes {
             done(number, outcome);
+        }
+    }
+}
+
+impl<E: Endpoint, C: Client> SchemeSession<E, C> {
+    /// Runs a batch of lookups, where one may wait until others have ended: `done`, which may itself use the table, gets
+    /// their answers some at a time, when none is under way.
+    fn look_up_in_turns<T>(
+        &self,
+        keys: &[&[u8]],
+        done: &mut dyn FnMut(usize, Result<T>),
+        batch: impl AsyncFn(&C, &[&[u8]], &mut dyn FnMut(usize, Result<T>)),
+    ) {
+        for (turn, keys) in keys.chunks(LOOKUPS_A_TURN).enumerate() {
+            let mut answers = Vec::with_capacity(keys.len());
+            let mut keep = |number, answer| answers.push((number, answer));
+            self.executor.block_on(batch(&self.index, keys, &mut keep));
+            for (number, answer) in answers {
+                done(turn * LOOKUPS_A_TURN + number, answer);
+            }
         }
     }
 }
@@ -118,6 +149,18 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        if C::LOOKUPS_WAIT {
+            let mut owned = |number, value: Result<Option<Vec<u8>>>| match value {
+                Ok(value) => done(number, Ok(value.as_deref())),
+                Err(error) => done(number, Err(error)),
+            };
+            return self.look_up_in_turns(keys, &mut owned, async |index, keys, keep| {
+                let keep = |number, value: Result<Option<Value>>| {
+                    keep(number, value.map(|value| value.map(|value| value.to_vec())));
+                };
+                index.get_many(keys, keep).await;
+            });
+        }
         let answer = |key, value: Result<Option<Value>>| match value {
             Ok(value) => done(key, Ok(value.as_deref())),
             Err(error) => done(key, Err(error)),
@@ -148,12 +191,27 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     }
 
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>)) {
+        if C::LOOKUPS_WAIT {
+            return self.look_up_in_turns(keys, done, async |index, keys, keep| {
+                index.get_all_many(keys, keep).await;
+            });
+        }
         self.executor.block_on(self.index.get_all_many(keys, done));
     }
 
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>)) {
         self.write_many(done, async |index, done| {
             index.remove_many(keys, done).await;
+        });
+    }
+
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        let mut tell = |number, answer: Result<Answer>| match answer {
+            Ok(answer) => answer.tell(|outcome| done(number, Ok(outcome))),
+            Err(error) => done(number, Err(error)),
+        };
+        self.write_many(&mut tell, async |index, done| {
+            mixed::run(index, operations, done).await;
         });
     }
 
@@ -221,6 +279,14 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn read_size(&self) -> u64 {
         self.index.read_size()
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        self.index.cache_counts()
+    }
+
+    fn client_bytes(&self) -> u64 {
+        self.index.client_bytes()
     }
 
     fn now(&self) -> Nanos {

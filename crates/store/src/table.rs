@@ -3,7 +3,7 @@
 use crate::catalog::{Scheme, TableRecord};
 use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{Cursor, Occupancy, PartitionReport, Result, Survey};
+use crate::{CacheCounts, Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 
@@ -19,16 +19,18 @@ pub enum Found {
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
-/// A cuckoo table admits one writer at a time: the first `Table` that writes, until it is closed or
+/// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it is closed or
 /// dropped. The others read, and their writes fail with
-/// [`WriterBusy`](farslot_index::IndexError::WriterBusy).
+/// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo table
+/// [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the writer. The
+/// writer of a CuckooDuo table has an index of it in its own memory, for which it reads all of it when it becomes the writer.
 ///
 /// Of a table over several nodes, each operation is the business of its key's node: one that cannot be reached fails
 /// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
 /// (visiting it, counting, building) fails if any does.
 ///
-/// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
-/// that fails to do something is as it was before,
+/// Callbacks may use the table they are called by. Operations on one key are linearizable, unless the store was opened
+/// with a [`Cache`](crate::Cache) of answers that may be old. A table that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
 /// unknown.
 pub struct Table {
@@ -152,7 +154,40 @@ impl Table {
         self.session.remove_many(keys, &mut done);
     }
 
-    /// Visits every record. One that is there all along is visited once, whatever others write.
+    /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
+    /// in which they come. Of a batch that would be one of gets and then one of writes this saves the round trips of
+    /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Operation, Outcome, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// # stock.put(b"pears", b"7")?;
+    /// let operations = [
+    ///     Operation::Get(b"pears"),
+    ///     Operation::Put(b"plums", b"12"),
+    ///     Operation::Remove(b"figs"),
+    /// ];
+    /// stock.run_many(&operations, |number, outcome| match outcome {
+    ///     Ok(Outcome::Value(value)) => assert_eq!((number, value), (0, Some(&b"7"[..]))),
+    ///     Ok(outcome) => assert_eq!(outcome, Outcome::Changed(number == 1)),
+    ///     Err(error) => panic!("{error}"),
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_many(
+        &self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome<'_>>),
+    ) {
+        self.session.run_many(operations, &mut done);
+    }
+
+    /// Visits every record. One that is there all along is visited once, whatever others write; but in a cuckoo or
+    /// CuckooDuo table those that its writer moves meanwhile may be visited twice, or not at all.
     ///
     /// # Errors
     /// What the fabric says.
@@ -247,7 +282,7 @@ impl Table {
     /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
     ///
     /// # Errors
-    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a table that is neither cuckoo nor sealed;
     /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
     /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
     /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
@@ -291,6 +326,21 @@ impl Table {
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.read_size()
+    }
+
+    /// What this table's cache has done, and what it holds; zeros without one
+    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of [`Table::counters`]. Of a
+    /// partition whose node came back empty, since it was made anew.
+    #[must_use]
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.session.cache_counts()
+    }
+
+    /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
+    /// graph or an index, and answers.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        self.session.client_bytes()
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.

@@ -6,8 +6,7 @@ use super::layout::head_in;
 use super::placement::SlotNumber;
 use super::records::NewRecord;
 use crate::Result;
-use crate::client::in_order;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
 /// A verb of a batch.
 enum Step {
@@ -104,7 +103,7 @@ impl Batch {
 
 impl<E: Endpoint> DuoTable<E> {
     /// A batch of nothing yet.
-    pub(super) const fn batch(&self) -> Batch {
+    pub(super) fn batch(&self) -> Batch {
         Batch {
             steps: Vec::new(),
             slots: Vec::new(),
@@ -115,11 +114,11 @@ impl<E: Endpoint> DuoTable<E> {
     /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half way, its
     /// slots are in doubt.
     pub(super) async fn run(&self, batch: Batch) -> Result<()> {
-        let doubt = self.doubts.about(batch.slots, &self.journal);
+        let doubt = self.doubt(batch.slots);
         let steps = batch.steps.into_iter().map(|step| self.step(step));
-        in_order(steps.collect()).await?;
+        all_in_order(steps.collect()).await?;
         doubt.resolve();
-        self.changes.set(self.changes.get().wrapping_add(1));
+        self.note_change();
         Ok(())
     }
 

@@ -12,25 +12,30 @@ use super::published::{bucket_entry, stash_entry};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often each page has changed: the stamp of the word of it that was written last.
-pub(super) struct Stamps(RefCell<Vec<u32>>);
+/// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
+/// changes it.
+pub(super) struct Stamps(Box<[AtomicU32]>);
 
 impl Stamps {
     pub(super) fn new(pages: u64) -> Self {
-        Self(RefCell::new(vec![0; pages as usize]))
+        Self((0..pages).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
     }
 
     fn next(&self, page: u64) -> u32 {
-        let stamp = &mut self.0.borrow_mut()[page as usize];
-        *stamp = stamp.wrapping_add(1);
-        *stamp
+        let before = self.0[page as usize].fetch_add(1, Ordering::Relaxed);
+        before.wrapping_add(1)
     }
 
     fn set(&self, page: u64, stamp: u32) {
-        self.0.borrow_mut()[page as usize] = stamp;
+        self.0[page as usize].store(stamp, Ordering::Relaxed);
     }
 }
 

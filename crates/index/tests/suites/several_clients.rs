@@ -2,18 +2,20 @@
 //! machine's own; in the simulator client threads of its own, without faults.
 
 use crate::common::chaos::{Caller, Record, Tally};
-use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, race, sealed};
+use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, duo, new_client, new_node, race, sealed};
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
-use farslot_fabric::window;
+use farslot_fabric::{Executor, Rights, window};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
+use farslot_index::duo::{DuoGrowth, DuoOwner};
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::{ReadPolicy, SealedTable};
 use farslot_index::{Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
+use std::sync::Arc;
 
 const CLIENTS: u32 = 3;
 const COROUTINES: u32 = 2;
@@ -108,23 +110,24 @@ fn overlap(histories: &[Of]) -> bool {
     (1..spans.len()).any(|at| spans[at - 1].0 < spans[at].1 && spans[at].0 < spans[at - 1].1)
 }
 
-pub fn of_a_linear_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_linear_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total) = (0, Tally::default());
     for slot in SLOTS {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             // Every third table is full with all but one of the keys.
             let slots = if seed.is_multiple_of(3) { KEYS - 1 } else { 8 };
             let layout = slot.options(slots, seed).layout().unwrap();
-            let node = new_node::<F>(&layout);
+            let node = new_node(fabric, &layout);
             let reads = Reads {
                 fixed: [Some(1), Some(3), None][seed as usize % 3],
                 look_ahead: seed.is_multiple_of(5),
             };
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let opening = LinearTable::open(endpoint, TABLE, of.clone(), reads.sizes(&of));
-                work(&opening.await.unwrap(), (slot, KEYS), client, seed, true).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let opening = LinearTable::open(endpoint, TABLE, of.clone(), reads.sizes(&of));
+                    work(&opening.await.unwrap(), (slot, KEYS), client, seed, true).await
+                });
             let (executor, table) = new_client(&node, &layout, reads);
             let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
@@ -137,20 +140,21 @@ pub fn of_a_linear_table_are_linearizable<F: TestFabric>() {
 }
 
 /// The first client writes, the others look meanwhile.
-pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_cuckoo_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total) = (0, Tally::default());
     for slot in cuckoo::SLOTS {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             let shape = cuckoo::ways(2 + seed as u32 % 3, 1 + seed as u32 % 4);
             let layout = cuckoo::options(slot, 4, shape, seed).layout().unwrap();
-            let node = cuckoo::new_node::<F>(&layout);
+            let node = cuckoo::new_node(fabric, &layout);
             let order = cuckoo::ORDERS[seed as usize % 3];
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let opening = CuckooTable::open(endpoint, TABLE, of.clone(), order);
-                let table = opening.await.unwrap();
-                work(&table, (slot, KEYS), client, seed, client == 0).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let opening = CuckooTable::open(endpoint, TABLE, of.clone(), order);
+                    let table = opening.await.unwrap();
+                    work(&table, (slot, KEYS), client, seed, client == 0).await
+                });
             let (executor, table) = cuckoo::new_client(&node, &layout, LookupOrder::Parallel);
             let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
@@ -163,10 +167,10 @@ pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
 }
 
 /// Every other table grows meanwhile.
-pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_race_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total, mut grown) = (0, Tally::default(), 0);
     for slot in [race::VARIED, race::SHORT] {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             let dimensions = race::Dimensions {
                 bucket_slots: 1 + seed as u32 % 3 / 2,
                 groups: 1 + seed % 5 / 4,
@@ -174,12 +178,13 @@ pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
                 most_subtables: 1 + seed % 2 * 15,
             };
             let layout = dimensions.layout(slot, seed, None);
-            let node = race::new_node::<F>(&layout);
+            let node = race::new_node(fabric, &layout);
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let table = RaceTable::open(endpoint, TABLE, of.clone()).await.unwrap();
-                work(&table, (slot, MORE_KEYS), client, seed, true).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let table = RaceTable::open(endpoint, TABLE, of.clone()).await.unwrap();
+                    work(&table, (slot, MORE_KEYS), client, seed, true).await
+                });
             let (executor, table) = race::new_client(&node, &layout);
             let after = executor.block_on(look_around(&table, slot, MORE_KEYS));
             grown += u64::from(table.subtables() > 1);
@@ -192,17 +197,67 @@ pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
     assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
 }
 
+/// The clients are threads of one owner. Every other table grows meanwhile.
+pub fn of_a_duo_owners_threads_are_linearizable(fabric: Fabric) {
+    let (mut overlapping, mut total, mut grown) = (0, Tally::default(), 0);
+    for slot in duo::SLOTS {
+        for seed in 0..u64::from(fabric.cases(60)) {
+            let grows = seed % 2 == 1;
+            let dimensions = duo::Dimensions {
+                // Those that do not grow are full with all but two of the keys.
+                slots: if grows { 2 } else { 8 },
+                bucket_slots: 1 + seed as u32 % 3 / 2,
+                fingerprint_bits: 8,
+                longest_path: 3,
+                stash: 2,
+                readers: !grows && seed % 4 == 0,
+            };
+            let layout = dimensions.layout(slot, seed);
+            let growth = DuoGrowth::from(duo::memory_behind(&layout, 1 << 20));
+            let node = fabric.start(&[(duo::growing_bytes(&growth.memory), Rights::ALL)]);
+            let owner = DuoOwner::new(TABLE, layout.clone()).unwrap();
+            let of = Arc::clone(&owner);
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let table = of.table(endpoint);
+                    let table = match grows {
+                        true => table.with_growth(growth).unwrap(),
+                        false => table,
+                    };
+                    work(&table, (slot, MORE_KEYS), client, seed, true).await
+                });
+            let endpoint = node.connect(Fabric::limits());
+            let executor = Executor::new(endpoint);
+            // The next owner finds what the threads of this one have left.
+            let after = executor.block_on(async {
+                let resigning = owner.table(executor.endpoint().clone());
+                resigning.resign().await.unwrap();
+                let next = DuoOwner::new(TABLE, layout).unwrap();
+                let table = next.table(executor.endpoint().clone());
+                let after = look_around(&table, slot, MORE_KEYS).await;
+                grown += u64::from(table.slots() > dimensions.slots);
+                after
+            });
+            let (tally, side_by_side) = judge(slot, seed, worked, after);
+            total += tally;
+            overlapping += u64::from(side_by_side);
+        }
+    }
+    println!("{overlapping} tables with threads side by side, {grown} grown, {total:?}");
+    assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
+}
+
 /// One client builds, the others look until it has: each is told that the table is not built, or finds all
 /// of it.
-pub fn of_a_sealed_table_find_all_or_nothing<F: TestFabric>() {
+pub fn of_a_sealed_table_find_all_or_nothing(fabric: Fabric) {
     let mut early = 0;
     for shape in sealed::shapes() {
         let record = move |number: u16| (shape.key(number), shape.value(u64::from(number)));
         let records: Vec<_> = (0..200).map(record).collect();
         let pairs: Vec<(&[u8], &[u8])> = records.iter().map(|(k, v)| (&k[..], &v[..])).collect();
         let layout = shape.options(0.9).layout_for(&pairs).unwrap();
-        let node = sealed::new_node::<F>(&layout);
-        let told = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
+        let node = sealed::new_node(fabric, &layout);
+        let told = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
             let opening = SealedTable::open(endpoint, TABLE, layout.clone(), ReadPolicy::Fixed(4));
             let table = opening.await.unwrap();
             if client == 0 {

@@ -5,15 +5,17 @@
 //! sees before it begins others.
 
 use super::super::client::DuoTable;
-use super::super::growth::{ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Step, Vault};
+use super::super::growth::{
+    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, Vault,
+};
 use super::super::layout::EXTENTS_AT;
 use super::super::placement::MOST_DEPTH;
 use crate::client::side_by_side;
 use crate::slot::{bad_option, slots_for};
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entries of the first chunk.
 const FIRST_CHUNK: u64 = 128;
@@ -22,17 +24,20 @@ const ENTRIES_A_READ: u64 = 1024;
 /// Memory is taken for as many sub-tables at once as this has room for, if it is more than one.
 const TAKEN_AT_ONCE: u64 = 64 << 10;
 
-/// What the owner knows of the list, and what it has for the next splits.
+/// What the threads of the owner know of the list, and what they have for the next splits.
 #[derive(Default)]
-pub(in super::super) struct SplitList {
+pub(in super::super) struct SplitList(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
     /// Where the chunks of the list are.
-    chunks: RefCell<Vec<RemoteAddr>>,
+    chunks: Vec<RemoteAddr>,
     /// Whether the list may have splits that this owner does not know to be there.
-    in_doubt: Cell<bool>,
+    in_doubt: bool,
     /// Memory for sub-tables that was taken and is not in use.
-    spare: RefCell<Vec<RemoteAddr>>,
+    spare: Vec<RemoteAddr>,
     /// Sub-tables whose splits are wanted, and by how many.
-    wanted: RefCell<BTreeMap<u64, usize>>,
+    wanted: BTreeMap<u64, usize>,
 }
 
 /// Somebody waits for the split of a sub-table to begin, until this is dropped.
@@ -41,21 +46,28 @@ pub(super) struct Wanted<'l>(&'l SplitList, u64);
 impl SplitList {
     /// Knows of no split.
     pub(in super::super) fn forget(&self) {
-        self.chunks.take();
-        self.in_doubt.set(false);
-        self.spare.take();
+        let wanted = std::mem::take(&mut self.known().wanted);
+        *self.known() = Known {
+            wanted,
+            ..Known::default()
+        };
+    }
+
+    /// For a moment: no verb runs meanwhile.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the split of a sub-table begun by whoever begins any.
     pub(super) fn want(&self, subtable: u64) -> Wanted<'_> {
-        *self.wanted.borrow_mut().entry(subtable).or_default() += 1;
+        *self.known().wanted.entry(subtable).or_default() += 1;
         Wanted(self, subtable)
     }
 }
 
 impl Drop for Wanted<'_> {
     fn drop(&mut self) {
-        let mut wanted = self.0.wanted.borrow_mut();
+        let wanted = &mut self.0.known().wanted;
         if let Some(by) = wanted.get_mut(&self.1) {
             *by -= 1;
             if *by == 0 {
@@ -83,18 +95,23 @@ impl<E: Endpoint> DuoTable<E> {
     /// # Errors
     /// [`IndexError::OutOfMemory`], [`IndexError::BadOption`] for one that is as deep as can be, or for memory on another
     /// node, or what the fabric says.
-    pub(in super::super) async fn begin_splits(
-        &self,
-        subtable: u64,
-        memory: &GrowthMemory,
-    ) -> Result<()> {
+    pub(in super::super) async fn begin_splits(&self, subtable: u64, place: &Place) -> Result<()> {
         debug_assert!(self.locks.is_held(GROWTH_LOCK));
+        let Place::Memory(memory) = place else {
+            let limit = "memory that is shared with others";
+            return Err(bad_option(
+                "growth of sub-tables",
+                "behind the table",
+                limit,
+            ));
+        };
         self.check_node(memory)?;
         self.check_one_split(2)?;
-        if self.splits.in_doubt.get() {
+        let in_doubt = self.splits.known().in_doubt;
+        if in_doubt {
             let counted = self.counted().await?;
             self.learn_up_to(counted).await?;
-            self.splits.in_doubt.set(false);
+            self.splits.known().in_doubt = false;
         }
         let mut begun = self.splits_to_begin(subtable)?;
         if begun.is_empty() {
@@ -116,8 +133,8 @@ impl<E: Endpoint> DuoTable<E> {
         if !index.can_be_split(subtable) {
             return Ok(Vec::new());
         }
-        let wanted = self.splits.wanted.borrow();
-        let others = wanted.keys().copied();
+        let others: Vec<u64> = self.splits.known().wanted.keys().copied().collect();
+        let others = others.into_iter();
         let others = others.filter(|other| *other != subtable && index.can_be_split(*other));
         let mut begun = vec![subtable];
         begun.extend(others.take(BATCH_WIDTH - 1));
@@ -132,7 +149,7 @@ impl<E: Endpoint> DuoTable<E> {
         loop {
             let chunk = self.chunk_to_take(begun.len() as u64);
             let chunk_bytes = chunk.map_or(0, |chunk| entries_of(chunk) * ENTRY_BYTES);
-            let missing = begun.len().saturating_sub(self.splits.spare.borrow().len()) as u64;
+            let missing = begun.len().saturating_sub(self.splits.known().spare.len()) as u64;
             if missing == 0 && chunk.is_none() {
                 return Ok(());
             }
@@ -150,8 +167,9 @@ impl<E: Endpoint> DuoTable<E> {
                     Ok(at) => {
                         let first = at.plus(chunk_bytes);
                         let taken = (0..count).map(|number| first.plus(number * each));
-                        self.splits.spare.borrow_mut().extend(taken);
-                        self.splits.chunks.borrow_mut().extend(chunk.map(|_| at));
+                        let mut known = self.splits.known();
+                        known.spare.extend(taken);
+                        known.chunks.extend(chunk.map(|_| at));
                         return Ok(());
                     }
                     Err(error) => match error {
@@ -173,20 +191,20 @@ impl<E: Endpoint> DuoTable<E> {
     fn chunk_to_take(&self, more: u64) -> Option<u64> {
         let last = self.vault.growths() as u64 + more - 1;
         let chunk = chunk_of(last).0;
-        (chunk >= self.splits.chunks.borrow().len() as u64).then_some(chunk)
+        (chunk >= self.splits.known().chunks.len() as u64).then_some(chunk)
     }
 
     /// Writes the entries of splits, and counts them.
     async fn append(&self, begun: &[u64]) -> Result<()> {
         let known = self.vault.growths() as u64;
         let places: Vec<RemoteAddr> = {
-            let spare = self.splits.spare.borrow();
+            let spare = &self.splits.known().spare;
             spare.iter().rev().take(begun.len()).copied().collect()
         };
         let mut steps = Vec::with_capacity(begun.len() + 2);
         for (number, (subtable, at)) in (known..).zip(begun.iter().zip(&places)) {
             let (chunk, place) = chunk_of(number);
-            let chunk_at = self.splits.chunks.borrow()[chunk as usize];
+            let chunk_at = self.splits.known().chunks[chunk as usize];
             if place == 0 {
                 let entry = self.list_entry(0, chunk_at)?;
                 steps.push(Step::Write(self.entry_at(chunk), entry));
@@ -198,9 +216,12 @@ impl<E: Endpoint> DuoTable<E> {
         let count_at = self.table.plus(EXTENTS_AT);
         let counted = known + begun.len() as u64;
         steps.push(Step::Count(count_at, known, counted));
-        self.splits.in_doubt.set(true);
+        // If that fails, another thread must not write other entries before it is known to be over.
+        let doubt = self.doubt(Vec::new());
+        self.splits.known().in_doubt = true;
         self.run_steps(steps).await?;
-        self.splits.in_doubt.set(false);
+        doubt.resolve();
+        self.splits.known().in_doubt = false;
         for (subtable, at) in begun.iter().zip(places) {
             self.add_subtable(*subtable, at);
         }
@@ -216,7 +237,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Has the sub-table that lies at `at`, split from this one, from now on.
     fn add_subtable(&self, from: u64, at: RemoteAddr) {
-        self.splits.spare.borrow_mut().retain(|spare| *spare != at);
+        self.splits.known().spare.retain(|spare| *spare != at);
         self.vault.add_subtable(&self.layout, at);
         self.change_index(|index| index.split_subtable(from));
         self.counts.set_slots(self.slots());
@@ -255,18 +276,18 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Where a chunk of the list is.
     async fn chunk_at(&self, chunk: u64) -> Result<RemoteAddr> {
-        let known = self.splits.chunks.borrow().get(chunk as usize).copied();
+        let known = self.splits.known().chunks.get(chunk as usize).copied();
         if let Some(at) = known {
             return Ok(at);
         }
-        if chunk >= MOST_EXTENTS {
+        if chunk >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} chunks of a list at most");
             return Err(bad_option("splits", format!("chunk {chunk}"), limit));
         }
         let entry = self.entry_at(chunk);
         let entry = self.endpoint.read(entry, ENTRY_BYTES as usize).await?;
         let at = self.place_of(entry.words()[1], entry.words()[2])?;
-        self.splits.chunks.borrow_mut().push(at);
+        self.splits.known().chunks.push(at);
         Ok(at)
     }
 

@@ -40,7 +40,7 @@ mod list;
 pub(super) use list::SplitList;
 
 use super::client::DuoTable;
-use super::growth::{GROWTH_LOCK, GrowthMemory};
+use super::growth::{GROWTH_LOCK, Place};
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::Endpoint;
 
@@ -58,17 +58,17 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Begins the split of the fullest sub-table of those that can be split.
-    pub(super) async fn split_fullest(&self, memory: &GrowthMemory) -> Result<()> {
+    pub(super) async fn split_fullest(&self, place: &Place) -> Result<()> {
         let fullest = self.index.borrow().fullest();
         match fullest {
-            Some(fullest) => self.split_one(fullest, memory).await,
+            Some(fullest) => self.split_one(fullest, place).await,
             // All are being split: what the caller wants is under way.
             None => Ok(()),
         }
     }
 
     /// Begins the split of a sub-table, unless it has meanwhile begun.
-    pub(super) async fn split_one(&self, subtable: u64, memory: &GrowthMemory) -> Result<()> {
+    pub(super) async fn split_one(&self, subtable: u64, place: &Place) -> Result<()> {
         let depth = self.index.borrow().depth_of(subtable);
         let wanted = self.splits.want(subtable);
         loop {
@@ -78,7 +78,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(());
             }
             if self.is_settled() {
-                let begun = self.begin_splits(subtable, memory).await;
+                let begun = self.begin_splits(subtable, place).await;
                 drop(wanted);
                 return begun;
             }

@@ -4,40 +4,79 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
-use super::super::layout::{EXTENT_ENTRIES_AT, EXTENTS_AT};
+use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT, EXTENTS_AT};
 use super::super::placement::SlotNumber;
 use super::step::Step;
-use super::{GrowthMemory, Vault, check_ratio};
-use crate::Result;
+use super::{GrowthMemory, MOST_RATIO, Place, Vault, check_ratio};
 use crate::slot::{bad_option, slots_for};
+use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
 use std::collections::BTreeSet;
 
 /// How often a table can grow: as many entries as the header has room for.
-pub(in super::super) const MOST_EXTENTS: u64 = 34;
+pub(in super::super) const MOST_EXTENTS: u32 = 34;
 pub(in super::super) const ENTRY_BYTES: u64 = 24;
+/// Extents in memory of the table's own start at multiples of this.
+const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
+/// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
+pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
+    let mut all: u64 = 0;
+    for growth in 0..growths {
+        let before = layout.buckets.checked_mul(1 << growth)?;
+        let bytes = Vault::extent_bytes(layout, before, 2)?;
+        all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
+    }
+    Some(all)
+}
+
 impl<E: Endpoint> DuoTable<E> {
     /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
-    pub(super) async fn extend(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+    pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
             return self.learn_extent(known).await;
         }
-        self.check_node(memory)?;
         let bytes = self.extent_bytes(ratio)?;
         self.check_one_split(ratio)?;
-        let at = match self.vault.spare.get() {
-            Some((spare, at)) if spare == bytes => at,
-            _ => memory.take(&*self.endpoint, bytes).await?,
-        };
-        self.vault.spare.set(Some((bytes, at)));
+        let at = self.memory_for(bytes, place).await?;
         self.count_extent(known, ratio, at).await?;
         self.add_extent(ratio, at);
         Ok(())
+    }
+
+    /// Where an extent of so many bytes is to be: zeros that nobody else has.
+    async fn memory_for(&self, bytes: u64, place: &Place) -> Result<RemoteAddr> {
+        let memory = match place {
+            Place::Reserve => return self.memory_in_reserve(bytes),
+            Place::Memory(memory) => memory,
+        };
+        self.check_node(memory)?;
+        let at = match self.vault.spare() {
+            Some((spare, at)) if spare == bytes => at,
+            _ => memory.take(&*self.endpoint, bytes).await?,
+        };
+        self.vault.set_spare(Some((bytes, at)));
+        Ok(at)
+    }
+
+    /// The place behind the extents that there are, in the memory that the table grows into by itself.
+    fn memory_in_reserve(&self, bytes: u64) -> Result<RemoteAddr> {
+        let (start, all) = (
+            self.layout.reserve_at(self.table),
+            self.layout.reserve_bytes,
+        );
+        let used = self.vault.used_of(start, all, &self.layout);
+        let used = used.next_multiple_of(RESERVE_ALIGNMENT);
+        let free = all.saturating_sub(used);
+        if bytes > free {
+            let requested = bytes;
+            return Err(IndexError::OutOfMemory { requested, free });
+        }
+        Ok(start.plus(used))
     }
 
     /// Refuses memory that is not on the table's node.
@@ -65,7 +104,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Bytes of the extent by which the table grows.
     fn extent_bytes(&self, ratio: u64) -> Result<u64> {
         let growths = self.vault.growths() as u64;
-        if growths >= MOST_EXTENTS {
+        if growths >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} at most");
             return Err(bad_option("growths", growths + 1, limit));
         }
@@ -81,13 +120,17 @@ impl<E: Endpoint> DuoTable<E> {
         entry.words_mut().copy_from_slice(&words);
         let count_at = self.table.plus(EXTENTS_AT);
         let write = Step::Write(self.entry_at(number), entry);
+        // If that fails, another thread must not write another entry before it is known to be over.
+        let doubt = self.doubt(Vec::new());
         self.run_steps(vec![write, Step::Count(count_at, number, number + 1)])
-            .await
+            .await?;
+        doubt.resolve();
+        Ok(())
     }
 
     /// Has the extent from now on.
     fn add_extent(&self, ratio: u64, at: RemoteAddr) {
-        self.vault.spare.set(None);
+        self.vault.set_spare(None);
         self.vault.add(ratio, at);
         self.change_index(|index| index.grow(ratio));
         self.counts.set_slots(self.slots());
@@ -102,6 +145,28 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn counted(&self) -> Result<u64> {
         let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
         Ok(count.words()[0])
+    }
+
+    /// Slots of both arrays as the header has them, whoever is the owner.
+    pub(in super::super) async fn slots_counted(&self) -> Result<u64> {
+        let entries = u64::from(MOST_EXTENTS) * ENTRY_BYTES;
+        let bytes = EXTENT_ENTRIES_AT - EXTENTS_AT + entries;
+        let at = self.table.plus(EXTENTS_AT);
+        let header = self.endpoint.read(at, bytes as usize).await?;
+        if self.layout.extendible {
+            let subtables = header.words()[0].saturating_add(1);
+            return Ok(self.layout.slots().saturating_mul(subtables));
+        }
+        let (counts, entries) = header
+            .words()
+            .split_at((EXTENT_ENTRIES_AT - EXTENTS_AT) as usize / 8);
+        let ratios = entries.iter().step_by(ENTRY_BYTES as usize / 8);
+        let counted = ratios.take(counts[0].min(u64::from(MOST_EXTENTS)) as usize);
+        // An entry that is not visible yet is that of a growth which has just begun.
+        let slots = counted.fold(self.layout.slots(), |slots, ratio| {
+            slots.saturating_mul((*ratio).clamp(1, MOST_RATIO))
+        });
+        Ok(slots)
     }
 
     async fn learn_extent(&self, number: u64) -> Result<()> {
@@ -199,4 +264,4 @@ impl<E: Endpoint> DuoTable<E> {
 }
 
 // The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS * ENTRY_BYTES <= 4096);
+const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS as u64 * ENTRY_BYTES <= 4096);

@@ -42,6 +42,9 @@
 //! node would have to return which of the r is each slot's, a byte or less, for the owner's index.
 //!
 //! **A sub-table at a time** is how an extendible table grows, by the same splits: see [`extendible`](super::extendible).
+//! **Where extents are.** In memory that the table shares with others ([`GrowthMemory`]), or in memory of its own behind
+//! it ([`most_capacity`](super::DuoOptions::most_capacity)), one after the other in the order of the header's entries:
+//! there nothing has to be taken, for what no entry that is counted names has not been touched.
 //!
 //! **Limits.** Extents are on the table's node. 34 growths, each of a ratio of 2 to 4096. The stash keeps its
 //! size, and a heap its own. A table with [readers](super::DuoReader) beside its owner does not grow: they are not told.
@@ -53,18 +56,22 @@ mod split;
 mod step;
 mod vault;
 
-pub(super) use extend::{ENTRY_BYTES, MOST_EXTENTS};
+pub(super) use extend::{ENTRY_BYTES, MOST_EXTENTS, reserve_bytes};
 pub use memory::GrowthMemory;
 pub(super) use step::Step;
 pub(super) use vault::{Vault, origins_of};
 
 use super::client::DuoTable;
+use super::placement::Growable;
 use crate::slot::bad_option;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
+use std::sync::atomic::Ordering;
 
 /// The largest ratio that a table grows by at once.
 const MOST_RATIO: u64 = 4096;
+/// Keys per slot from which on a table grows, unless told otherwise.
+const GROWS_AT: f64 = 0.85;
 /// What is held by who takes a step of growth: no bucket has this number, and no slot.
 pub(super) const GROWTH_LOCK: u64 = u64::MAX;
 
@@ -90,6 +97,33 @@ pub enum Cleaning {
     Lazy,
 }
 
+/// Where extents are put.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Memory(GrowthMemory),
+    /// Behind the table, in memory of its own.
+    Reserve,
+}
+
+/// How a table grows by itself.
+#[derive(Clone, Copy)]
+pub(super) struct Growth {
+    place: Place,
+    ratio: u64,
+    at_load: f64,
+    cleaning: Cleaning,
+}
+
+impl Growth {
+    /// That of a table with memory of its own to grow into.
+    pub(super) const IN_RESERVE: Self = Self {
+        place: Place::Reserve,
+        ratio: 2,
+        at_load: GROWS_AT,
+        cleaning: Cleaning::Lazy,
+    };
+}
+
 impl DuoGrowth {
     /// To twice the size, when the table is 0.85 full: with 8 slots a bucket there is room for a tenth more.
     #[must_use]
@@ -97,7 +131,7 @@ impl DuoGrowth {
         Self {
             memory,
             ratio: 2,
-            at_load: 0.85,
+            at_load: GROWS_AT,
             cleaning: Cleaning::Lazy,
         }
     }
@@ -118,7 +152,12 @@ impl<E: Endpoint> DuoTable<E> {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
         }
-        self.growth = Some(growth);
+        self.growth = Some(Growth {
+            place: Place::Memory(growth.memory),
+            ratio: growth.ratio,
+            at_load: growth.at_load,
+            cleaning: growth.cleaning,
+        });
         Ok(self)
     }
 
@@ -166,10 +205,10 @@ impl<E: Endpoint> DuoTable<E> {
         let growing = async {
             self.start().await?;
             if self.layout.extendible {
-                return self.split_fullest(memory).await;
+                return self.split_fullest(&Place::Memory(*memory)).await;
             }
             let slots = self.slots();
-            self.grow_from(slots, memory, ratio).await
+            self.grow_from(slots, &Place::Memory(*memory), ratio).await
         };
         self.endpoint.operation(UPKEEP, growing).await
     }
@@ -187,7 +226,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Grows, unless the table has meanwhile grown from this size.
-    async fn grow_from(&self, slots: u64, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+    async fn grow_from(&self, slots: u64, place: &Place, ratio: u64) -> Result<()> {
         loop {
             self.split_all().await?;
             let held = self.locks.take(&[GROWTH_LOCK]).await;
@@ -195,7 +234,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(());
             }
             if self.is_settled() {
-                return self.extend(memory, ratio).await;
+                return self.extend(place, ratio).await;
             }
             drop(held);
             drop(self.hold_alone().await?);
@@ -235,10 +274,12 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn grow_a_step(&self, hash: u64) {
         let Some(growth) = self.growth else { return };
         let grows = self.index.borrow().growable(hash);
-        let full = grows.live as f64 >= growth.at_load * grows.slots as f64;
+        let full = |grows: &Growable| grows.live as f64 >= growth.at_load * grows.slots as f64;
         let lock = match grows.unsplit {
-            Some(bucket) if full || growth.cleaning == Cleaning::Active => self.step_lock(bucket),
-            None if full => GROWTH_LOCK,
+            Some(bucket) if full(&grows) || growth.cleaning == Cleaning::Active => {
+                self.step_lock(bucket)
+            }
+            None if full(&grows) && !self.cannot_grow() => GROWTH_LOCK,
             None if self.layout.extendible => return self.bring_home(&grows).await,
             _ => return,
         };
@@ -246,16 +287,38 @@ impl<E: Endpoint> DuoTable<E> {
             return;
         }
         let held = self.locks.take(&[lock]).await;
-        // Others may have grown it while this waited.
-        let slots = self.index.borrow().growable(hash).slots;
-        if !self.is_settled() || slots != grows.slots {
+        // Another thread may have taken the step in between, or have let the table grow.
+        let now = self.index.borrow().growable(hash);
+        if !self.is_settled() || now.slots != grows.slots {
             return;
         }
-        let _ = match grows.unsplit {
-            Some(bucket) => self.split_pieces(&held, bucket, 1).await,
-            None if self.layout.extendible => self.begin_splits(grows.number, &growth.memory).await,
-            None => self.extend(&growth.memory, growth.ratio).await,
+        let _ = match (grows.unsplit, now.unsplit) {
+            (Some(_), Some(bucket)) => self.split_pieces(&held, bucket, 1).await,
+            (None, None) if self.layout.extendible => {
+                self.noted(self.begin_splits(grows.number, &growth.place).await)
+            }
+            (None, None) => self.noted(self.extend(&growth.place, growth.ratio).await),
+            _ => Ok(()),
         };
+    }
+
+    /// Whether there is no memory to grow into: it does not come back.
+    fn cannot_grow(&self) -> bool {
+        self.vault.exhausted.load(Ordering::Relaxed)
+    }
+
+    /// Notes the outcome of a growth that was to begin, if none can ever begin. Of a sub-table that cannot be split, others
+    /// may be.
+    fn noted(&self, outcome: Result<()>) -> Result<()> {
+        let never = match outcome {
+            Err(IndexError::OutOfMemory { .. }) => true,
+            Err(IndexError::BadOption { .. }) => !self.layout.extendible,
+            _ => false,
+        };
+        if never {
+            self.vault.exhausted.store(true, Ordering::Relaxed);
+        }
+        outcome
     }
 
     /// Grows because a key with this hash has found no slot; gives the error back if it may not, or cannot.
@@ -264,15 +327,15 @@ impl<E: Endpoint> DuoTable<E> {
             return Err(full);
         };
         let grows = self.index.borrow().growable(hash);
+        let little = (grows.live as f64) < growth.at_load / 2.0 * grows.slots as f64;
         let grown = match grows.unsplit {
             Some(bucket) if self.layout.extendible => self.split_at_once(bucket).await,
-            _ if (grows.live as f64) < growth.at_load / 2.0 * grows.slots as f64 => {
-                return Err(full);
-            }
-            _ if self.layout.extendible => self.split_one(grows.number, &growth.memory).await,
-            _ => self.grow_from(*slots, &growth.memory, growth.ratio).await,
+            _ if little => return Err(full),
+            None if self.cannot_grow() => return Err(full),
+            _ if self.layout.extendible => self.split_one(grows.number, &growth.place).await,
+            _ => self.grow_from(*slots, &growth.place, growth.ratio).await,
         };
-        match grown {
+        match self.noted(grown) {
             Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) => Err(full),
             other => other,
         }

@@ -100,7 +100,12 @@ impl<E: Endpoint> DuoTable<E> {
         }
         steps.extend(self.bits_of(origins));
         steps.extend(leftover);
-        let doubt = self.doubts.about(self.slots_of(origins), &self.journal);
+        let first = origins.first().filter(|_| self.has_threads);
+        if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
+            // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
+            steps.push(Step::SetBits(at, 0));
+        }
+        let doubt = self.doubt(self.slots_of(origins));
         self.run_steps(steps).await?;
         doubt.resolve();
         self.change_index(|index| {

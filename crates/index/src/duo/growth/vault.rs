@@ -3,7 +3,8 @@
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
 use farslot_fabric::RemoteAddr;
-use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
@@ -37,14 +38,22 @@ impl Run {
     }
 }
 
-/// Where everything is.
+/// Where everything is, for all threads of the owner.
 pub(in super::super) struct Vault {
     table: RemoteAddr,
-    /// At least one: where the table started.
-    extents: RefCell<Vec<Extent>>,
-    /// Memory that was taken for an extent which did not come about: its bytes, and where it is. None of sub-tables.
-    pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+    /// Where the table started: that of most buckets, known without a lock.
+    start: Extent,
+    /// At least one: the start.
+    extents: RwLock<Vec<Extent>>,
+    /// None of sub-tables.
+    spare: Mutex<Option<Memory>>,
+    /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
+    /// growth is not given back.
+    pub(super) exhausted: AtomicBool,
 }
+
+/// Bytes of memory, and where they are.
+type Memory = (u64, RemoteAddr);
 
 impl Vault {
     pub(in super::super) fn new(table: RemoteAddr, layout: &DuoLayout) -> Self {
@@ -56,25 +65,58 @@ impl Vault {
         };
         Self {
             table,
-            extents: RefCell::new(vec![start]),
-            spare: Cell::new(None),
+            start,
+            extents: RwLock::new(vec![start]),
+            spare: Mutex::new(None),
+            exhausted: AtomicBool::new(false),
         }
     }
 
     /// Knows of no growth.
     pub(in super::super) fn forget(&self) {
-        self.extents.borrow_mut().truncate(1);
-        self.spare.set(None);
+        self.change(|extents| extents.truncate(1));
+        self.set_spare(None);
+    }
+
+    /// Memory that was taken for an extent which did not come about.
+    pub(super) fn spare(&self) -> Option<Memory> {
+        *self.spare_lock()
+    }
+
+    pub(super) fn set_spare(&self, spare: Option<Memory>) {
+        *self.spare_lock() = spare;
+    }
+
+    fn spare_lock(&self) -> MutexGuard<'_, Option<Memory>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
+        self.extents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what extents there are.
+    fn change(&self, change: impl FnOnce(&mut Vec<Extent>)) {
+        change(&mut self.extents.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The extent of a bucket, counted within its array.
+    #[inline]
+    fn extent_of(&self, bucket: u64) -> Extent {
+        if bucket < self.start.buckets {
+            return self.start;
+        }
+        extent_of(&self.extents(), bucket)
     }
 
     /// How often the table has grown, or how many sub-tables have been split from others.
     pub(in super::super) fn growths(&self) -> usize {
-        self.extents.borrow().len() - 1
+        self.extents().len() - 1
     }
 
     /// Buckets of each array.
     pub(in super::super) fn buckets(&self) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.first + last.buckets
     }
@@ -91,15 +133,30 @@ impl Vault {
         arrays.checked_add(Self::splits_bytes(before))
     }
 
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
+    pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
+        let extents = self.extents();
+        let within = extents[1..].iter().filter(|extent| {
+            let at = extent.splits;
+            at.region == start.region && (start.offset..start.offset + bytes).contains(&at.offset)
+        });
+        let ends = within.map(|extent| {
+            let arrays = 2 * extent.buckets * layout.bucket_bytes() as u64;
+            extent.arrays.offset + arrays - start.offset
+        });
+        ends.max().unwrap_or(0)
+    }
+
     /// Adds the extent that lies at `at`.
     pub(super) fn add(&self, ratio: u64, at: RemoteAddr) {
         let first = self.buckets();
-        self.extents.borrow_mut().push(Extent {
+        let extent = Extent {
             first,
             buckets: first * (ratio - 1),
             splits: at,
             arrays: at.plus(Self::splits_bytes(first)),
-        });
+        };
+        self.change(|extents| extents.push(extent));
     }
 
     /// Bytes of a sub-table, of those that have been split from others.
@@ -110,27 +167,35 @@ impl Vault {
 
     /// Adds the sub-table that lies at `at`.
     pub(in super::super) fn add_subtable(&self, layout: &DuoLayout, at: RemoteAddr) {
-        let first = self.buckets();
-        self.extents.borrow_mut().push(Extent {
-            first,
+        let extent = Extent {
+            first: self.buckets(),
             buckets: layout.buckets,
             splits: at,
             arrays: at.plus(Self::splits_bytes(layout.buckets)),
-        });
+        };
+        self.change(|extents| extents.push(extent));
+    }
+
+    /// Slots of the stash: of each sub-table's, if the table is extendible.
+    pub(in super::super) fn stash_slots(&self, layout: &DuoLayout) -> u64 {
+        let parts = match layout.extendible {
+            true => self.extents().len() as u64,
+            false => 1,
+        };
+        parts * u64::from(layout.stash)
     }
 
     /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
     /// number in it.
     pub(super) fn split_bit_at(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
-        let splits = extent_of(&self.extents.borrow(), bucket / 2).splits;
+        let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)
     }
 
     /// Where a bucket is, numbered through both arrays.
     #[inline]
     pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket / 2);
+        let extent = self.extent_of(bucket / 2);
         let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
         extent.arrays.plus(behind * layout.bucket_bytes() as u64)
     }
@@ -146,7 +211,10 @@ impl Vault {
                 index / u64::from(layout.stash),
                 index % u64::from(layout.stash),
             );
-            let extent = self.extents.borrow()[part as usize];
+            let extent = match part {
+                0 => self.start,
+                _ => self.extents()[part as usize],
+            };
             let before = extent.buckets * 2 * u64::from(layout.bucket_slots) + place;
             return extent.arrays.plus(before * layout.slot_bytes() as u64);
         }
@@ -157,7 +225,7 @@ impl Vault {
 
     /// All buckets of an array, in their order.
     pub(in super::super) fn runs(&self, array: u64) -> Vec<Run> {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let run = |extent: &Extent| Run {
             array,
             first: extent.first,
@@ -168,8 +236,7 @@ impl Vault {
 
     /// How many buckets of an array lie side by side from this one on, counted within the array.
     pub(in super::super) fn side_by_side(&self, bucket: u64) -> u64 {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket);
+        let extent = self.extent_of(bucket);
         extent.first + extent.buckets - bucket
     }
 
@@ -177,7 +244,7 @@ impl Vault {
     pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let mut runs: Vec<Run> = Vec::new();
         for (array, bucket) in sorted {
             let start = extent_of(&extents, bucket).first;
@@ -200,11 +267,7 @@ impl Vault {
     }
 }
 
-#[inline]
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    if let [only] = extents {
-        return *only;
-    }
     // Sub-tables are all of one size.
     let alike = (bucket / extents[0].buckets) as usize;
     match extents.get(alike) {

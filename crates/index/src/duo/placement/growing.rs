@@ -38,6 +38,11 @@ impl SplitBits {
         }
     }
 
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
     /// Buckets that are not split.
     pub(super) const fn left(&self) -> u64 {
         self.left
@@ -84,6 +89,13 @@ pub(super) struct Whole {
     before: u64,
     /// Those of both arrays.
     buckets: SplitBits,
+}
+
+impl Whole {
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.buckets.bytes()
+    }
 }
 
 /// What a growth that is not over is to a bucket.

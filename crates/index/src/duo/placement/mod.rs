@@ -45,7 +45,6 @@ pub use subtables::MOST_DEPTH;
 use growing::Whole;
 use hashes::Hashes;
 use parts::Parts;
-use path::Scratch;
 use stash::Stash;
 use std::collections::btree_set::Range;
 use subtables::Subtables;
@@ -140,7 +139,6 @@ pub struct Placement {
     subtables: Option<Subtables>,
     stash: Stash,
     live: u64,
-    scratch: Scratch,
 }
 
 impl Placement {
@@ -159,7 +157,6 @@ impl Placement {
             subtables: None,
             stash: Stash::new(shape.stash),
             live: 0,
-            scratch: Scratch::default(),
             shape,
         }
     }
@@ -191,11 +188,12 @@ impl Placement {
         self.stash.keys()
     }
 
-    /// Bytes of local memory, without what a path search needs.
+    /// Bytes of local memory, as large as it has grown, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
+        let growing = self.growing.as_ref().map_or(0, Whole::bytes);
         let subtables = self.subtables.as_ref().map_or(0, Subtables::bytes);
-        self.parts.bytes() + self.stash.bytes() + subtables
+        self.parts.bytes() + self.stash.bytes() + growing + subtables
     }
 
     /// Where a key with this hash may be.
@@ -226,8 +224,14 @@ impl Placement {
     #[inline]
     #[must_use]
     pub fn matches(&self, hash: u64) -> Matches<'_> {
-        let of = self.candidates(hash);
-        let [first, second] = self.buckets_of(&of);
+        self.matches_of(hash, &self.candidates(hash))
+    }
+
+    /// As [`Placement::matches`], of the key with this hash and these candidates.
+    #[inline]
+    #[must_use]
+    pub fn matches_of(&self, hash: u64, of: &Candidates) -> Matches<'_> {
+        let [first, second] = self.buckets_of(of);
         let backups = self.backups_in(first);
         let by_backup = match backups {
             0 => 0,

@@ -29,6 +29,7 @@
 //! Source: none. Paper 001 has one client process.
 
 mod copy;
+mod scan;
 
 use super::growth::Vault;
 use super::layout::{DuoLayout, head_in, live_head};
@@ -36,7 +37,8 @@ use super::placement::SlotNumber;
 use super::published::SEGMENTS;
 use super::records::with_record;
 use crate::client::locks::BucketLocks;
-use crate::client::{MOST_READS, pause, scan, side_by_side};
+use crate::client::scan::piece;
+use crate::client::{MOST_READS, pause, side_by_side};
 use crate::heap::Heap;
 use crate::slot::bad_option;
 use crate::{BATCH_WIDTH, GET, IndexError, Result, UPKEEP, Value};
@@ -346,11 +348,11 @@ impl<E: Endpoint> DuoReader<E> {
         let mut next = pages.start;
         while next < pages.end {
             let words = self.layout.page_shape(next).words() as usize;
-            let piece = scan::piece(next, pages.end, words * 8);
+            let count = piece(next, pages.end, words * 8);
             let from = self.layout.page_at(self.table, next);
-            let read = self.endpoint.read(from, piece as usize * words * 8).await?;
+            let read = self.endpoint.read(from, count as usize * words * 8).await?;
             self.copy.borrow_mut().take(next, read.words());
-            next += piece;
+            next += count;
         }
         Ok(())
     }
