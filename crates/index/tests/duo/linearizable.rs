@@ -64,8 +64,6 @@ impl Shape {
         };
         let owners = rng.random_range(2..=4);
         let threads = rng.random_range(1..=3);
-        let mut faults = faults::of_threads(seed, (owners, threads), 250, rng);
-        faults::slow_down(&mut faults, 0.2, 50.0, rng);
         Self {
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
@@ -83,7 +81,7 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults,
+            faults: faults::of_threads(seed, (owners, threads), 250, rng),
         }
     }
 }
