@@ -5,7 +5,6 @@ mod common;
 
 use common::duo::{
     Dimensions, ShmTable, growing, growing_node, growing_world, memory_behind, shm_client,
-    shm_table,
 };
 use common::{INLINE, Slot};
 use farslot_fabric::shm::ShmEndpoint;
@@ -212,10 +211,6 @@ fn options_that_no_growth_can_have_are_refused() {
         let refused = table.with_growth(growth).map(drop);
         assert!(matches!(refused, Err(IndexError::BadOption { .. })));
     }
-    let for_readers = Dimensions::of_paper(1 << 8).with_readers();
-    let (executor, table) = shm_table(&for_readers.layout(RECORD, 5));
-    let refused = executor.block_on(table.grow(&memory, 2));
-    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
 }
 
 /// Issue: lazy growth at least 6 times as fast as active growth, in the same run. Lazily, the table has its new room as

@@ -1,6 +1,7 @@
 //! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
 //! the other fill it with coroutines side by side, some of which grow and sweep it; each owner stops anywhere or
-//! resigns, and the next one makes its index from the vault, wherever the growth stands.
+//! resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on other machines look
+//! keys up all the while.
 //!
 //! `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` replays one run; `FARSLOT_SEEDS=<count>` runs so many
 //! seeds of each slot kind.
@@ -8,6 +9,7 @@
 mod common;
 
 use common::Slot;
+use common::beside::Beside;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
 use common::duo::{Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind};
 use common::seeds::Runs;
@@ -39,6 +41,8 @@ struct Shape {
     slot: Slot,
     keys: u64,
     owners: u32,
+    /// Readers beside them.
+    readers: u32,
     /// Of each owner.
     coroutines: u32,
     /// Of each coroutine.
@@ -59,7 +63,12 @@ impl Shape {
             fingerprint_bits: 8,
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
-            readers: false,
+            readers: rng.random_bool(0.6),
+        };
+        let readers = if dimensions.readers {
+            rng.random_range(1..=3)
+        } else {
+            0
         };
         let layout = dimensions.layout(slot, rng.random());
         let owners = rng.random_range(2..=4);
@@ -67,6 +76,7 @@ impl Shape {
             slot,
             keys: rng.random_range(8..=40),
             owners,
+            readers,
             coroutines: rng.random_range(1..=5),
             operations: rng.random_range(12..=30),
             growth: DuoGrowth {
@@ -154,6 +164,23 @@ fn run(slot: Slot, seed: u64) -> Tally {
             client
         })
         .collect();
+    for number in 0..run.shape.readers {
+        let client = simulation.add_client(HostId(number % 2), run.shape.limits);
+        let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
+        simulation.spawn(client, async move |endpoint| {
+            let beside = Beside {
+                slot: run.shape.slot,
+                keys: run.shape.keys,
+                pause: 4_000,
+                record: &run.record,
+                tally: &run.tally,
+                client: 500 + number,
+            };
+            // Until the last owner is gone.
+            let over = || run.turn.get() >= run.shape.owners;
+            beside.look_up(endpoint, &run.shape.layout, rng, over).await;
+        });
+    }
     let end = simulation.run_until(LONGEST_RUN);
     assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
     let mut tally = run.tally.get();
@@ -310,6 +337,7 @@ fn seeds_of(slot: Slot) {
         assert!(total.moves > 10 * runs, "{total:?}");
         assert!(total.repairs > runs / 4, "{total:?}");
         assert!(total.stopped > runs / 2, "{total:?}");
+        assert!(total.read_beside > 10 * runs, "{total:?}");
     });
 }
 

@@ -9,17 +9,18 @@
 mod common;
 
 use common::Slot;
+use common::beside::Beside;
 use common::chaos::{Caller, Record, Tally, limits, rng_of};
 use common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
 use common::seeds::Runs;
-use common::{HEAP, INLINE, INLINE_SHORT, TABLE};
-use farslot_check::{RegisterMap, TableOp, TableRet, check};
+use common::{HEAP, INLINE, INLINE_SHORT};
+use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
-    SlowNode, When, World,
+    ClientId, ClientStop, FaultPlan, HostId, Partition, RunEnd, Side, Simulation, SlowNode, When,
+    World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, window};
-use farslot_index::duo::{DuoLayout, DuoOptions, DuoReader, Work};
+use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, NodeId, window};
+use farslot_index::duo::{DuoLayout, DuoOptions, Work};
 use farslot_index::{IndexError, SlotKind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -183,8 +184,17 @@ fn run(slot: Slot, seed: u64) -> Tally {
         let client = simulation.add_client(HostId(number % 2), run.shape.limits);
         let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
         simulation.spawn(client, async move |endpoint| {
-            let reader = DuoReader::open(endpoint, TABLE, run.shape.layout.clone()).unwrap();
-            look_up(&run, &reader, 500 + number, rng).await;
+            let beside = Beside {
+                slot: run.shape.slot,
+                keys: run.shape.keys,
+                pause: run.shape.pause + 4_000,
+                record: &run.record,
+                tally: &run.tally,
+                client: 500 + number,
+            };
+            // Until the last owner is gone.
+            let over = || run.turn.get() >= run.shape.owners;
+            beside.look_up(endpoint, &run.shape.layout, rng, over).await;
         });
     }
     let end = simulation.run_until(LONGEST_RUN);
@@ -251,39 +261,6 @@ async fn own(run: &Run, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
     window(5, coroutines, |_, ()| {}).await;
     while let Err(error) = table.resign().await {
         assert!(error.may_have_taken_effect(), "resign: {error}");
-    }
-}
-
-/// Looks keys up until the last owner is gone.
-async fn look_up(run: &Run, reader: &DuoReader<SimEndpoint>, client: u32, mut rng: ChaCha8Rng) {
-    let Run { shape, record, .. } = run;
-    while run.turn.get() < shape.owners {
-        let pause = rng.random_range(0..=shape.pause + 4_000);
-        reader.endpoint().sleep(pause).await;
-        if rng.random_bool(0.05) {
-            if let Err(error) = reader.refresh().await {
-                assert!(error.may_have_taken_effect(), "refresh: {error}");
-            }
-            continue;
-        }
-        let key = rng.random_range(0..shape.keys);
-        let now = || reader.endpoint().now();
-        let started = record.invoke(client, key, TableOp::Get, now());
-        match reader.get(&shape.slot.key(key)).await {
-            Ok(value) => {
-                let mut tally = run.tally.get();
-                tally.read_beside += u64::from(value.is_some());
-                run.tally.set(tally);
-                let value = value.map(|value| shape.slot.number(&value));
-                record.complete(started, TableRet::Got(value), now());
-            }
-            Err(error) => {
-                // An owner that hangs in the middle of an update keeps nobody from reading.
-                let fabric = matches!(error, IndexError::Fabric(_));
-                assert!(fabric, "{}: {error}", shape.slot.name);
-                record.no_effect(started, now());
-            }
-        }
     }
 }
 

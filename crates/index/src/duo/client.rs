@@ -93,7 +93,7 @@ impl<E: Endpoint> DuoTable<E> {
             heap: layout
                 .has_heap()
                 .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
-            stamps: layout.published.then(|| Stamps::new(layout.pages())),
+            stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
             endpoint,
             layout,

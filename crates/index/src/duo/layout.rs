@@ -15,7 +15,7 @@ pub(super) const TICKETS_AT: u64 = 3064;
 pub(super) const OWNER_AT: u64 = 3072;
 /// Byte of the word that is not 0 once there was an owner: a vault without one is empty.
 pub(super) const OWNED_AT: u64 = 3080;
-/// Byte of the count of extents, from the table's start.
+/// Byte of the count of extents, from the table's start, where the index is not published.
 pub(super) const EXTENTS_AT: u64 = 3200;
 /// Byte of the first extent's entry; of the others one after the other.
 pub(super) const EXTENT_ENTRIES_AT: u64 = 3264;
@@ -224,7 +224,8 @@ impl DuoLayout {
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
-        let stamps = if self.published { 4 * self.pages() } else { 0 };
+        let pages = 2 * self.buckets + u64::from(self.stash);
+        let stamps = if self.published { 4 * pages } else { 0 };
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 

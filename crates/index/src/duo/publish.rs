@@ -7,8 +7,9 @@
 
 use super::batch::Batch;
 use super::client::DuoTable;
+use super::layout::DuoLayout;
 use super::placement::SlotNumber;
-use super::published::{bucket_entry, stash_entry};
+use super::published::{PerPage, bucket_entry, stash_entry};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -16,21 +17,27 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 /// How often each page has changed: the stamp of the word of it that was written last.
-pub(super) struct Stamps(RefCell<Vec<u32>>);
+pub(super) struct Stamps(RefCell<PerPage>);
 
 impl Stamps {
-    pub(super) fn new(pages: u64) -> Self {
-        Self(RefCell::new(vec![0; pages as usize]))
+    pub(super) fn new(layout: &DuoLayout) -> Self {
+        Self(RefCell::new(PerPage::new(layout)))
     }
 
-    fn next(&self, page: u64) -> u32 {
-        let stamp = &mut self.0.borrow_mut()[page as usize];
+    /// Has stamps for so many buckets of each array.
+    pub(super) fn grow_to(&self, buckets: u64) {
+        self.0.borrow_mut().grow_to(buckets);
+    }
+
+    pub(super) fn next(&self, page: u64) -> u32 {
+        let mut stamps = self.0.borrow_mut();
+        let stamp = stamps.of(page);
         *stamp = stamp.wrapping_add(1);
         *stamp
     }
 
     fn set(&self, page: u64, stamp: u32) {
-        self.0.borrow_mut()[page as usize] = stamp;
+        *self.0.borrow_mut().of(page) = stamp;
     }
 }
 
@@ -42,7 +49,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.layout.segment_of(page));
+            batch.count_change(self.vault.segment_of(page));
         }
     }
 
@@ -117,14 +124,13 @@ impl<E: Endpoint> DuoTable<E> {
         let Some(stamps) = &self.stamps else {
             return Ok(());
         };
-        let buckets = 2 * self.layout.buckets;
-        for range in [0..buckets, buckets..self.layout.pages()] {
-            let mut next = range.start;
-            while next < range.end {
-                next = self.publish_piece(next, range.end, stamps).await?;
+        for run in self.vault.page_runs(&self.layout) {
+            let mut next = run.start;
+            while next < run.end {
+                next = self.publish_piece(next, run.end, stamps).await?;
             }
         }
-        Ok(())
+        self.count_splits().await
     }
 
     /// Does so with a piece of the pages; returns where the next begins.
@@ -132,7 +138,7 @@ impl<E: Endpoint> DuoTable<E> {
         let shape = self.layout.page_shape(first);
         let words = shape.words() as usize;
         let pages = scan::piece(first, end, words * 8);
-        let from = self.layout.page_at(self.table, first);
+        let from = self.vault.page_at(&self.layout, first);
         let piece = self.endpoint.read(from, pages as usize * words * 8).await?;
         let mut different = Vec::new();
         for (page, published) in (first..).zip(piece.words().chunks_exact(words)) {

@@ -4,18 +4,15 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
-use super::super::layout::{EXTENT_ENTRIES_AT, EXTENTS_AT};
-use super::super::placement::SlotNumber;
+use super::super::placement::{Placement, SlotNumber};
+use super::GrowthMemory;
+use super::entries::{Entry, entry_at, read_entries};
 use super::step::Step;
-use super::{GrowthMemory, Vault, check_ratio};
 use crate::Result;
-use crate::slot::{bad_option, slots_for};
-use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
+use crate::slot::bad_option;
+use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::BTreeSet;
 
-/// How often a table can grow: as many entries as the header has room for.
-const MOST_EXTENTS: u64 = 34;
-const ENTRY_BYTES: u64 = 24;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
@@ -25,31 +22,35 @@ impl<E: Endpoint> DuoTable<E> {
         let known = self.vault.growths() as u64;
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
-            return self.learn_extent(known).await;
+            return self.learn_extents(known + 1).await;
         }
         if memory.start.node != self.table.node {
             let limit = "the table's node";
             let node = memory.start.node.0;
             return Err(bad_option("node to grow on", node, limit));
         }
-        let bytes = self.extent_bytes(ratio)?;
+        let bytes = self.vault.extent_bytes(&self.layout, ratio)?;
         self.check_one_split(ratio)?;
         let at = match self.vault.spare.get() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
         };
         self.vault.spare.set(Some((bytes, at)));
-        self.count_extent(known, ratio, at).await?;
-        self.add_extent(ratio, at);
-        Ok(())
+        let entry = Entry { ratio, at };
+        self.count_extent(known, entry).await?;
+        self.add_extent(entry)
     }
 
-    /// Checks that the images of two buckets that are split at once leave most of the buffers to others: a growth that
-    /// has begun cannot be taken back.
+    /// How many buckets can be split at once by this ratio, so that their images leave most of the buffers to others.
+    pub(super) fn most_at_once(&self, ratio: u64) -> u64 {
+        let images = ratio.saturating_mul(self.layout.bucket_bytes() as u64);
+        self.endpoint.core().limits.buffer_budget as u64 / 4 / images
+    }
+
+    /// Checks that two buckets can be split at once: a growth that has begun cannot be taken back.
     fn check_one_split(&self, ratio: u64) -> Result<()> {
-        let images = ratio.saturating_mul(2 * self.layout.bucket_bytes() as u64);
-        let most = self.endpoint.core().limits.buffer_budget as u64 / 4;
-        if images > most {
+        if self.most_at_once(ratio) < 2 {
+            let most = self.endpoint.core().limits.buffer_budget / 4;
             let limit =
                 format!("two buckets' images within a quarter of the buffers, {most} bytes");
             return Err(bad_option("growth ratio", ratio, limit));
@@ -57,74 +58,49 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Bytes of the extent by which the table grows.
-    fn extent_bytes(&self, ratio: u64) -> Result<u64> {
-        let growths = self.vault.growths() as u64;
-        if growths >= MOST_EXTENTS {
-            let limit = format!("{MOST_EXTENTS} at most");
-            return Err(bad_option("growths", growths + 1, limit));
-        }
-        slots_for(self.slots().saturating_mul(ratio), 1.0)?;
-        let bytes = Vault::extent_bytes(&self.layout, self.vault.buckets(), ratio);
-        bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
-    }
-
     /// Writes an extent's entry, and counts it.
-    async fn count_extent(&self, number: u64, ratio: u64, at: RemoteAddr) -> Result<()> {
-        let mut entry = self.endpoint.core().buffers.take(ENTRY_BYTES as usize)?;
-        let words = [ratio, u64::from(at.region.0), at.offset];
-        entry.words_mut().copy_from_slice(&words);
-        let count_at = self.table.plus(EXTENTS_AT);
-        let write = Step::Write(self.entry_at(number), entry);
+    async fn count_extent(&self, number: u64, entry: Entry) -> Result<()> {
+        let words = entry.words();
+        let mut bytes = self.endpoint.core().buffers.take(size_of_val(&words))?;
+        bytes.words_mut().copy_from_slice(&words);
+        let count_at = self.layout.growths_at(self.table);
+        let write = Step::Write(entry_at(self.table, number), bytes);
         self.run_steps(vec![write, Step::CountFrom(count_at, number)])
             .await
     }
 
     /// Has the extent from now on.
-    fn add_extent(&self, ratio: u64, at: RemoteAddr) {
+    fn add_extent(&self, entry: Entry) -> Result<()> {
+        self.vault.add(&self.layout, entry)?;
         self.vault.spare.set(None);
-        self.vault.add(ratio, at);
-        self.change_index(|index| index.grow(ratio));
+        self.change_index(|index| index.grow(entry.ratio));
         self.counts.set_slots(self.slots());
+        if let Some(stamps) = &self.stamps {
+            stamps.grow_to(self.vault.buckets());
+        }
+        Ok(())
     }
 
-    fn entry_at(&self, number: u64) -> RemoteAddr {
-        self.table.plus(EXTENT_ENTRIES_AT + number * ENTRY_BYTES)
-    }
-
-    /// How many extents the header counts.
+    /// How many extents are counted.
     async fn counted(&self) -> Result<u64> {
-        let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
-        Ok(count.words()[0])
+        let count = self.endpoint.read(self.layout.growths_at(self.table), 8);
+        Ok(count.await?.words()[0])
     }
 
-    async fn learn_extent(&self, number: u64) -> Result<()> {
-        let entry = self
-            .endpoint
-            .read(self.entry_at(number), ENTRY_BYTES as usize);
-        let entry = entry.await?;
-        let [ratio, region, offset] = [0, 1, 2].map(|word| entry.words()[word]);
-        check_ratio(ratio)?;
-        self.extent_bytes(ratio)?;
-        let damaged = |_| bad_option("region of an extent", region, "at most 65535");
-        let at = RemoteAddr {
-            node: self.table.node,
-            region: RegionId(u16::try_from(region).map_err(damaged)?),
-            offset,
-        };
-        self.add_extent(ratio, at);
+    /// Learns of extents that were counted, up to so many. Of all but the last one, all is split.
+    async fn learn_extents(&self, counted: u64) -> Result<()> {
+        let known = self.vault.growths() as u64;
+        let entries = read_entries(&*self.endpoint, self.table, known, counted).await?;
+        for entry in entries {
+            self.change_index(Placement::note_all_split);
+            self.add_extent(entry)?;
+        }
         Ok(())
     }
 
     /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
     pub(in super::super) async fn learn_growths(&self) -> Result<()> {
-        let counted = self.counted().await?;
-        for number in 0..counted {
-            // All before the last one are over.
-            let over: Vec<u64> = self.index.borrow().unsplit_from(0).collect();
-            self.change_index(|index| over.iter().for_each(|origin| index.note_split(*origin)));
-            self.learn_extent(number).await?;
-        }
+        self.learn_extents(self.counted().await?).await?;
         let words = self.unsplit().div_ceil(64);
         let mut next = 0;
         while next < words {
@@ -166,6 +142,3 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 }
-
-// The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS * ENTRY_BYTES <= 4096);
