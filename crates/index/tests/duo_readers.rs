@@ -353,4 +353,16 @@ fn a_young_copy_of_a_table_that_grows_says_what_is_absent() {
     refreshed.unwrap();
     // The counts of the table and of its extent.
     assert_eq!(verbs, 2);
+
+    // It knows of a growth of which nothing is split, and learns that it is over by the next one's entry.
+    owner.block_on(table.grow(&memory, 2)).unwrap();
+    executor.block_on(reader.refresh()).unwrap();
+    owner.block_on(async {
+        table.sweep().await.unwrap();
+        table.grow(&memory, 2).await.unwrap();
+    });
+    for number in 0..keys {
+        let (trips, found) = look(&executor, &reader, number);
+        assert!(found && trips <= 6, "key {number}: {trips} round trips");
+    }
 }
