@@ -11,6 +11,7 @@
 //! * [`raw`]: bare READs, beside a plain echo (TCP) or plain loads (shared memory) of the same bytes.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
 //! * [`schemes_shm`]: the schemes side by side over shared memory.
+//! * [`duo_shm`]: CuckooDuo nearly full beside a linear table, over shared memory.
 //! * [`simulated`]: lookups in any index behind a simulated NIC, which these stand on.
 //!
 //! Figures in virtual time are the same in every run of the same seed.
@@ -20,10 +21,12 @@
 pub mod advise;
 mod answers;
 pub mod calibrate;
+pub mod duo_shm;
 mod error;
 mod keys;
 pub mod lookup_served;
 pub mod lookup_sim;
+mod median;
 pub mod memory_limit;
 mod paper000;
 mod paper001;

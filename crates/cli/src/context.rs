@@ -199,6 +199,19 @@ impl Context {
         Ok(self.store_with(options)?.table(name)?)
     }
 
+    /// Opens a table of the store that the user named, to look at its records. Where only its writer can, this is it
+    /// then, if another one-shot command ends soon.
+    ///
+    /// # Errors
+    /// As [`Context::writable_table`].
+    pub fn readable_table(&self, name: &str) -> Result<Table> {
+        let table = self.table(name)?;
+        if table.scheme().writer_alone() {
+            start_writing(&table)?;
+        }
+        Ok(table)
+    }
+
     /// Opens a table of the store that the user named, to write to it. Where it admits one writer,
     /// this is it then, if another one-shot command ends soon.
     ///

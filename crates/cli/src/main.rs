@@ -54,7 +54,7 @@ enum Command {
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
     Nodes(commands::nodes::Args),
-    /// Let others write to a cuckoo table whose writer was killed, and to no other: one that is
+    /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that is
     /// still at work would do harm
     TakeOver(commands::take_over::Args),
     /// Measure this machine

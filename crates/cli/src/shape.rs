@@ -1,16 +1,75 @@
 //! What a table is, whatever its scheme: for people in a line, for machines as JSON.
 
 use crate::output;
-use farslot::{CuckooShape, FieldSize, KeyRule, Scheme, SealedForm, SlotKind, TableRecord};
+use farslot::{
+    CuckooShape, FieldSize, KeyRule, Occupancy, PartitionReport, Scheme, SealedForm, SlotKind,
+};
 use serde_json::{Value, json};
+
+/// A word that names the record's block.
+const RACE_SLOT_BYTES: usize = 8;
+
+/// What only tables of one scheme have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// Nothing.
+    Nothing,
+    /// Where a key of a cuckoo table may be.
+    Cuckoo(CuckooShape),
+    /// The buckets of a CuckooDuo table, and who looks keys up.
+    Duo {
+        /// Slots of a bucket.
+        bucket_slots: u32,
+        /// Bits of a fingerprint.
+        fingerprint_bits: u32,
+        /// Whether others do beside the writer.
+        readers: bool,
+        /// Slots when it has grown as far as it can.
+        most_slots: u64,
+    },
+    /// The buckets of a RACE table, and how far it grows.
+    Race {
+        /// Slots of a bucket.
+        bucket_slots: u32,
+        /// Slots when it has grown as far as it can.
+        most_slots: u64,
+    },
+}
+
+impl Own {
+    /// The same of a table over so many nodes, whose partitions are alike.
+    const fn of_partitions(self, partitions: u64) -> Self {
+        match self {
+            Self::Race {
+                bucket_slots,
+                most_slots,
+            } => Self::Race {
+                bucket_slots,
+                most_slots: most_slots.saturating_mul(partitions),
+            },
+            Self::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
+                most_slots,
+            } => Self::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
+                most_slots: most_slots.saturating_mul(partitions),
+            },
+            other => other,
+        }
+    }
+}
 
 /// What a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The scheme's name.
     pub scheme: &'static str,
-    /// Where a key of a cuckoo table may be.
-    pub cuckoo: Option<CuckooShape>,
+    /// What only tables of its scheme have.
+    pub own: Own,
     /// What a slot holds.
     pub slot_kind: &'static str,
     /// Bytes of a slot.
@@ -38,7 +97,7 @@ impl Shape {
         match scheme {
             Scheme::Linear(layout) => Self {
                 scheme: scheme.name(),
-                cuckoo: None,
+                own: Own::Nothing,
                 slot_kind: kind_name(layout.kind),
                 slot_bytes: layout.slot_bytes(),
                 slots: layout.slots,
@@ -50,7 +109,7 @@ impl Shape {
             },
             Scheme::Sealed(layout) => Self {
                 scheme: scheme.name(),
-                cuckoo: None,
+                own: Own::Nothing,
                 slot_kind: match layout.form {
                     SealedForm::Inline => kind_name(SlotKind::Inline),
                     SealedForm::OutOfBand => kind_name(SlotKind::Heap),
@@ -65,7 +124,7 @@ impl Shape {
             },
             Scheme::Cuckoo(layout) => Self {
                 scheme: scheme.name(),
-                cuckoo: Some(CuckooShape {
+                own: Own::Cuckoo(CuckooShape {
                     ways: layout.ways,
                     bucket_slots: layout.bucket_slots,
                 }),
@@ -78,17 +137,90 @@ impl Shape {
                 heap_bytes: layout.heap_bytes,
                 table_bytes,
             },
+            Scheme::Duo(layout) => Self {
+                scheme: scheme.name(),
+                own: Own::Duo {
+                    bucket_slots: layout.bucket_slots,
+                    fingerprint_bits: layout.fingerprint_bits,
+                    readers: layout.published,
+                    most_slots: layout.most_slots(),
+                },
+                slot_kind: kind_name(layout.kind),
+                slot_bytes: layout.slot_bytes(),
+                slots: layout.slots(),
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
+            Scheme::Race(layout) => Self {
+                scheme: scheme.name(),
+                own: Own::Race {
+                    bucket_slots: layout.bucket_slots,
+                    most_slots: layout.most_slots(),
+                },
+                slot_kind: kind_name(SlotKind::Heap),
+                slot_bytes: RACE_SLOT_BYTES,
+                slots: layout.slots(),
+                key: layout.key,
+                value: layout.value,
+                multi_key,
+                heap_bytes: layout.heap_bytes,
+                table_bytes,
+            },
+        }
+    }
+
+    /// The same as it was counted: it may have grown since it was made. Of a table over several nodes, of all the
+    /// `parts` together.
+    #[must_use]
+    pub fn as_counted(self, counts: &Occupancy, parts: &[PartitionReport]) -> Self {
+        let slots = counts.slots;
+        if parts.is_empty() {
+            return Self { slots, ..self };
+        }
+        Self {
+            slots,
+            heap_bytes: counts.heap_bytes,
+            table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
+            own: self.own.of_partitions(parts.len() as u64),
+            ..self
         }
     }
 
     /// The scheme, with what is its own, for people.
     #[must_use]
     pub fn organisation(&self) -> String {
-        match self.cuckoo {
-            Some(CuckooShape { ways, bucket_slots }) => {
-                format!("{}, {ways} ways x {bucket_slots}", self.scheme)
+        let scheme = self.scheme;
+        match self.own {
+            Own::Nothing => scheme.into(),
+            Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
+                format!("{scheme}, {ways} ways x {bucket_slots}")
             }
-            None => self.scheme.into(),
+            Own::Race {
+                bucket_slots,
+                most_slots,
+            } => {
+                let growth = growth_to(most_slots, self.slots);
+                format!("{scheme}, buckets of {bucket_slots}{growth}")
+            }
+            Own::Duo {
+                bucket_slots,
+                fingerprint_bits,
+                readers,
+                most_slots,
+            } => {
+                let who = if readers {
+                    ""
+                } else {
+                    ", for its writer alone"
+                };
+                let growth = growth_to(most_slots, self.slots);
+                format!(
+                    "{scheme}, buckets of {bucket_slots}, fingerprints of {fingerprint_bits} bits{who}{growth}"
+                )
+            }
         }
     }
 
@@ -109,10 +241,9 @@ impl Shape {
 
 /// A table for machines.
 #[must_use]
-pub fn described(record: &TableRecord) -> Value {
-    let shape = Shape::of(&record.scheme);
+pub fn described(name: &str, shape: &Shape) -> Value {
     let mut object = json!({
-        "table": record.name,
+        "table": name,
         "scheme": shape.scheme,
         "slots": shape.slots,
         "slot_kind": shape.slot_kind,
@@ -123,11 +254,40 @@ pub fn described(record: &TableRecord) -> Value {
         "heap_bytes": shape.heap_bytes,
         "table_bytes": shape.table_bytes,
     });
-    if let Some(CuckooShape { ways, bucket_slots }) = shape.cuckoo {
-        object["ways"] = ways.into();
-        object["bucket_slots"] = bucket_slots.into();
+    match shape.own {
+        Own::Nothing => {}
+        Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
+            object["ways"] = ways.into();
+            object["bucket_slots"] = bucket_slots.into();
+        }
+        Own::Race {
+            bucket_slots,
+            most_slots,
+        } => {
+            object["bucket_slots"] = bucket_slots.into();
+            object["most_slots"] = most_slots.into();
+        }
+        Own::Duo {
+            bucket_slots,
+            fingerprint_bits,
+            readers,
+            most_slots,
+        } => {
+            object["bucket_slots"] = bucket_slots.into();
+            object["fingerprint_bits"] = fingerprint_bits.into();
+            object["writer_alone"] = (!readers).into();
+            object["most_slots"] = most_slots.into();
+        }
     }
     object
+}
+
+/// How far a table may grow that has so many slots, for people.
+fn growth_to(most_slots: u64, slots: u64) -> String {
+    if most_slots <= slots {
+        return String::new();
+    }
+    format!(", growing to {} slots", output::grouped(most_slots))
 }
 
 const fn kind_name(kind: SlotKind) -> &'static str {

@@ -127,6 +127,15 @@ pub struct NodeInfo {
     pub page_bytes: u64,
 }
 
+impl NodeInfo {
+    /// What is known of a peer that was never connected to.
+    pub(crate) const UNKNOWN: Self = Self {
+        incarnation: 0,
+        regions: Vec::new(),
+        page_bytes: 0,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,7 +44,7 @@ pub use reader::Reader;
 pub use standing::{Backoff, NodeState};
 pub use timer::TimedOut;
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
-pub use window::{both, in_order, window};
+pub use window::{all_in_order, both, in_order, window};
 
 /// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
 /// [`sim`]. Instants count from the start of the process or of the simulation.

@@ -12,9 +12,12 @@ use std::thread::ScopedJoinHandle;
 const MOST_NODES: usize = u16::MAX as usize;
 
 /// A node as its endpoint knows it, and the connection to it.
-pub(crate) trait Link {
+pub(crate) trait Link: Sized {
     /// What carries the verbs.
     type Connection: Connection;
+
+    /// A link without a connection. Until it has one, verbs fail with `down`.
+    fn unconnected(line: Arc<Line<Self::Connection>>, node: NodeId, down: FabricError) -> Self;
 
     /// By what the node is connected to.
     fn line(&self) -> &Arc<Line<Self::Connection>>;
@@ -28,8 +31,42 @@ pub(crate) trait Link {
     /// Begins with a connection by which nothing was posted yet.
     fn open(&mut self, connected: Connected<Self::Connection>);
 
+    /// What verbs fail with while there is no connection, and nothing is known that is worse.
+    fn reason(&self) -> FabricError;
+
+    /// Whether the node has said before what an attempt to connect failed with.
+    fn was_told(&self, _attempt: &FabricError) -> bool {
+        false
+    }
+
+    /// A link that has its first connection, or none yet because that failed with this.
+    fn new(
+        line: Arc<Line<Self::Connection>>,
+        node: NodeId,
+        first: Result<Connected<Self::Connection>>,
+    ) -> Self {
+        match first {
+            Ok(connected) => {
+                let mut link = Self::unconnected(line, node, FabricError::NodeStopped { node });
+                link.open(connected);
+                link
+            }
+            Err(error) => {
+                let link = Self::unconnected(line, node, error);
+                link.line().redial();
+                link
+            }
+        }
+    }
+
     /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
-    fn down(&self, attempt: Option<FabricError>) -> FabricError;
+    fn down(&self, attempt: Option<FabricError>) -> FabricError {
+        // Of a node that was there, it is the same news that nobody answers at its address now.
+        let known = self.info().incarnation != 0;
+        attempt
+            .filter(|error| !(known && error.is_outage() || self.was_told(error)))
+            .unwrap_or_else(|| self.reason())
+    }
 
     /// Where the node is connected to.
     fn address(&self) -> &str {
@@ -122,18 +159,15 @@ fn errors<C: Connection>(dialed: &[Dialed<C>]) -> impl Iterator<Item = &FabricEr
 pub(crate) struct Links<L>(Box<[RefCell<L>]>);
 
 impl<L: Link> Links<L> {
-    /// Links that `link` makes of what was dialed, with the numbers of the nodes.
+    /// The links of what was dialed, in the order of the nodes.
     ///
     /// # Errors
     /// [`FabricError::DuplicateNode`].
-    pub(crate) fn new(
-        dialed: Vec<Dialed<L::Connection>>,
-        link: impl Fn(Arc<Line<L::Connection>>, NodeId, Result<Connected<L::Connection>>) -> L,
-    ) -> Result<Self> {
+    pub(crate) fn new(dialed: Vec<Dialed<L::Connection>>) -> Result<Self> {
         let links = (0..).map(NodeId).zip(dialed);
         let links = Self(
             links
-                .map(|(node, (line, first))| RefCell::new(link(line, node, first)))
+                .map(|(node, (line, first))| RefCell::new(L::new(line, node, first)))
                 .collect(),
         );
         // From the last on, so that an error names first the address that repeats another.

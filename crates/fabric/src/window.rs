@@ -1,5 +1,6 @@
 //! Many operations under way in one task, without an allocation for each.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -66,30 +67,52 @@ pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<B::Output,
 where
     A: Future<Output = Result<(), X>>,
 {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let (mut first_is_done, mut of_second) = (false, None);
-    poll_fn(|cx| {
-        if !first_is_done {
-            match first.as_mut().poll(cx) {
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => first_is_done = true,
-                Poll::Pending => {}
-            }
-        }
-        if of_second.is_none()
-            && let Poll::Ready(output) = second.as_mut().poll(cx)
-        {
-            of_second = Some(output);
-        }
-        match of_second.take() {
-            Some(output) if first_is_done => Poll::Ready(Ok(output)),
-            unfinished => {
-                of_second = unfinished;
-                Poll::Pending
-            }
+    let failed = Failed::default();
+    let second = failed.before(async { Ok::<_, X>(second.await) });
+    let (of_first, of_second) = both(failed.before(first), second).await;
+    of_first.unwrap_or(Ok(()))?;
+    of_second.expect("nothing before it has failed")
+}
+
+/// Runs steps side by side as [`in_order`] does two: none is polled again once one has failed, and so nothing is posted
+/// behind what failed.
+///
+/// # Errors
+/// What the first step that failed did with.
+pub async fn all_in_order<F, X>(steps: Vec<F>) -> Result<(), X>
+where
+    F: Future<Output = Result<(), X>>,
+{
+    let (failed, mut outcome) = (Failed::default(), Ok(()));
+    let width = steps.len();
+    let steps = steps.into_iter().map(|step| failed.before(step));
+    window(width, steps, |_, done| {
+        if let Some(Err(error)) = done {
+            outcome = Err(error);
         }
     })
-    .await
+    .await;
+    outcome
+}
+
+/// Whether one of several futures has failed that are to take effect in order.
+#[derive(Default)]
+struct Failed(Cell<bool>);
+
+impl Failed {
+    /// What a step comes to; nothing, and it is not polled again, once another has failed.
+    async fn before<T, X>(&self, step: impl Future<Output = Result<T, X>>) -> Option<Result<T, X>> {
+        let mut step = pin!(step);
+        poll_fn(|cx| {
+            if self.0.get() {
+                return Poll::Ready(None);
+            }
+            let polled = step.as_mut().poll(cx);
+            self.0.set(matches!(polled, Poll::Ready(Err(_))));
+            polled.map(Some)
+        })
+        .await
+    }
 }
 
 /// The jobs under way, each with its number.
@@ -153,7 +176,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
     use std::task::Waker;
 
     #[test]
@@ -212,6 +234,39 @@ mod tests {
             };
             assert_eq!(outcome, Err("lost"));
             assert_eq!(polls.get(), polls_until_failure);
+        }
+    }
+
+    #[test]
+    fn no_step_is_polled_behind_one_that_has_failed() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for fails in 0..4 {
+            let polls: Vec<Cell<u32>> = vec![Cell::new(0); 4];
+            let polls = &polls;
+            // Each takes one turn more than the one before; one fails in its last.
+            let steps = (0..4u32).map(|number| {
+                poll_fn(move |_| {
+                    let of_this = &polls[number as usize];
+                    of_this.set(of_this.get() + 1);
+                    match of_this.get() > number {
+                        true if number == fails => Poll::Ready(Err(number)),
+                        true => Poll::Ready(Ok(())),
+                        false => Poll::Pending,
+                    }
+                })
+            });
+            let mut run = pin!(all_in_order(steps.collect()));
+            let outcome = loop {
+                if let Poll::Ready(outcome) = run.as_mut().poll(&mut cx) {
+                    break outcome;
+                }
+            };
+            assert_eq!(outcome, Err(fails));
+            for (number, polls) in (0..).zip(polls) {
+                let behind = number > fails;
+                let expected = if behind { fails } else { number + 1 };
+                assert_eq!(polls.get(), expected, "step {number}, {fails} fails");
+            }
         }
     }
 

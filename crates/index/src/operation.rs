@@ -116,13 +116,17 @@ pub trait Index {
     /// The time of the endpoint's clock.
     fn now(&self) -> Nanos;
 
+    /// Whether the node that the table is on can be reached and is what it was, as far as the endpoint knows. This asks
+    /// nobody.
+    fn is_up(&self) -> bool;
+
     /// Whether no answer can change any more, as far as this client knows.
     fn is_immutable(&self) -> bool {
         false
     }
 
-    /// Bytes of this client's own memory that the scheme may take by the size of the table or of its options:
-    /// an index of the table, its graph, its hints. None by default.
+    /// Bytes of this client's own memory that the scheme takes, or may take, by the size of the table or of its options:
+    /// an index of the table, its directory, its graph, its hints. More when the table has grown. None by default.
     fn client_bytes(&self) -> u64 {
         0
     }

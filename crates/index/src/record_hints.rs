@@ -5,9 +5,16 @@
 //! names that block, what was read from it is the record. Any scheme whose slots keep their keys may have it.
 //!
 //! It is a memory, not the truth: the slot is always read, or swapped from what is remembered.
+//!
+//! *Whose hint it is.* A lookup compares the key with the record that it reads; an update reads nothing, so that another
+//! key's hint would let it replace another key's record. Keys of one hash are rare, but who knows the table's seed can make
+//! them. So a hint is told by another hash of the key, whose seed no one but this client has: 64 bits on which
+//! keys agree by chance only, beside the table's hash, which gives their slot.
 
+use crate::Hasher;
 use crate::heap::BlockRef;
 use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
 
 /// Bits of the distance that a hint has room for.
 const DISTANCE_BITS: u32 = u64::BITS - BlockRef::BITS;
@@ -15,12 +22,22 @@ const DISTANCE_BITS: u32 = u64::BITS - BlockRef::BITS;
 /// Where the records of keys were, at most one of each of so many parts of all hashes.
 #[derive(Debug)]
 pub(crate) struct RecordHints {
+    /// Tells whose a hint is.
+    owner: Hasher,
     /// A power of two.
     entries: RefCell<Vec<Entry>>,
 }
 
-/// A key's hash; then its block, and the distance of its slot from its home above that. Zeros where nothing is known.
+/// The owner's hash; then its block, and the distance of its slot from its home above that. Zeros where nothing is known.
 type Entry = [u64; 2];
+
+/// A key as its hint is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HintedKey<'k> {
+    /// Its hash in the table, which decides where its hint is.
+    pub(crate) hash: u64,
+    pub(crate) bytes: &'k [u8],
+}
 
 /// Where a key's record was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +52,9 @@ impl RecordHints {
     /// Room for `most` keys or more, of 16 bytes each. Memory that was never noted in takes none.
     pub(crate) fn new(most: usize) -> Self {
         let entries = most.clamp(1, 1 << 40).next_power_of_two();
+        let seed = RandomState::new().hash_one(());
         Self {
+            owner: Hasher::Xxh3 { seed },
             entries: RefCell::new(vec![[0; 2]; entries]),
         }
     }
@@ -45,13 +64,12 @@ impl RecordHints {
         (self.entries.borrow().len() * size_of::<Entry>()) as u64
     }
 
-    /// Where the record of the key with this hash was when it was noted last. A key is told by all 64 bits of its hash,
-    /// as by the identity in the heads of claimed and dead slots.
+    /// Where the key's record was when it was noted last.
     #[inline]
-    pub(crate) fn of(&self, hash: u64) -> Option<RecordHint> {
+    pub(crate) fn of(&self, key: HintedKey<'_>) -> Option<RecordHint> {
         let entries = self.entries.borrow();
-        let [known, place] = entries[part_of(hash, entries.len())];
-        (known == hash && place != 0).then(|| RecordHint {
+        let [owner, place] = entries[part_of(key.hash, entries.len())];
+        (place != 0 && owner == self.owner.hash(key.bytes)).then(|| RecordHint {
             distance: place >> BlockRef::BITS,
             block: BlockRef::unpack(place),
         })
@@ -60,20 +78,21 @@ impl RecordHints {
     /// Notes where a record is. Another key's that hashes to the same part is forgotten; a slot that is too far from
     /// its home is not noted.
     #[inline]
-    pub(crate) fn note(&self, hash: u64, RecordHint { distance, block }: RecordHint) {
+    pub(crate) fn note(&self, key: HintedKey<'_>, RecordHint { distance, block }: RecordHint) {
         if distance >> DISTANCE_BITS == 0 {
             let mut entries = self.entries.borrow_mut();
-            let part = part_of(hash, entries.len());
-            entries[part] = [hash, distance << BlockRef::BITS | block.pack()];
+            let part = part_of(key.hash, entries.len());
+            let owner = self.owner.hash(key.bytes);
+            entries[part] = [owner, distance << BlockRef::BITS | block.pack()];
         }
     }
 
     /// Forgets where a key's record was.
     #[inline]
-    pub(crate) fn forget(&self, hash: u64) {
+    pub(crate) fn forget(&self, key: HintedKey<'_>) {
         let mut entries = self.entries.borrow_mut();
-        let part = part_of(hash, entries.len());
-        if entries[part][0] == hash {
+        let part = part_of(key.hash, entries.len());
+        if entries[part][0] == self.owner.hash(key.bytes) {
             entries[part] = [0; 2];
         }
     }
@@ -101,18 +120,26 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // Few hashes, so that they meet.
-        let hash = || (0..40u64).prop_map(|number| number << 40 | number);
+        // Few keys, so that they meet.
+        let key = || 0..80u64;
         let distance = prop_oneof![
             0..3u64,
             (1u64 << DISTANCE_BITS) - 2..(1u64 << DISTANCE_BITS) + 2
         ];
         prop_oneof![
-            (hash(), distance, 1..1u64 << BlockRef::BITS)
-                .prop_map(|(hash, distance, block)| Step::Note(hash, distance, block)),
-            hash().prop_map(Step::Forget),
-            hash().prop_map(Step::Look),
+            (key(), distance, 1..1u64 << BlockRef::BITS)
+                .prop_map(|(key, distance, block)| Step::Note(key, distance, block)),
+            key().prop_map(Step::Forget),
+            key().prop_map(Step::Look),
         ]
+    }
+
+    /// Asks with a key by its number: every two numbers have one hash.
+    fn with_key<R>(number: u64, ask: impl FnOnce(HintedKey<'_>) -> R) -> R {
+        let pair = number / 2;
+        let hash = pair << 40 | pair;
+        let bytes = &number.to_le_bytes();
+        ask(HintedKey { hash, bytes })
     }
 
     proptest! {
@@ -125,22 +152,24 @@ mod tests {
             let mut noted = HashMap::new();
             for step in steps {
                 match step {
-                    Step::Note(hash, distance, block) => {
+                    Step::Note(key, distance, block) => {
                         let hint = RecordHint { distance, block: BlockRef::unpack(block) };
-                        hints.note(hash, hint);
+                        with_key(key, |key| hints.note(key, hint));
                         if distance < 1 << DISTANCE_BITS {
-                            noted.insert(hash, hint);
-                            prop_assert_eq!(hints.of(hash), Some(hint));
+                            noted.insert(key, hint);
+                            prop_assert_eq!(with_key(key, |key| hints.of(key)), Some(hint));
+                            // The other one of its hash is not taken for it.
+                            prop_assert_eq!(with_key(key ^ 1, |key| hints.of(key)), None);
                         }
                     }
-                    Step::Forget(hash) => {
-                        hints.forget(hash);
-                        noted.remove(&hash);
-                        prop_assert_eq!(hints.of(hash), None);
+                    Step::Forget(key) => {
+                        with_key(key, |key| hints.forget(key));
+                        noted.remove(&key);
+                        prop_assert_eq!(with_key(key, |key| hints.of(key)), None);
                     }
-                    Step::Look(hash) => {
-                        let known = hints.of(hash);
-                        prop_assert!(known.is_none() || known == noted.get(&hash).copied());
+                    Step::Look(key) => {
+                        let known = with_key(key, |key| hints.of(key));
+                        prop_assert!(known.is_none() || known == noted.get(&key).copied());
                     }
                 }
             }
@@ -150,28 +179,30 @@ mod tests {
     #[test]
     fn most_of_as_many_keys_as_there_is_room_for_are_remembered() {
         let hints = RecordHints::new(1000);
-        let hash = |number: u64| xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes());
-        let block = |number| BlockRef {
-            granule: 1 + number,
-            generation: 3,
-            class: 2,
+        let with_key = |number: u64, ask: &dyn Fn(HintedKey<'_>) -> bool| {
+            let bytes = &number.to_le_bytes();
+            let hash = xxhash_rust::xxh3::xxh3_64(bytes);
+            ask(HintedKey { hash, bytes })
         };
-        for number in 0..1024 {
-            hints.note(
-                hash(number),
-                RecordHint {
-                    distance: 5,
-                    block: block(number),
-                },
-            );
-        }
-        let known = (0..1024).filter(|&number| {
-            hints
-                .of(hash(number))
-                .is_some_and(|hint| hint.block == block(number))
-        });
+        let hint = |number| RecordHint {
+            distance: 5,
+            block: BlockRef {
+                granule: 1 + number,
+                generation: 3,
+                class: 2,
+            },
+        };
+        let note = |number| {
+            with_key(number, &|key| {
+                hints.note(key, hint(number));
+                hints.of(key).is_some()
+            })
+        };
+        assert!((0..1024).all(note));
+        let is_known =
+            |number: &u64| with_key(*number, &|key| hints.of(key) == Some(hint(*number)));
+        let known = (0..1024).filter(is_known).count();
         // Of n keys in n parts, 1 - 1/e are the last of their part.
-        let known = known.count();
         assert!((550..750).contains(&known), "{known}");
     }
 }

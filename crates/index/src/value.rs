@@ -50,6 +50,13 @@ impl Value {
     }
 }
 
+/// Bytes from elsewhere: for tables that are not of this crate.
+impl From<Rc<[u8]>> for Value {
+    fn from(bytes: Rc<[u8]>) -> Self {
+        Self::of_shared(bytes, 0)
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 

@@ -4,6 +4,7 @@ use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Surve
 use farslot_fabric::Endpoint;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
+use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
 use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value};
 
@@ -15,6 +16,9 @@ type Pair<'r> = (&'r [u8], &'r [u8]);
 pub(crate) trait SchemeClient: Index {
     /// Whether one write of a batch may wait until others have ended.
     const WRITES_WAIT: bool = false;
+
+    /// Whether one lookup of a batch may wait until others have ended, or a write for one of them.
+    const LOOKUPS_WAIT: bool = false;
 
     /// Slots that one READ of a lookup fetches.
     fn read_size(&self) -> u64;
@@ -42,7 +46,7 @@ pub(crate) trait SchemeClient: Index {
         false
     }
 
-    /// Fills the empty table with all its records and seals it.
+    /// Fills the empty table with all its records and seals it, where the scheme can.
     async fn build(&self, records: &[Pair<'_>]) -> Result<()>;
 
     /// Is the writer no longer.
@@ -101,6 +105,23 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 }
 
+impl<E: Endpoint> SchemeClient for RaceTable<E> {
+    /// For the one that splits the same subtable.
+    const WRITES_WAIT: bool = true;
+
+    fn read_size(&self) -> u64 {
+        2 * u64::from(self.layout().bucket_slots)
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        Ok(Survey::Race(Self::survey(self).await?))
+    }
+
+    async fn build(&self, _: &[Pair<'_>]) -> Result<()> {
+        Err(StoreError::NotBuildable { scheme: "race" })
+    }
+}
+
 impl<E: Endpoint> SchemeClient for SealedTable<E> {
     fn read_size(&self) -> u64 {
         Self::read_size(self)
@@ -129,6 +150,9 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
 pub(crate) trait Client {
     /// Whether one write of a batch may wait until others have ended.
     const WRITES_WAIT: bool;
+
+    /// Whether one lookup of a batch may wait until others have ended, or a write for one of them.
+    const LOOKUPS_WAIT: bool;
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
     async fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>>;
@@ -178,6 +202,7 @@ fn answering<T>(mut done: impl FnMut(usize, Result<T>)) -> impl FnMut(usize, Ans
 /// A table on one node.
 impl<C: SchemeClient> Client for C {
     const WRITES_WAIT: bool = <C as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <C as SchemeClient>::LOOKUPS_WAIT;
 
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -240,7 +265,8 @@ impl<C: SchemeClient> Client for C {
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        Ok(Index::scan(self, cursor, visit).await?)
+        let next = Index::scan(self, cursor.place, visit).await?;
+        Ok(next.map(|place| Cursor::of(cursor.partition, place)))
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {

@@ -1,14 +1,18 @@
 //! What a table shall be.
 
 use crate::distinct::{Pair, staying};
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
+use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
+use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
 use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Which hash function a table uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -20,57 +24,13 @@ pub enum HashKind {
     Knuth,
 }
 
-/// Where a key of a cuckoo table may be.
-///
-/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of three
-/// buckets of four slots, and with nearly every other shape, a table for hundreds of keys or more holds its
-/// capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that it is full before that,
-/// the more so the smaller their buckets are; and with two ways and buckets of one slot, still one in 300 of
-/// the tables for 2000.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CuckooShape {
-    /// Buckets of each key, 2 to 4: what a lookup reads.
-    pub ways: u32,
-    /// Slots of a bucket, 1 to 8.
-    pub bucket_slots: u32,
-}
-
-impl Default for CuckooShape {
-    fn default() -> Self {
-        Self {
-            ways: 3,
-            bucket_slots: 4,
-        }
-    }
-}
-
-impl CuckooShape {
-    /// The load factor beyond which a large table has no place for some keys, where that is far below
-    /// 1 (the thresholds of random hypergraphs).
-    const fn limit(self) -> Option<f64> {
-        match (self.ways, self.bucket_slots) {
-            (2, 1) => Some(0.5),
-            (2, 2) => Some(0.897),
-            (3, 1) => Some(0.917),
-            _ => None,
-        }
-    }
-
-    /// The load factor unless another is asked for: with something to spare below the limit.
-    const fn load_factor(self) -> f64 {
-        match (self.ways, self.bucket_slots) {
-            (2, 1) => 0.4,
-            (2, 2) | (3, 1) => 0.8,
-            _ => 0.9,
-        }
-    }
-}
-
 /// The scheme, as far as it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Organisation {
     Linear,
     Cuckoo(CuckooShape),
+    Duo(DuoShape),
+    Race(RaceShape),
     Sealed,
 }
 
@@ -78,6 +38,7 @@ enum Organisation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     capacity: u64,
+    most_capacity: Option<u64>,
     key: FieldSize,
     value: FieldSize,
     load_factor: Option<f64>,
@@ -95,6 +56,7 @@ impl TableOptions {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            most_capacity: None,
             key: FieldSize::UpTo(256),
             value: FieldSize::UpTo(1024),
             load_factor: None,
@@ -116,6 +78,36 @@ impl TableOptions {
         }
     }
 
+    /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which keeps an index of it
+    /// in its own memory; so do readers, if there may be any.
+    #[must_use]
+    pub fn duo(self, shape: DuoShape) -> Self {
+        Self {
+            organisation: Organisation::Duo(shape),
+            ..self
+        }
+    }
+
+    /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it may
+    /// [grow](TableOptions::grow_to) while it is used.
+    #[must_use]
+    pub fn race(self, shape: RaceShape) -> Self {
+        Self {
+            organisation: Organisation::Race(shape),
+            ..self
+        }
+    }
+
+    /// Lets a RACE table, or a CuckooDuo table without readers, grow until it has room for so many keys. The memory for
+    /// all of them belongs to it from the start, and is touched as it grows.
+    #[must_use]
+    pub fn grow_to(self, most_capacity: u64) -> Self {
+        Self {
+            most_capacity: Some(most_capacity),
+            ..self
+        }
+    }
+
     /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has been
     /// [built](crate::Store::build).
     #[must_use]
@@ -124,6 +116,12 @@ impl TableOptions {
             organisation: Organisation::Sealed,
             ..self
         }
+    }
+
+    /// Another number of keys that it must have room for.
+    #[must_use]
+    pub fn capacity(self, capacity: u64) -> Self {
+        Self { capacity, ..self }
     }
 
     /// The size of the keys.
@@ -139,7 +137,8 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9.
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
+    /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with such buckets.
     #[must_use]
     pub fn load_factor(self, load_factor: f64) -> Self {
         Self {
@@ -168,7 +167,7 @@ impl TableOptions {
     }
 
     /// Lets a key have several records. A cuckoo table of them can only be
-    /// [built](crate::Table::build) whole.
+    /// [built](crate::Table::build) whole; RACE and CuckooDuo tables have none.
     #[must_use]
     pub fn multi_key(self) -> Self {
         Self {
@@ -200,6 +199,8 @@ impl TableOptions {
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
+            Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
+            Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed => {
                 let heap_bytes = self.heap_bytes.unwrap_or_else(|| self.ample_heap());
                 Scheme::Sealed(self.sealed_options()?.layout(self.capacity, heap_bytes)?)
@@ -214,8 +215,10 @@ impl TableOptions {
         // Blocks of a heap are rounded up, to less than twice the record.
         let largest = self.largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
+        let keys = |keys| partition_share(keys, 1, partitions);
         Self {
-            capacity: partition_share(self.capacity, 1, partitions),
+            capacity: keys(self.capacity),
+            most_capacity: self.most_capacity.map(keys),
             heap_bytes: self.heap_bytes.map(heap),
             ..self.clone()
         }
@@ -247,6 +250,49 @@ impl TableOptions {
         Ok(self.sealed_options()?.layout_for(records)?)
     }
 
+    /// Refuses growth where tables do not grow.
+    fn no_growth(&self) -> Result<()> {
+        match self.most_capacity {
+            None => Ok(()),
+            Some(most) => {
+                let limit = "of RACE tables, and of CuckooDuo tables without readers";
+                Err(bad_option("capacity to grow to", most, limit))
+            }
+        }
+    }
+
+    /// Refuses several records of a key where there cannot be any.
+    fn no_multi_key(&self, scheme: &str) -> Result<()> {
+        match self.keys {
+            KeyRule::Unique => Ok(()),
+            KeyRule::Multi => Err(bad_option(
+                "keys",
+                "multi-key",
+                format!("unique in a {scheme} table"),
+            )),
+        }
+    }
+
+    /// Refuses buckets that are too small or too large, and a load factor at which tables of such buckets are full.
+    fn check_buckets(
+        &self,
+        bucket_slots: u32,
+        range: RangeInclusive<u32>,
+        limit: f64,
+    ) -> Result<()> {
+        if !range.contains(&bucket_slots) {
+            let limit = format!("{} to {}", range.start(), range.end());
+            return Err(bad_option("bucket slots", bucket_slots, limit));
+        }
+        match self.load_factor {
+            Some(load_factor) if load_factor > limit => {
+                let limit = format!("at most {limit} with buckets of {bucket_slots}");
+                Err(bad_option("load factor", load_factor, limit))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses the room in slots where only linear tables have it.
     fn no_inline_bytes(&self) -> Result<()> {
         match self.inline_bytes {
@@ -256,6 +302,7 @@ impl TableOptions {
     }
 
     fn sealed_options(&self) -> Result<SealedOptions> {
+        self.no_growth()?;
         self.no_inline_bytes()?;
         let form = match self.slot {
             None => None,
@@ -288,6 +335,7 @@ impl TableOptions {
     }
 
     fn linear(&self) -> Result<LinearLayout> {
+        self.no_growth()?;
         let seed = rand::random();
         let defaults = LinearOptions::new(self.capacity, self.key, self.value, seed);
         let options = LinearOptions {
@@ -303,6 +351,7 @@ impl TableOptions {
     }
 
     fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
+        self.no_growth()?;
         self.no_inline_bytes()?;
         let load_factor = self.load_factor.unwrap_or(shape.load_factor());
         if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
@@ -320,6 +369,66 @@ impl TableOptions {
             heap_bytes: self.heap_bytes,
             hasher: self.hasher(seed),
             ..CuckooOptions::new(self.capacity, self.key, self.value, seed)
+        };
+        Ok(options.layout()?)
+    }
+
+    fn duo_layout(&self, shape: DuoShape) -> Result<DuoLayout> {
+        if shape.readers {
+            self.no_growth()?;
+        }
+        self.no_inline_bytes()?;
+        self.no_multi_key("CuckooDuo")?;
+        self.check_buckets(shape.bucket_slots, 4..=16, shape.limit())?;
+        let seed = rand::random();
+        let options = DuoOptions {
+            most_capacity: self.most_capacity,
+            slot: self.slot.unwrap_or_else(|| self.duo_slot()),
+            heap_bytes: self.heap_bytes,
+            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
+            bucket_slots: shape.bucket_slots,
+            fingerprint_bits: shape.fingerprint_bits,
+            readers: shape.readers,
+            hasher: self.hasher(seed),
+            ..DuoOptions::new(self.capacity, self.key, self.value, seed)
+        };
+        Ok(options.layout()?)
+    }
+
+    /// What suits the sizes: records in the slots where these are small, or of one length and not large. A lookup reads
+    /// its whole slot, whose room is that of the longest record.
+    const fn duo_slot(&self) -> SlotKind {
+        let fixed = matches!(
+            (self.key, self.value),
+            (FieldSize::Fixed(_), FieldSize::Fixed(_))
+        );
+        let longest = self.key.most().saturating_add(self.value.most());
+        match longest {
+            ..=64 => SlotKind::Inline,
+            65..=256 if fixed => SlotKind::Inline,
+            _ => SlotKind::Heap,
+        }
+    }
+
+    fn race_layout(&self, shape: RaceShape) -> Result<RaceLayout> {
+        self.no_inline_bytes()?;
+        self.no_multi_key("RACE")?;
+        self.check_buckets(shape.bucket_slots, 4..=32, shape.limit())?;
+        if let Some(slot) = self.slot.filter(|slot| *slot != SlotKind::Heap) {
+            return Err(bad_option(
+                "slot",
+                format!("{slot:?}"),
+                "Heap in a RACE table",
+            ));
+        }
+        let seed = rand::random();
+        let options = RaceOptions {
+            most_capacity: self.most_capacity,
+            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
+            bucket_slots: shape.bucket_slots,
+            heap_bytes: self.heap_bytes,
+            hasher: self.hasher(seed),
+            ..RaceOptions::new(self.capacity, self.key, self.value, seed)
         };
         Ok(options.layout()?)
     }

@@ -1,10 +1,10 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
 use crate::client::Client;
-use crate::{Found, PartitionReport, Result, Survey};
+use crate::{Cursor, Found, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
-use farslot_index::{Cursor, Occupancy, Value};
+use farslot_index::{Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
@@ -46,6 +46,9 @@ pub(crate) trait Session {
     fn read_size(&self) -> u64;
     fn now(&self) -> Nanos;
 }
+
+/// Lookups whose answers are kept until all of them have come, where one may wait for another.
+const LOOKUPS_A_TURN: usize = 256;
 
 /// How long a table that is dropped tries to tell what it has to tell.
 const PATIENCE: Nanos = 100_000_000;
@@ -91,6 +94,26 @@ impl<E: Endpoint, C: Client> SchemeSession<E, C> {
     }
 }
 
+impl<E: Endpoint, C: Client> SchemeSession<E, C> {
+    /// Runs a batch of lookups, where one may wait until others have ended: `done`, which may itself use the table, gets
+    /// their answers some at a time, when none is under way.
+    fn look_up_in_turns<T>(
+        &self,
+        keys: &[&[u8]],
+        done: &mut dyn FnMut(usize, Result<T>),
+        batch: impl AsyncFn(&C, &[&[u8]], &mut dyn FnMut(usize, Result<T>)),
+    ) {
+        for (turn, keys) in keys.chunks(LOOKUPS_A_TURN).enumerate() {
+            let mut answers = Vec::with_capacity(keys.len());
+            let mut keep = |number, answer| answers.push((number, answer));
+            self.executor.block_on(batch(&self.index, keys, &mut keep));
+            for (number, answer) in answers {
+                done(turn * LOOKUPS_A_TURN + number, answer);
+            }
+        }
+    }
+}
+
 impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let value = self.executor.block_on(self.index.get(key))?;
@@ -118,6 +141,18 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        if C::LOOKUPS_WAIT {
+            let mut owned = |number, value: Result<Option<Vec<u8>>>| match value {
+                Ok(value) => done(number, Ok(value.as_deref())),
+                Err(error) => done(number, Err(error)),
+            };
+            return self.look_up_in_turns(keys, &mut owned, async |index, keys, keep| {
+                let keep = |number, value: Result<Option<Value>>| {
+                    keep(number, value.map(|value| value.map(|value| value.to_vec())));
+                };
+                index.get_many(keys, keep).await;
+            });
+        }
         let answer = |key, value: Result<Option<Value>>| match value {
             Ok(value) => done(key, Ok(value.as_deref())),
             Err(error) => done(key, Err(error)),
@@ -148,6 +183,11 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
     }
 
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>)) {
+        if C::LOOKUPS_WAIT {
+            return self.look_up_in_turns(keys, done, async |index, keys, keep| {
+                index.get_all_many(keys, keep).await;
+            });
+        }
         self.executor.block_on(self.index.get_all_many(keys, done));
     }
 

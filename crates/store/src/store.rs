@@ -142,7 +142,7 @@ impl Store {
     /// builder dies. With several nodes that goes for each node's part.
     ///
     /// # Errors
-    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a linear table.
+    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a table of another scheme.
     pub fn build(
         &self,
         name: &str,
@@ -375,6 +375,8 @@ impl Store {
                 self.open_session(executor, found, opener)
             }
             Scheme::Sealed(_) => self.open_session(executor, found, spread::Sealed(self.0.policy)),
+            Scheme::Race(_) => self.open_session(executor, found, spread::Race),
+            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo),
         };
         Ok(Table::new(record, session?))
     }

@@ -1,7 +1,7 @@
 //! What a look at every slot has shown, whatever the scheme.
 
 use crate::Occupancy;
-use farslot_index::{cuckoo, linear};
+use farslot_index::{cuckoo, duo, linear, race};
 
 /// What was seen of a table, slot by slot. Others may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +11,10 @@ pub enum Survey {
     Linear(linear::Survey),
     /// Of a cuckoo table: how full its buckets are.
     Cuckoo(cuckoo::Survey),
+    /// Of a CuckooDuo table: how full its buckets are, and what its growth has left to do.
+    Duo(duo::Survey),
+    /// Of a RACE table: how its subtables have split, and what splits and dead clients have left.
+    Race(race::Survey),
     /// Of a sealed table: what its builder has counted, for nothing has changed since.
     Sealed(Occupancy),
 }
@@ -34,6 +38,23 @@ impl Survey {
                 buckets: added(one.buckets, &other.buckets),
                 displacements: one.displacements.wrapping_add(other.displacements),
             }),
+            (Self::Duo(one), Self::Duo(other)) => Self::Duo(duo::Survey {
+                slots: one.slots + other.slots,
+                live: one.live + other.live,
+                stashed: one.stashed + other.stashed,
+                unsplit: one.unsplit + other.unsplit,
+                parts: [one.parts, other.parts].concat(),
+                buckets: added(one.buckets, &other.buckets),
+            }),
+            (Self::Race(one), Self::Race(other)) => Self::Race(race::Survey {
+                slots: one.slots + other.slots,
+                live: one.live + other.live,
+                begun: one.begun + other.begun,
+                moving: one.moving + other.moving,
+                behind: one.behind + other.behind,
+                depths: added(one.depths, &other.depths),
+                parts: [one.parts, other.parts].concat(),
+            }),
             (Self::Sealed(one), Self::Sealed(other)) => Self::Sealed(Occupancy {
                 entries: one.entries + other.entries,
                 used_slots: one.used_slots + other.used_slots,
@@ -51,6 +72,8 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.slots,
             Self::Cuckoo(survey) => survey.slots,
+            Self::Duo(survey) => survey.slots,
+            Self::Race(survey) => survey.slots,
             Self::Sealed(built) => built.slots,
         }
     }
@@ -62,6 +85,8 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.live,
             Self::Cuckoo(survey) => survey.live,
+            Self::Duo(survey) => survey.live,
+            Self::Race(survey) => survey.live + survey.moving,
             Self::Sealed(built) => built.entries,
         }
     }
@@ -71,7 +96,7 @@ impl Survey {
     pub const fn dead(&self) -> u64 {
         match self {
             Self::Linear(survey) => survey.dead,
-            Self::Cuckoo(_) | Self::Sealed(_) => 0,
+            Self::Cuckoo(_) | Self::Duo(_) | Self::Race(_) | Self::Sealed(_) => 0,
         }
     }
 
@@ -81,6 +106,8 @@ impl Survey {
         match self {
             Self::Linear(survey) => survey.load_factor(),
             Self::Cuckoo(survey) => survey.load_factor(),
+            Self::Duo(survey) => survey.load_factor(),
+            Self::Race(survey) => survey.load_factor(),
             Self::Sealed(built) => built.load_factor(),
         }
     }
@@ -92,6 +119,8 @@ impl Survey {
         match self {
             Self::Linear(survey) => &survey.parts,
             Self::Cuckoo(survey) => &survey.parts,
+            Self::Duo(survey) => &survey.parts,
+            Self::Race(survey) => &survey.parts,
             Self::Sealed(_) => &[],
         }
     }

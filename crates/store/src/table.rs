@@ -19,9 +19,11 @@ pub enum Found {
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
-/// A cuckoo table admits one writer at a time: the first `Table` that writes, until it is closed or
+/// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it is closed or
 /// dropped. The others read, and their writes fail with
-/// [`WriterBusy`](farslot_index::IndexError::WriterBusy).
+/// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo table
+/// [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the writer. The
+/// writer of a CuckooDuo table has an index of it in its own memory, for which it reads all of it when it becomes the writer.
 ///
 /// Of a table over several nodes, each operation is the business of its key's node: one that cannot be reached fails
 /// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
@@ -152,7 +154,8 @@ impl Table {
         self.session.remove_many(keys, &mut done);
     }
 
-    /// Visits every record. One that is there all along is visited once, whatever others write.
+    /// Visits every record. One that is there all along is visited once, whatever others write; but in a cuckoo or
+    /// CuckooDuo table those that its writer moves meanwhile may be visited twice, or not at all.
     ///
     /// # Errors
     /// What the fabric says.
@@ -247,7 +250,7 @@ impl Table {
     /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
     ///
     /// # Errors
-    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a linear table;
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a table that is neither cuckoo nor sealed;
     /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
     /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
     /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as

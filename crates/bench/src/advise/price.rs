@@ -70,26 +70,14 @@ fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
             Some(OutOfBand::signed(region as f64))
         }
         (Reads::Linear { layout, .. }, SlotKind::Hybrid) if !is_replaced => {
-            let (bytes, share) = question.read_beyond(layout.inline_bytes as usize);
+            let (bytes, share) = question.read_beyond(layout.inline_bytes as usize)?;
             Some(OutOfBand::tagged(share, bytes))
         }
         (_, SlotKind::Inline) if !is_replaced => None,
         (_, SlotKind::Heap | SlotKind::Hybrid | SlotKind::Inline) => {
-            block(question)?;
-            Some(OutOfBand::tagged(1.0, question.read_beyond(0).0))
+            Some(OutOfBand::tagged(1.0, question.read_beyond(0)?.0))
         }
     })
-}
-
-fn block(question: &Question) -> Result<usize> {
-    let bytes = question
-        .block_bytes()
-        .ok_or_else(|| BenchError::BadOption {
-            option: "value size",
-            value: format!("{:?}", question.values),
-            limit: "what a block of a heap holds".into(),
-        })?;
-    Ok(bytes.round() as usize)
 }
 
 const fn linear_slots(layout: &LinearLayout, read_slots: u64) -> LinearSlots {
@@ -199,7 +187,7 @@ fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
     };
     let written = match plan.kind {
         SlotKind::Word | SlotKind::Pair => Work::default(),
-        _ => costs.transfer(block(question)? as f64),
+        _ => costs.transfer(question.block_bytes()?.round()),
     };
     Ok(found + written + costs.atomic())
 }

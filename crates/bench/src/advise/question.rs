@@ -173,17 +173,35 @@ impl Question {
 
     /// Bytes that a READ fetches of a record larger than `room`, on average: its block, up to what the longest record
     /// takes; and the share of such records.
-    pub(super) fn read_beyond(&self, room: usize) -> (f64, f64) {
-        let longest = self.record_sizes().iter().map(|size| size.bytes).max();
-        let longest = record_bytes(0, longest.unwrap_or(0)).next_multiple_of(8);
-        self.mean_beyond(room, |bytes| block(bytes).min(longest as f64))
+    ///
+    /// # Errors
+    /// [`BenchError::BadOption`] for a record that no block of a heap holds.
+    pub(super) fn read_beyond(&self, room: usize) -> Result<(f64, f64)> {
+        let longest = self.longest_in_heap()?.next_multiple_of(8);
+        Ok(self.mean_beyond(room, |bytes| block(bytes).min(longest as f64)))
     }
 
-    /// Bytes of the block of a record out of band, on average; nothing if there is none so large.
-    pub(super) fn block_bytes(&self) -> Option<f64> {
-        let largest = self.record_sizes().iter().map(|size| size.bytes).max()?;
-        class_for(record_bytes(0, largest))?;
-        Some(self.mean_beyond(0, block).0)
+    /// Bytes of the block of a record out of band, on average.
+    ///
+    /// # Errors
+    /// As [`Question::read_beyond`].
+    pub(super) fn block_bytes(&self) -> Result<f64> {
+        self.longest_in_heap()?;
+        Ok(self.mean_beyond(0, block).0)
+    }
+
+    /// Bytes that the longest record takes in a heap.
+    fn longest_in_heap(&self) -> Result<usize> {
+        let longest = self.record_sizes().iter().map(|size| size.bytes).max();
+        let bytes = record_bytes(0, longest.unwrap_or(0));
+        match class_for(bytes) {
+            Some(_) => Ok(bytes),
+            None => Err(BenchError::BadOption {
+                option: "value size",
+                value: format!("{:?}", self.values),
+                limit: "what a block of a heap holds".into(),
+            }),
+        }
     }
 
     /// Bytes of a record of a sealed table out of band, and READs that fetch it, on average. Records of variable
@@ -199,9 +217,9 @@ impl Question {
     }
 
     /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what clients have
-    /// taken and not used.
+    /// taken and not used; nothing if no heap holds them.
     pub(super) fn heap_bytes(&self) -> Option<u64> {
-        let blocks = self.block_bytes()? * self.entries as f64 * 9.0 / 8.0;
+        let blocks = self.block_bytes().ok()? * self.entries as f64 * 9.0 / 8.0;
         Some(blocks as u64 + (1 << 20))
     }
 }

@@ -50,9 +50,3 @@ pub(super) trait Bed {
     /// Verbs per second of all clients together.
     fn rate(&mut self, load: &Load) -> Result<f64>;
 }
-
-/// The value in the middle, the upper one of two.
-pub(super) fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
-}

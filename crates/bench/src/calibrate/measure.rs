@@ -1,8 +1,9 @@
 //! The measurements, and the profile that they give.
 
-use super::bed::{Bed, Load, Saturate, median};
+use super::bed::{Bed, Load, Saturate};
 use super::fit::{Line, Occupancy, Point};
 use super::probe::Probe;
+use crate::median::median;
 use crate::{Progress, Result};
 use farslot::fabric::sim::{LinearCost, NicProfile};
 use serde::Serialize;

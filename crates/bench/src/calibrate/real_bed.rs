@@ -2,8 +2,9 @@
 //! clock on the wall. Rates over shared memory by the processor time of the threads, for one that waits for its
 //! turn on a busy machine posts nothing; over TCP and verbs by the clock, for its agents, or a NIC, work as well.
 
-use super::bed::{Bed, Load, median};
+use super::bed::{Bed, Load};
 use super::probe::{Busy, Client, Probe, Scratch};
+use crate::median::median;
 use crate::{BenchError, Result, threads};
 use farslot::Store;
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};

@@ -1,7 +1,8 @@
 //! A simulated fabric: worlds of their own, in virtual time.
 
-use super::bed::{Bed, Load, Saturate, median};
+use super::bed::{Bed, Load, Saturate};
 use super::probe::{Busy, Client, Probe, Scratch};
+use crate::median::median;
 use crate::{BenchError, Result};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
 use farslot::fabric::{Executor, Limits, Nanos, RegionId, Rights};

@@ -70,9 +70,6 @@ pub(crate) trait Placed {
 
     /// Inserts a key that is not there, by its hash; nothing if it is refused.
     fn insert(&mut self, hash: u64) -> Option<Cost>;
-
-    /// The share of buckets without a free slot, 0 to 1.
-    fn full_buckets(&self) -> f64;
 }
 
 /// Insertions up to a load factor.
@@ -82,8 +79,6 @@ pub(crate) struct Band {
     pub(crate) load: f64,
     /// What they cost together.
     pub(crate) cost: Cost,
-    /// The share of full buckets then.
-    pub(crate) full_buckets: f64,
 }
 
 /// A table that was filled.
@@ -118,7 +113,6 @@ impl Filled {
                 filled.bands.push(Band {
                     load: filled.load,
                     cost: std::mem::take(&mut cost),
-                    full_buckets: table.full_buckets(),
                 });
             }
         }
@@ -126,13 +120,13 @@ impl Filled {
             filled.bands.push(Band {
                 load: filled.load,
                 cost,
-                full_buckets: table.full_buckets(),
             });
         }
         filled
     }
 
     /// The insertions that brought the table to this load factor, or the last ones.
+    #[cfg(test)]
     pub(crate) fn at(&self, load: f64) -> Band {
         let band = self.bands.iter().find(|band| band.load >= load - 1e-9);
         *band.or(self.bands.last()).expect("a table takes one key")

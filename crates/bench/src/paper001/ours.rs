@@ -43,11 +43,4 @@ impl Placed for Ours {
             pathless: spent.no_path.into(),
         })
     }
-
-    fn full_buckets(&self) -> f64 {
-        let d = self.shape.bucket_slots as usize;
-        let buckets = 2 * self.shape.buckets;
-        let full = (0..buckets).filter(|bucket| self.vault.index.live_in(*bucket).count() == d);
-        full.count() as f64 / buckets as f64
-    }
 }

@@ -13,7 +13,6 @@ use farslot::index::hash::{derive, scale};
 pub(crate) struct Race {
     bucket_slots: u64,
     used: Vec<u8>,
-    full: u64,
     stash: u64,
     stashed: u64,
 }
@@ -25,25 +24,37 @@ impl Race {
         Self {
             bucket_slots: bucket_slots.into(),
             used: vec![0; 3 * groups as usize],
-            full: 0,
             stash,
             stashed: 0,
         }
     }
 
-    /// A main bucket, and the overflow bucket that it shares.
-    fn pair(&self, hash: u64, function: u64) -> [usize; 2] {
-        let mains = self.used.len() as u64 / 3 * 2;
-        let main = scale(derive(hash, function), mains);
-        let group = main / 2 * 3;
-        [(group + main % 2 * 2) as usize, group as usize + 1]
-    }
-
-    fn used_in(&self, pair: [usize; 2]) -> u64 {
-        pair.iter()
-            .map(|bucket| u64::from(self.used[*bucket]))
+    fn used_in(&self, pair: Pair) -> u64 {
+        let buckets = [pair.main, pair.overflow].into_iter();
+        buckets
+            .map(|bucket| u64::from(self.used[bucket as usize]))
             .sum()
     }
+}
+
+/// Neighbouring buckets, read in one piece.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) main: u64,
+    /// The bucket beside it, which it shares with another.
+    pub(super) overflow: u64,
+}
+
+/// The two places of a key in a table of so many groups of buckets.
+pub(super) fn pairs(hash: u64, groups: u64) -> [Pair; 2] {
+    [1, 2].map(|function| {
+        let main = scale(derive(hash, function), 2 * groups);
+        let group = main / 2 * 3;
+        Pair {
+            main: group + main % 2 * 2,
+            overflow: group + 1,
+        }
+    })
 }
 
 impl Placed for Race {
@@ -53,28 +64,25 @@ impl Placed for Race {
 
     fn insert(&mut self, hash: u64) -> Option<Cost> {
         let mut cost = Cost::begun();
-        let pairs = [self.pair(hash, 1), self.pair(hash, 2)];
+        let pairs = pairs(hash, self.used.len() as u64 / 3);
         pairs
             .iter()
             .for_each(|_| cost.access(2 * self.bucket_slots));
         let emptier = usize::from(self.used_in(pairs[1]) < self.used_in(pairs[0]));
-        let mut room = pairs[emptier]
+        let Pair { main, overflow } = pairs[emptier];
+        let has_room = |bucket: &usize| u64::from(self.used[*bucket]) < self.bucket_slots;
+        let Some(bucket) = [main as usize, overflow as usize]
             .into_iter()
-            .filter(|bucket| u64::from(self.used[*bucket]) < self.bucket_slots);
-        let Some(bucket) = room.next() else {
+            .find(has_room)
+        else {
             cost.round_trips = 1;
             cost.pathless = 1;
             self.stashed += 1;
             return (self.stashed <= self.stash).then_some(cost);
         };
         self.used[bucket] += 1;
-        self.full += u64::from(u64::from(self.used[bucket]) == self.bucket_slots);
         cost.access(1);
         cost.round_trips = 2;
         Some(cost)
-    }
-
-    fn full_buckets(&self) -> f64 {
-        self.full as f64 / self.used.len() as f64
     }
 }

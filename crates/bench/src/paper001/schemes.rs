@@ -1,16 +1,18 @@
 //! The designs that are compared, each as the paper has it. A design more is an implementation of [`Design`] and an entry
 //! in [`SCHEMES`].
 
+use super::inline_race::{InlineRace, InlineRaceShape};
 use super::published::COUNTED_SLOTS;
 use super::trial::{self, Bed, Outcome, Trial};
 use crate::Result;
 use farslot::FieldSize;
-use farslot::fabric::{Endpoint, RemoteAddr};
+use farslot::fabric::{Endpoint, Executor, RemoteAddr};
 use farslot::index::Index;
 use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot::index::baseline::tea::{TEA_STASH, Tea, TeaTable};
 use farslot::index::baseline::{BaselineOptions, BaselineTable, Placing};
 use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
+use farslot::index::race::{RaceLayout, RaceOptions, RaceTable};
 use std::rc::Rc;
 
 /// A design, as a type.
@@ -21,7 +23,7 @@ pub(crate) trait Design {
     /// Bytes of remote memory.
     fn table_bytes(trial: &Trial) -> Result<u128>;
 
-    /// A new table in memory of zeros.
+    /// A new table in memory of zeros. Nothing else is under way on the endpoint.
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
@@ -30,6 +32,12 @@ pub(crate) trait Design {
 
     /// Bytes of local memory that tell where keys are; the stash is not counted.
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64;
+
+    /// Records that insertions have moved to another slot so far.
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64;
+
+    /// Forgets the answers that the client keeps: a task finds nothing of the one before.
+    fn forget_answers<E: Endpoint>(_: &Self::Table<E>) {}
 }
 
 /// A table with its sizes.
@@ -48,24 +56,41 @@ pub(crate) struct Scheme {
     pub(crate) run: fn(&Trial, &Bed) -> Result<Outcome>,
     /// The load factor at which the paper takes its insertions to cost the most.
     pub(crate) high_load: f64,
+    /// Its row and column in the published tables.
+    pub(crate) published: usize,
 }
 
-/// All of them, CuckooDuo first.
-pub(crate) const SCHEMES: [Scheme; 3] = [
+/// All of them, CuckooDuo first: the paper's four, in its order, and RACE as it is here.
+pub(crate) const SCHEMES: [Scheme; 5] = [
     Scheme {
         name: "CuckooDuo",
         run: trial::run::<Duo>,
         high_load: 0.9,
+        published: 0,
     },
     Scheme {
         name: "MapEmbed",
         run: trial::run::<MapEmbedDesign>,
         high_load: 0.9,
+        published: 1,
+    },
+    Scheme {
+        name: "RACE",
+        run: trial::run::<InlineRaceDesign>,
+        high_load: 0.9,
+        published: 2,
     },
     Scheme {
         name: "TEA",
         run: trial::run::<TeaDesign>,
         high_load: 0.68,
+        published: 3,
+    },
+    Scheme {
+        name: "RACE out of band",
+        run: trial::run::<RaceDesign>,
+        high_load: 0.9,
+        published: 2,
     },
 ];
 
@@ -105,6 +130,10 @@ impl Design for Duo {
 
     fn local_bytes<E: Endpoint>(table: &DuoTable<E>) -> u64 {
         table.layout().index_bytes()
+    }
+
+    fn moved<E: Endpoint>(table: &DuoTable<E>) -> u64 {
+        table.work().moved
     }
 }
 
@@ -149,6 +178,96 @@ impl Design for MapEmbedDesign {
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
         table.design().local_bytes() as u64
     }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.work().moved
+    }
+}
+
+/// RACE with records in its slots, as in the paper.
+struct InlineRaceDesign;
+
+fn inline_race_shape(trial: &Trial) -> InlineRaceShape {
+    InlineRaceShape::new(
+        trial.slots,
+        trial.bucket_slots,
+        trial.field_bytes,
+        trial.seed,
+    )
+}
+
+impl Design for InlineRaceDesign {
+    type Table<E: Endpoint> = InlineRace<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(inline_race_shape(trial).table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let shape = inline_race_shape(trial);
+        Ok(Opened {
+            table: InlineRace::create(endpoint, at, shape),
+            slots: shape.slots(),
+            slot_bytes: shape.slot_bytes(),
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(_: &Self::Table<E>) -> u64 {
+        0
+    }
+
+    fn moved<E: Endpoint>(_: &Self::Table<E>) -> u64 {
+        0
+    }
+}
+
+/// RACE as the index crate has it, for any number of writers: its records are out of band, and a slot is a word. One
+/// subtable, which does not split.
+struct RaceDesign;
+
+fn race_layout(trial: &Trial) -> Result<RaceLayout> {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    let options = RaceOptions {
+        load_factor: 1.0,
+        bucket_slots: trial.bucket_slots,
+        ..RaceOptions::new(trial.slots, field, field, trial.seed)
+    };
+    Ok(options.layout()?)
+}
+
+impl Design for RaceDesign {
+    type Table<E: Endpoint> = RaceTable<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(race_layout(trial)?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let layout = race_layout(trial)?;
+        let slots = layout.roots * layout.subtable_slots();
+        let opening = RaceTable::open(Rc::clone(&endpoint), at, layout);
+        Ok(Opened {
+            table: Executor::new(endpoint).block_on(opening)?,
+            slots,
+            slot_bytes: 8,
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.client_bytes()
+    }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.work().moved
+    }
 }
 
 /// TEA, with a stash that is the same part of the table as in the published counts.
@@ -177,5 +296,9 @@ impl Design for TeaDesign {
 
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
         table.design().local_bytes() as u64
+    }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.work().moved
     }
 }

@@ -50,7 +50,8 @@ pub(crate) struct SplitShape {
 pub(crate) struct Split {
     shape: SplitShape,
     hashes: Vec<u64>,
-    full: u64,
+    /// Full buckets of each array.
+    full: [u64; 2],
     stashed: u64,
     drawn: u64,
 }
@@ -70,7 +71,7 @@ impl Split {
     pub(crate) fn new(shape: SplitShape) -> Self {
         Self {
             hashes: vec![0; 2 * shape.buckets as usize * shape.bucket_slots],
-            full: 0,
+            full: [0; 2],
             stashed: 0,
             drawn: 0,
             shape,
@@ -125,7 +126,27 @@ impl Split {
         let was_full = self.free(self.slots_of(bucket)).is_none();
         self.hashes[slot] = hash;
         let is_full = self.free(self.slots_of(bucket)).is_none();
-        self.full = self.full + u64::from(is_full) - u64::from(was_full);
+        let full = &mut self.full[bucket / self.shape.buckets as usize];
+        *full = *full + u64::from(is_full) - u64::from(was_full);
+    }
+
+    /// The share of buckets without a free slot in each array: the paper's beta, of both apart.
+    pub(crate) fn full_buckets(&self) -> [f64; 2] {
+        self.full
+            .map(|full| full as f64 / self.shape.buckets as f64)
+    }
+
+    /// The share of buckets in each array that are full, and so is the other bucket of each of their records: who has two
+    /// such buckets has no path of one move.
+    pub(crate) fn stuck_buckets(&self) -> [f64; 2] {
+        let is_full = |bucket: usize| self.free(self.slots_of(bucket)).is_none();
+        let is_stuck = |bucket: &usize| {
+            let mut others = self.slots_of(*bucket).map(|slot| self.other_bucket(slot));
+            is_full(*bucket) && others.all(is_full)
+        };
+        let buckets = self.shape.buckets as usize;
+        [0..buckets, buckets..2 * buckets]
+            .map(|array| array.filter(is_stuck).count() as f64 / buckets as f64)
     }
 
     /// The slot by whose primary fingerprint a key would be taken for another.
@@ -434,9 +455,5 @@ impl Placed for Split {
             self.stashed += 1;
         }
         Some(cost)
-    }
-
-    fn full_buckets(&self) -> f64 {
-        self.full as f64 / (2 * self.shape.buckets) as f64
     }
 }

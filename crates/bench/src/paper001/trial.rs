@@ -1,13 +1,15 @@
-//! One client's operations on a table, one after the other, at several load factors: their latencies, and what its
-//! endpoint counts.
+//! One client's operations on a table, at several load factors: their latencies one after the other, how many a second
+//! with several under way, and what its endpoint counts.
 
+use super::cached::WithCache;
 use super::schemes::{Design, Opened};
+use super::zipf::YcsbZipf;
 use crate::simulated::{TABLE_AT, Zipf};
 use crate::{BenchError, Result};
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot::fabric::sim::{NicProfile, World};
-use farslot::fabric::{Endpoint, Executor, Limits, OperationCounters, Rights};
+use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
+use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights, window};
 use farslot::index::hash::derive;
 use farslot::index::{GET, Index, IndexError, PUT, REMOVE, UPDATE};
 use rand::{RngExt, SeedableRng};
@@ -29,6 +31,10 @@ pub(crate) struct Trial {
     pub(crate) stops: Vec<(f64, Vec<Task>)>,
     /// Operations of each task.
     pub(crate) operations: u32,
+    /// Operations under way at once in a task; 1 for latencies.
+    pub(crate) width: usize,
+    /// Bytes of the client's memory that what the table keeps there and a cache of answers share; none for no cache.
+    pub(crate) client_bytes: Option<u64>,
     pub(crate) seed: u64,
 }
 
@@ -58,7 +64,7 @@ pub(crate) enum Op {
 pub(crate) enum Draw {
     /// Each as likely.
     Uniform,
-    /// With Zipf's distribution, in no order of age.
+    /// With Zipf's distribution, in no order of age: as YCSB draws them.
     Zipf(f64),
     /// With Zipf's distribution, the newest first.
     Latest(f64),
@@ -87,12 +93,16 @@ impl Task {
 pub(crate) struct Spent {
     /// Nanoseconds of the fabric's time.
     pub(crate) latency_ns: f64,
+    /// Operations in a second of the fabric's time, with as many under way as the trial says.
+    pub(crate) per_second: f64,
     /// Batches of verbs, one after the other.
     pub(crate) round_trips: f64,
     /// Verbs.
     pub(crate) accesses: f64,
     /// Bytes, in slots.
     pub(crate) items: f64,
+    /// Records of the table that were written to another slot.
+    pub(crate) moved: f64,
 }
 
 /// What came of a trial.
@@ -100,31 +110,46 @@ pub(crate) struct Spent {
 pub(crate) struct Outcome {
     /// At each stop that was reached, what each of its tasks took.
     pub(crate) stops: Vec<Vec<Spent>>,
-    /// How full the table was at the end: where it refused a key, if it did.
+    /// How full the table was at the last stop: where it refused a key, if it did.
     pub(crate) load: f64,
-    /// Bits of local memory for each key that is there.
+    /// Bits of local memory for each key that was there then.
     pub(crate) bits_per_key: f64,
 }
 
 /// Does a trial with tables of a design.
 pub(crate) fn run<D: Design>(trial: &Trial, bed: &Bed) -> Result<Outcome> {
+    match trial.client_bytes {
+        None => run_on::<D>(trial, bed),
+        Some(_) => run_on::<WithCache<D>>(trial, bed),
+    }
+}
+
+fn run_on<D: Design>(trial: &Trial, bed: &Bed) -> Result<Outcome> {
     let bytes = u64::try_from(D::table_bytes(trial)?).unwrap_or(u64::MAX);
     match bed {
-        Bed::Memory => {
-            let region = RegionSpec {
-                len: bytes,
-                rights: Rights::ALL,
-            };
-            let node = Node::embedded(&[region])?;
-            let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
+        Bed::Memory => Running::<_, D>::new(trial, memory_of(bytes)?)?.run(),
+        Bed::Simulated(profile) => {
+            let endpoint = simulated_memory(bytes, profile, trial.seed);
             Running::<_, D>::new(trial, endpoint)?.run()
         }
-        Bed::Simulated(profile) => {
-            let world = World::new(trial.seed, profile.clone());
-            world.add_node(&[(bytes, Rights::ALL)]);
-            Running::<_, D>::new(trial, world.endpoint(Limits::default()))?.run()
-        }
     }
+}
+
+/// An endpoint to so many bytes of this process's memory.
+pub(crate) fn memory_of(bytes: u64) -> Result<Rc<ShmEndpoint>> {
+    let region = RegionSpec {
+        len: bytes,
+        rights: Rights::ALL,
+    };
+    let node = Node::embedded(&[region])?;
+    Ok(Rc::new(ShmEndpoint::new(vec![node], Limits::default())))
+}
+
+/// An endpoint to so many bytes behind a simulated NIC.
+pub(crate) fn simulated_memory(bytes: u64, profile: &NicProfile, seed: u64) -> Rc<SimEndpoint> {
+    let world = World::new(seed, profile.clone());
+    world.add_node(&[(bytes, Rights::ALL)]);
+    world.endpoint(Limits::default())
 }
 
 /// A trial under way.
@@ -135,6 +160,8 @@ struct Running<'t, E: Endpoint, D: Design> {
     random: ChaCha8Rng,
     /// Keys that are there are those with numbers below.
     keys: u64,
+    /// Keys with numbers below are asked for: those that surely are there.
+    known: u64,
     /// Numbers that were asked for in vain.
     absent: u64,
 }
@@ -147,6 +174,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
             random: ChaCha8Rng::seed_from_u64(trial.seed),
             trial,
             keys: 0,
+            known: 0,
             absent: 0,
         })
     }
@@ -155,7 +183,11 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         let mut outcome = Outcome::default();
         let trial = self.trial;
         for (load, tasks) in &trial.stops {
-            if !self.fill(*load)? {
+            let filled = self.fill(*load)?;
+            outcome.load = self.load();
+            let bits = 8.0 * D::local_bytes(&self.opened.table) as f64;
+            outcome.bits_per_key = bits / self.keys.max(1) as f64;
+            if !filled {
                 break;
             }
             let spent: Result<Option<Vec<Spent>>> =
@@ -165,9 +197,6 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
                 None => break,
             }
         }
-        outcome.load = self.load();
-        let bits = 8.0 * D::local_bytes(&self.opened.table) as f64;
-        outcome.bits_per_key = bits / self.keys.max(1) as f64;
         Ok(outcome)
     }
 
@@ -178,7 +207,9 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     /// Puts keys until the table is that full; false if it refused one.
     fn fill(&mut self, load: f64) -> Result<bool> {
         while self.load() < load {
-            if !self.one(Op::PutNew, 0)? {
+            let put = self.next(Op::PutNew, 0);
+            if !self.executor.block_on(self.serve(put))? {
+                self.keys -= 1;
                 return Ok(false);
             }
         }
@@ -187,42 +218,94 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
 
     /// Does a task; nothing if the table refused a key.
     fn task(&mut self, task: &Task) -> Result<Option<Spent>> {
-        let zipf = match task.draw {
-            Draw::Uniform => None,
-            Draw::Zipf(skew) | Draw::Latest(skew) => Some(Zipf::new(
-                u32::try_from(self.keys).unwrap_or(u32::MAX),
-                skew,
-            )),
+        let keys = u32::try_from(self.keys).unwrap_or(u32::MAX);
+        let draw = match task.draw {
+            Draw::Uniform => Drawing::Uniform,
+            Draw::Zipf(skew) => Drawing::Ycsb(YcsbZipf::new(skew)),
+            Draw::Latest(skew) => Drawing::Latest(Zipf::new(keys, skew)),
         };
-        let (mut latency, mut removed) = (0, 0);
-        let before = self.counters();
-        for _ in 0..self.trial.operations {
-            let op = self.choose(&task.parts);
-            let key = self.draw(task.draw, zipf.as_ref());
-            let begun = self.executor.endpoint().now();
-            if !self.one(op, key)? {
-                return Ok(None);
-            }
-            latency += self.executor.endpoint().now() - begun;
-            removed += u64::from(op == Op::Remove);
-        }
-        let spent = self.spent(latency, &before);
-        for _ in 0..removed {
-            if !self.one(Op::PutNew, 0)? {
+        D::forget_answers(&self.opened.table);
+        let before = (self.counters(), D::moved(&self.opened.table));
+        let Some((latency, took)) = (match self.trial.width {
+            1 => self.one_by_one(&task.parts, &draw)?,
+            width => self.side_by_side(width, &task.parts, &draw)?,
+        }) else {
+            return Ok(None);
+        };
+        let spent = self.spent(latency, took, &before);
+        // What was removed comes back.
+        while self.keys < u64::from(keys) {
+            let put = self.next(Op::PutNew, 0);
+            if !self.executor.block_on(self.serve(put))? {
                 return Ok(None);
             }
         }
         Ok(Some(spent))
     }
 
+    /// Does the operations of a task one after the other; returns their latencies' sum, twice. Nothing if the table refused
+    /// a key.
+    fn one_by_one(
+        &mut self,
+        parts: &[(Op, f64)],
+        draw: &Drawing,
+    ) -> Result<Option<(Nanos, Nanos)>> {
+        let mut latency = 0;
+        for _ in 0..self.trial.operations {
+            self.known = self.keys;
+            let asked = self.draw_operation(parts, draw);
+            let begun = self.now();
+            if !self.executor.block_on(self.serve(asked))? {
+                return Ok(None);
+            }
+            latency += self.now() - begun;
+        }
+        Ok(Some((latency, latency)))
+    }
+
+    /// Does them with several under way; returns the sum of their latencies, and what they took together.
+    fn side_by_side(
+        &mut self,
+        width: usize,
+        parts: &[(Op, f64)],
+        draw: &Drawing,
+    ) -> Result<Option<(Nanos, Nanos)>> {
+        self.known = self.keys;
+        let operations = 0..self.trial.operations;
+        let asked: Vec<Asked> = operations
+            .map(|_| self.draw_operation(parts, draw))
+            .collect();
+        let (this, mut outcome, mut latency) = (&*self, Ok(true), 0);
+        let serve = |asked| async move {
+            let begun = this.now();
+            (this.serve(asked).await, this.now() - begun)
+        };
+        let done = |_, (served, took): (Result<bool>, Nanos)| {
+            latency += took;
+            // The first error stands.
+            if matches!(outcome, Ok(true)) {
+                outcome = served;
+            }
+        };
+        let begun = this.now();
+        let all = window(width, asked.into_iter().map(serve), done);
+        this.executor.block_on(all);
+        let took = this.now() - begun;
+        Ok(outcome?.then_some((latency, took)))
+    }
+
+    fn now(&self) -> Nanos {
+        self.executor.endpoint().now()
+    }
+
     fn counters(&self) -> Snapshot {
         self.executor.endpoint().core().counters.snapshot()
     }
 
-    fn spent(&self, latency: u64, before: &Snapshot) -> Spent {
+    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, u64)) -> Spent {
         let (operations, counted) = (
             f64::from(self.trial.operations),
-            self.counters().since(before),
+            self.counters().since(&before.0),
         );
         let classes = [GET, PUT, UPDATE, REMOVE].map(|class| counted.operation(class));
         let sum = |of: fn(&OperationCounters) -> u64| {
@@ -230,10 +313,18 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         };
         Spent {
             latency_ns: latency as f64 / operations,
+            per_second: operations / (took.max(1) as f64 / 1e9),
             round_trips: sum(|class| class.round_trips),
             accesses: sum(|class| class.verbs),
             items: sum(|class| class.bytes) / self.opened.slot_bytes as f64,
+            moved: (D::moved(&self.opened.table) - before.1) as f64 / operations,
         }
+    }
+
+    fn draw_operation(&mut self, parts: &[(Op, f64)], draw: &Drawing) -> Asked {
+        let op = self.choose(parts);
+        let key = self.draw(draw);
+        self.next(op, key)
     }
 
     fn choose(&mut self, parts: &[(Op, f64)]) -> Op {
@@ -248,48 +339,51 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     }
 
     /// The number of a key that is there.
-    fn draw(&mut self, draw: Draw, zipf: Option<&Zipf>) -> u64 {
-        match (draw, zipf) {
-            (Draw::Latest(_), Some(zipf)) => {
-                self.keys - 1 - u64::from(zipf.draw(&mut self.random)) % self.keys
-            }
-            (_, Some(zipf)) => {
-                // Whoever is asked for often is of any age.
-                derive(u64::from(zipf.draw(&mut self.random)), self.trial.seed) % self.keys
-            }
-            (_, None) => self.random.random_range(0..self.keys.max(1)),
+    fn draw(&mut self, draw: &Drawing) -> u64 {
+        let (known, random) = (self.known.max(1), &mut self.random);
+        match draw {
+            Drawing::Latest(zipf) => known - 1 - u64::from(zipf.draw(random)) % known,
+            // Whoever is asked for often is of any age.
+            Drawing::Ycsb(zipf) => derive(zipf.draw(random), self.trial.seed) % known,
+            Drawing::Uniform => random.random_range(0..known),
         }
     }
 
-    /// Does one operation; false if the table is full.
-    fn one(&mut self, op: Op, key: u64) -> Result<bool> {
-        let asked = match op {
-            Op::PutNew => self.keys,
-            Op::Remove => self.keys - 1,
+    /// The next operation, as if those before it were done: which key it asks for.
+    fn next(&mut self, op: Op, key: u64) -> Asked {
+        let number = match op {
+            Op::PutNew => {
+                self.keys += 1;
+                self.keys - 1
+            }
+            Op::Remove => {
+                self.keys -= 1;
+                self.keys
+            }
             Op::GetAbsent => {
                 self.absent += 1;
                 u64::MAX / 2 - self.absent
             }
             Op::PutOld | Op::Get | Op::Update => key,
         };
-        let (key, value) = (self.bytes(asked), self.bytes(!asked));
-        let (table, executor) = (&self.opened.table, &self.executor);
+        Asked { op, number }
+    }
+
+    /// Does one operation; false if the table is full.
+    async fn serve(&self, Asked { op, number }: Asked) -> Result<bool> {
+        let (key, value) = (self.bytes(number), self.bytes(!number));
+        let table = &self.opened.table;
         let is_right = match op {
-            Op::PutNew => match executor.block_on(table.put(&key, &value)) {
+            Op::PutNew => match table.put(&key, &value).await {
                 Err(IndexError::Full { .. }) => return Ok(false),
                 put => put?,
             },
-            Op::PutOld => !executor.block_on(table.put(&key, &value))?,
-            Op::Get => executor.block_on(table.get(&key))?.as_deref() == Some(&value[..]),
-            Op::GetAbsent => executor.block_on(table.get(&key))?.is_none(),
-            Op::Update => executor.block_on(table.update(&key, &value))?,
-            Op::Remove => executor.block_on(table.remove(&key))?,
+            Op::PutOld => !table.put(&key, &value).await?,
+            Op::Get => table.get(&key).await?.as_deref() == Some(&value[..]),
+            Op::GetAbsent => table.get(&key).await?.is_none(),
+            Op::Update => table.update(&key, &value).await?,
+            Op::Remove => table.remove(&key).await?,
         };
-        match op {
-            Op::PutNew => self.keys += 1,
-            Op::Remove => self.keys -= 1,
-            _ => {}
-        }
         if is_right {
             return Ok(true);
         }
@@ -301,8 +395,26 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
 
     /// The bytes of a key or a value.
     fn bytes(&self, number: u64) -> Vec<u8> {
-        let word = derive(number, self.trial.seed).to_le_bytes();
-        let len = self.trial.field_bytes as usize;
-        word.iter().copied().cycle().take(len).collect()
+        record_bytes(number, self.trial.field_bytes, self.trial.seed)
     }
+}
+
+/// An operation, and the number of its key.
+#[derive(Clone, Copy)]
+struct Asked {
+    op: Op,
+    number: u64,
+}
+
+/// How keys are drawn.
+enum Drawing {
+    Uniform,
+    Ycsb(YcsbZipf),
+    Latest(Zipf),
+}
+
+/// So many bytes of a key or a value that has this number.
+pub(crate) fn record_bytes(number: u64, bytes: u32, seed: u64) -> Vec<u8> {
+    let word = derive(number, seed).to_le_bytes();
+    word.iter().copied().cycle().take(bytes as usize).collect()
 }

@@ -20,6 +20,7 @@ mod echo;
 mod loads;
 mod reads;
 
+use crate::median::median;
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use echo::Echoes;
 use farslot::fabric::Endpoint;
@@ -208,9 +209,8 @@ struct Samples {
 impl Samples {
     fn rows(&self, options: &Options, ceiling: Option<&dyn Ceiling>) -> Vec<BenchRow> {
         let size = options.read_bytes;
-        let of = |samples: &[[f64; 2]], which: usize| {
-            median(samples.iter().map(|sample| sample[which]).collect())
-        };
+        let of =
+            |samples: &[[f64; 2]], which: usize| median(samples.iter().map(|sample| sample[which]));
         let mut rows = Vec::new();
         let mut add = |row: BenchRow, limit: Option<(String, f64)>| match limit {
             None => rows.push(row),
@@ -221,8 +221,9 @@ impl Samples {
             }
         };
         let many = format!("READs of {size} B, {} outstanding", options.outstanding);
-        let reads = BenchRow::new(many, median(self.reads.clone()), "READs/s");
-        let limit = ceiling.map(|ceiling| (ceiling.many(options), median(self.limit.clone())));
+        let reads = BenchRow::new(many, median(self.reads.iter().copied()), "READs/s");
+        let limit =
+            ceiling.map(|ceiling| (ceiling.many(options), median(self.limit.iter().copied())));
         add(reads, limit);
         for (which, name) in ["p50", "p99"].into_iter().enumerate() {
             let read = format!("READ of {size} B, one outstanding, {name}");
@@ -235,12 +236,6 @@ impl Samples {
         }
         rows
     }
-}
-
-/// The value in the middle, the upper one of two.
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A histogram of nanoseconds up to a second, to three digits.

@@ -228,6 +228,24 @@ const ALL: &[Reproduction] = &[
         run: paper001::fig10::run,
     },
     Reproduction {
+        id: paper001::fig11::ID,
+        title: "paper 001, figure 11: lookups with the same memory for index and cache",
+        scale: paper001::fig11::SCALE,
+        run: paper001::fig11::run,
+    },
+    Reproduction {
+        id: paper001::fig12::ID,
+        title: "paper 001, figure 12: growth",
+        scale: paper001::fig12::SCALE,
+        run: paper001::fig12::run,
+    },
+    Reproduction {
+        id: paper001::supplement::ID,
+        title: "paper 001, its supplement: sizes, several operations under way, limited bandwidth",
+        scale: paper001::supplement::SCALE,
+        run: paper001::supplement::run,
+    },
+    Reproduction {
         id: loop_ratio::ID,
         title: "paper 004, figure 1: insertions that walk into an endless loop",
         scale: loop_ratio::SCALE,

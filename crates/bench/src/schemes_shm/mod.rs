@@ -10,6 +10,7 @@
 
 mod tables;
 
+use crate::median::median;
 use crate::memory_limit::{self, random_lines};
 use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result};
 use farslot::Store;
@@ -106,28 +107,8 @@ fn bad_loads(value: String) -> BenchError {
 /// # Errors
 /// [`BenchError::BadOption`], [`BenchError::NotSharedMemory`], or what a table says.
 pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
-    let needed = options.memory()?;
     let store = Store::open(address)?;
-    let Some(node) = store.shm_node() else {
-        return Err(BenchError::NotSharedMemory {
-            address: address.into(),
-        });
-    };
-    let has = node.info().regions.first().map_or(0, |region| region.len);
-    if has < needed {
-        return Err(BenchError::bad(
-            "memory",
-            has,
-            format!("at least {needed} bytes"),
-        ));
-    }
-    if !store.tables()?.is_empty() {
-        return Err(BenchError::bad(
-            "tables in the memory",
-            1,
-            "none: it is overwritten",
-        ));
-    }
+    let node = fresh_memory(&store, address, options.memory()?)?;
     let mut bench = Bench {
         options,
         progress,
@@ -147,6 +128,25 @@ pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<B
         ),
         rows: bench.rows,
     })
+}
+
+/// The memory at `address`, if it is shared, nobody's, and has so many bytes.
+pub(crate) fn fresh_memory<'s>(store: &'s Store, address: &str, needed: u64) -> Result<&'s Node> {
+    let Some(node) = store.shm_node() else {
+        return Err(BenchError::NotSharedMemory {
+            address: address.into(),
+        });
+    };
+    let has = node.info().regions.first().map_or(0, |region| region.len);
+    if has < needed {
+        let limit = format!("at least {needed} bytes");
+        return Err(BenchError::bad("memory", has, limit));
+    }
+    if !store.tables()?.is_empty() {
+        let limit = "none: it is overwritten";
+        return Err(BenchError::bad("tables in the memory", 1, limit));
+    }
+    Ok(node)
 }
 
 struct Bench<'o> {
@@ -224,12 +224,6 @@ impl Bench<'_> {
         };
         (0..self.options.operations).map(draw).collect()
     }
-}
-
-/// The value in the middle, the upper one of two.
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

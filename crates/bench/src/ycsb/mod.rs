@@ -34,6 +34,7 @@ pub use report::{YcsbReport, YcsbRow};
 pub use system::Served;
 pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
 
+use crate::median::median;
 use crate::simulated::Zipf;
 use crate::{BenchError, Progress, Result};
 use farslot::{Scheme, SlotKind, TableOptions};
@@ -320,7 +321,7 @@ fn measure(
 
 /// The medians of a system's rounds, beside Farslot's.
 fn row(workload: Workload, system: &dyn System, rounds: &[Round], farslot: &[Round]) -> YcsbRow {
-    let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure));
     let per_million = |seconds: f64| seconds * 1e6;
     let operations: u64 = rounds.iter().map(|round| round.operations).sum();
     // The kernel counts in ticks: over all rounds together they weigh least.
@@ -348,12 +349,6 @@ fn row(workload: Workload, system: &dyn System, rounds: &[Round], farslot: &[Rou
             .map(|seconds| per_million(seconds / operations as f64)),
         client_cpu_seconds_per_million: per_million(client / operations as f64),
         operations,
-        farslot_ratio: (!std::ptr::eq(rounds, farslot)).then(|| median(ratios.collect())),
+        farslot_ratio: (!std::ptr::eq(rounds, farslot)).then(|| median(ratios)),
     }
-}
-
-/// The value in the middle, the upper one of two.
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }

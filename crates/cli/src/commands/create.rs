@@ -25,9 +25,9 @@ pub struct Args {
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let options = args.shape.options(args.capacity)?;
     let record = context.store()?.create(&args.table, &options)?;
-    if context.json {
-        return output::json(&described(&record));
-    }
     let shape = Shape::of(&record.scheme);
+    if context.json {
+        return output::json(&described(&record.name, &shape));
+    }
     output::line(format!("created {}: {}", record.name, shape.summary()))
 }

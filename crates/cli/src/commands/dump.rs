@@ -36,7 +36,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             "the records and --json would both go to standard output: name a file".into(),
         ));
     }
-    let table = context.table(&args.table)?;
+    let table = context.readable_table(&args.table)?;
     let records = match file {
         None => write_records(&table, format, io::stdout().lock())?,
         Some(file) => write_file(&table, format, file)?,

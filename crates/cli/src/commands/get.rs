@@ -32,7 +32,7 @@ pub struct Args {
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let key = bytes::of_argument(args.key.clone(), args.hex).map_err(Failure::Usage)?;
-    let table = context.table(&args.table)?;
+    let table = context.readable_table(&args.table)?;
     let values = if args.all {
         table.get_all(&key)?
     } else {

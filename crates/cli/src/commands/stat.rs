@@ -2,11 +2,11 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::shape::{Shape, described};
+use crate::shape::{Own, Shape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
-use farslot::index::IndexError;
+use farslot::index::{IndexError, cuckoo, duo, race};
 use farslot::{MemoryUse, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey, Table};
 use serde_json::{Value, json};
 
@@ -130,24 +130,15 @@ impl Listed {
     /// Its shape; of a table over several nodes, of what is reached of it together.
     fn shape(&self) -> Shape {
         let shape = Shape::of(self.table.scheme());
-        match (&self.counts, self.parts.is_empty()) {
-            (Some(counts), false) => Shape {
-                slots: counts.slots,
-                heap_bytes: counts.heap_bytes,
-                table_bytes: self.parts.iter().map(|part| part.table_bytes).sum(),
-                ..shape
-            },
-            _ => shape,
+        match &self.counts {
+            Some(counts) => shape.as_counted(counts, &self.parts),
+            None => shape,
         }
     }
 
     fn described(&self) -> Value {
-        let mut object = with_counts(&self.table, self.counts.as_ref());
+        let mut object = with_counts(&self.table, &self.shape(), self.counts.as_ref());
         if !self.parts.is_empty() {
-            let shape = self.shape();
-            object["slots"] = shape.slots.into();
-            object["heap_bytes"] = shape.heap_bytes.into();
-            object["table_bytes"] = shape.table_bytes.into();
             object["partitions"] = parts_described(&self.parts);
         }
         object
@@ -279,8 +270,8 @@ fn listing(tables: &[Listed]) -> comfy_table::Table {
     listing
 }
 
-fn with_counts(table: &Table, counts: Option<&Occupancy>) -> Value {
-    let mut object = described(table.record());
+fn with_counts(table: &Table, shape: &Shape, counts: Option<&Occupancy>) -> Value {
+    let mut object = described(table.name(), shape);
     if matches!(table.scheme(), Scheme::Sealed(_)) {
         object["built"] = counts.is_some().into();
     }
@@ -307,24 +298,11 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
     let survey = table.survey()?;
     let counts = table.occupancy()?;
     let writer = table.writer()?;
-    let shape = Shape {
-        slots: counts.slots,
-        ..Shape::of(table.scheme())
-    };
-    let shape = match parts.is_empty() {
-        true => shape,
-        false => Shape {
-            table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
-            heap_bytes: counts.heap_bytes,
-            ..shape
-        },
-    };
+    let shape = Shape::of(table.scheme()).as_counted(&counts, &parts);
     if as_json {
-        let mut object = surveyed(table, &survey, &counts, writer);
+        let mut object = with_counts(table, &shape, Some(&counts));
+        add_survey(&mut object, table, &survey, writer);
         if !parts.is_empty() {
-            object["slots"] = shape.slots.into();
-            object["heap_bytes"] = shape.heap_bytes.into();
-            object["table_bytes"] = shape.table_bytes.into();
             object["partitions"] = parts_described(&parts);
         }
         return output::json(&object);
@@ -345,7 +323,7 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
 /// What can be told of a table over several nodes of which some do not answer.
 fn show_parts(table: &Table, parts: Vec<PartitionReport>, as_json: bool) -> Result<()> {
     if as_json {
-        let mut object = described(table.record());
+        let mut object = described(table.name(), &Shape::of(table.scheme()));
         object["partitions"] = parts_described(&parts);
         return output::json(&object);
     }
@@ -365,10 +343,16 @@ fn how_keys_lie(survey: &Survey) -> String {
                 format!("the longest has {longest}"),
             ) + &draw::classes(&survey.clusters, draw::lengths)
         }
-        Survey::Cuckoo(survey) => {
-            let full = output::grouped(survey.full_buckets());
+        Survey::Cuckoo(cuckoo::Survey { buckets, .. })
+        | Survey::Duo(duo::Survey { buckets, .. }) => {
+            let full = output::grouped(buckets.last().copied().unwrap_or(0));
             heading("slots in use", "buckets", format!("{full} are full"))
-                + &draw::classes(&survey.buckets, |used| used.to_string())
+                + &draw::classes(buckets, |used| used.to_string())
+        }
+        Survey::Race(survey) if survey.depths.len() > 1 => {
+            let all = output::counted(survey.subtables(), "subtable");
+            heading("splits", "subtables", format!("of {all}"))
+                + &draw::classes(&survey.depths, |depth| depth.to_string())
         }
         _ => String::new(),
     }
@@ -389,6 +373,14 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
             rows.push(("displaced", format!("{moved} by the puts of others")));
         }
         Survey::Sealed(_) => rows.push(("writer", "none: the table is sealed".into())),
+        Survey::Race(survey) => rows.extend(unfinished(survey)),
+        Survey::Duo(survey) => {
+            rows.push(("stash", output::counted(survey.stashed, "key")));
+            if survey.unsplit > 0 {
+                let left = output::counted(survey.unsplit, "bucket");
+                rows.push(("growing", format!("{left} to be split")));
+            }
+        }
         _ => {}
     }
     rows.push(("read size", read_size(table)));
@@ -418,16 +410,27 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
         .collect()
 }
 
+/// What splits and clients that have died have left in a RACE table: some words for each that there is.
+fn unfinished(survey: &race::Survey) -> impl Iterator<Item = (&'static str, String)> {
+    let left = |name, count: u64, what: &str| {
+        (count > 0).then(|| (name, format!("{} slots {what}", output::grouped(count))))
+    };
+    let begun = left("begun", survey.begun, "of insertions that are not decided");
+    let behind = left("behind", survey.behind, "that a split has still to come to");
+    begun.into_iter().chain(behind)
+}
+
 fn read_size(table: &Table) -> String {
     let slots = output::counted(table.read_size(), "slot");
-    match Shape::of(table.scheme()).cuckoo {
-        Some(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
-        None => format!("{slots} a lookup's READ"),
+    match Shape::of(table.scheme()).own {
+        Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
+        Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
+        Own::Nothing | Own::Duo { .. } => format!("{slots} a lookup's READ"),
     }
 }
 
-fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u64>) -> Value {
-    let mut object = with_counts(table, Some(counts));
+/// Adds what a look at every slot has shown.
+fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option<u64>) {
     object["records"] = survey.live().into();
     object["dead_slots"] = survey.dead().into();
     object["used_slots"] = (survey.live() + survey.dead()).into();
@@ -435,6 +438,9 @@ fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u
     object["read_slots"] = table.read_size().into();
     if !survey.parts().is_empty() {
         object["occupancy"] = json!(survey.parts());
+    }
+    if table.scheme().one_writer() {
+        object["writer"] = writer.into();
     }
     match survey {
         Survey::Linear(survey) => {
@@ -444,10 +450,18 @@ fn surveyed(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u
         Survey::Cuckoo(survey) => {
             object["buckets_by_used_slots"] = json!(survey.buckets);
             object["displacements"] = survey.displacements.into();
-            object["writer"] = writer.into();
             object["sealed"] = table.is_sealed().into();
+        }
+        Survey::Duo(survey) => {
+            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["stashed"] = survey.stashed.into();
+            object["unsplit_buckets"] = survey.unsplit.into();
+        }
+        Survey::Race(survey) => {
+            object["subtables_by_splits"] = json!(survey.depths);
+            object["begun_slots"] = survey.begun.into();
+            object["slots_behind"] = survey.behind.into();
         }
         _ => {}
     }
-    object
 }

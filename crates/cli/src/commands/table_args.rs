@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use farslot::{CuckooShape, FieldSize, HashKind, SlotKind, TableOptions};
+use farslot::{CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SlotKind, TableOptions};
 
 /// What a table shall be, beyond its capacity.
 #[derive(clap::Args, Clone, Debug)]
@@ -15,9 +15,20 @@ pub struct TableArgs {
     /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
     #[arg(long, value_name = "N")]
     pub ways: Option<u32>,
-    /// Slots of a bucket in a cuckoo table, 1 to 8 [default: 4]
+    /// Slots of a bucket: in a cuckoo table 1 to 8 [default: 4], in a race table 4 to 32, in a duo
+    /// table 4 to 16 [default: 8]
     #[arg(long, value_name = "N")]
     pub bucket_slots: Option<u32>,
+    /// Bits of a slot's fingerprint in the memory of a duo table's clients, 8 to 32 [default: 16]
+    #[arg(long, value_name = "BITS")]
+    pub fingerprint_bits: Option<u32>,
+    /// A duo table for its writer alone, without readers beside it: then it may grow
+    #[arg(long)]
+    pub writer_alone: bool,
+    /// Keys that a race table, or a duo table for its writer alone, may grow to: their memory is set aside now, and
+    /// used as it grows
+    #[arg(long, value_name = "KEYS", value_parser = count)]
+    pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
     #[arg(long, value_name = "BYTES", value_parser = field_bytes)]
     pub max_key: Option<u32>,
@@ -31,7 +42,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", value_parser = value_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
-    /// cuckoo table 0.9, or less with few ways and small buckets]
+    /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records
@@ -58,8 +69,27 @@ pub enum SchemeArg {
     Linear,
     /// In one of a few small buckets: fuller tables, one writer at a time
     Cuckoo,
+    /// In one of two buckets, of which the clients know the slot: nearly full tables, one slot read a lookup, one writer
+    /// at a time
+    Duo,
+    /// In one of two places of two buckets: any number of writers, slots of removed keys are used again, and the
+    /// table may grow while it is used
+    Race,
     /// As linear, and never written again once it has been loaded: smaller, and misses end early
     Sealed,
+}
+
+impl SchemeArg {
+    /// Its name on the command line.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Cuckoo => "cuckoo",
+            Self::Duo => "duo",
+            Self::Race => "race",
+            Self::Sealed => "sealed",
+        }
+    }
 }
 
 /// What a slot holds, as an option.
@@ -119,17 +149,20 @@ impl TableArgs {
     /// # Errors
     /// A usage failure for options that do not go together.
     pub fn options(&self, capacity: u64) -> Result<TableOptions> {
+        self.refuse_options_of_others()?;
         let mut options = TableOptions::new(capacity).hash(match self.hash {
             HashArg::Xxh3 => HashKind::Xxh3,
             HashArg::Knuth => HashKind::Knuth,
         });
         match self.scheme {
-            SchemeArg::Linear => self.refuse_buckets()?,
-            SchemeArg::Cuckoo => options = options.cuckoo(self.buckets()),
-            SchemeArg::Sealed => {
-                self.refuse_buckets()?;
-                options = options.sealed();
-            }
+            SchemeArg::Linear => {}
+            SchemeArg::Cuckoo => options = options.cuckoo(self.cuckoo()),
+            SchemeArg::Duo => options = options.duo(self.duo()),
+            SchemeArg::Race => options = options.race(self.race()),
+            SchemeArg::Sealed => options = options.sealed(),
+        }
+        if let Some(most) = self.grow_to {
+            options = options.grow_to(most);
         }
         if let Some(load_factor) = self.load_factor {
             options = options.load_factor(load_factor);
@@ -155,7 +188,7 @@ impl TableArgs {
         Ok(options)
     }
 
-    fn buckets(&self) -> CuckooShape {
+    fn cuckoo(&self) -> CuckooShape {
         let default = CuckooShape::default();
         CuckooShape {
             ways: self.ways.unwrap_or(default.ways),
@@ -163,15 +196,56 @@ impl TableArgs {
         }
     }
 
-    fn refuse_buckets(&self) -> Result<()> {
-        for (option, value) in [("--ways", self.ways), ("--bucket-slots", self.bucket_slots)] {
-            if let Some(value) = value {
+    fn duo(&self) -> DuoShape {
+        let default = DuoShape::default();
+        DuoShape {
+            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
+            fingerprint_bits: self.fingerprint_bits.unwrap_or(default.fingerprint_bits),
+            readers: !self.writer_alone,
+        }
+    }
+
+    fn race(&self) -> RaceShape {
+        let default = RaceShape::default();
+        RaceShape {
+            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
+        }
+    }
+
+    /// Refuses what only tables of other schemes have.
+    fn refuse_options_of_others(&self) -> Result<()> {
+        use SchemeArg::{Cuckoo, Duo, Race};
+        let given =
+            |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
+        let ways = given("--ways", self.ways.map(u64::from));
+        let buckets = given("--bucket-slots", self.bucket_slots.map(u64::from));
+        let bits = given("--fingerprint-bits", self.fingerprint_bits.map(u64::from));
+        let alone = self.writer_alone.then(|| "--writer-alone".into());
+        let growth = given("--grow-to", self.grow_to);
+        let of_few: [(_, &[SchemeArg], _); 5] = [
+            (ways, &[Cuckoo], "tables in which a key has so many buckets"),
+            (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
+            (bits, &[Duo], "tables with fingerprints"),
+            (alone, &[Duo], "tables whose writer can be alone"),
+            (growth.clone(), &[Duo, Race], "tables that can grow"),
+        ];
+        for (given, schemes, which) in of_few {
+            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme)) {
+                let names: Vec<_> = schemes.iter().map(|scheme| scheme.name()).collect();
                 return Err(Failure::Usage(format!(
-                    "{option} {value} is for tables with buckets: --scheme cuckoo"
+                    "{given} is for {which}: --scheme {}",
+                    names.join(" or ")
                 )));
             }
         }
-        Ok(())
+        match growth {
+            Some(growth) if self.scheme == Duo && !self.writer_alone => {
+                Err(Failure::Usage(format!(
+                    "{growth}: a duo table with readers does not grow; make it with --writer-alone, or with --scheme race"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

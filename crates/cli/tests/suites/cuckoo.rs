@@ -18,7 +18,7 @@ const CREATE: [&str; 10] = [
 ];
 
 /// A `load` that has put records and waits for more.
-fn loading(node: &Node) -> (Child, ChildStdin) {
+pub fn loading(node: &Node) -> (Child, ChildStdin) {
     let mut loader = node.spawn(["load", "t"]);
     let mut input = loader.stdin.take().unwrap();
     input.write_all(lines(0..20_000).as_bytes()).unwrap();

@@ -76,5 +76,6 @@ pub mod wire;
 
 pub use admission::{Area, Grant, Refusal, Secret};
 pub use agent::{Agent, AgentCounters, Conversation};
-pub use endpoint::{TcpEndpoint, TcpPosted};
+pub use endpoint::TcpEndpoint;
+pub use endpoint::slots::Posted;
 pub use options::{AgentLimits, AgentOptions, TcpOptions};

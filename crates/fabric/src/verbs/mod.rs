@@ -58,7 +58,8 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
+pub use crate::tcp::Posted;
 pub use agent::Agent;
 pub use device::DeviceOptions;
-pub use endpoint::{VerbsEndpoint, VerbsPosted};
+pub use endpoint::VerbsEndpoint;
 pub use options::{VerbsAgentOptions, VerbsOptions};

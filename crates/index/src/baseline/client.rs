@@ -5,9 +5,9 @@ use super::layout::BaselineLayout;
 use super::placing::{Placing, Window};
 use super::slots::{Slot, is_free};
 use crate::client::locks::{BucketLocks, Held};
-use crate::client::{Counts, MOST_READS, in_order, pause};
+use crate::client::{Counts, MOST_READS, pause};
 use crate::{IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -286,7 +286,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
             let at = layout.slot_at(place, write.slot);
             Ok(self.endpoint.write(at, bytes).await?)
         });
-        in_order(steps.collect()).await
+        all_in_order(steps.collect()).await
     }
 
     /// Notes entries that came or went. This cannot fail: the operation that is counted is done, and counts may

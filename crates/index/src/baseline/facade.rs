@@ -3,6 +3,7 @@
 use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -66,5 +67,9 @@ impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.place.get().node)
     }
 }

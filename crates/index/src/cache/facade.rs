@@ -62,6 +62,10 @@ impl<I: Index> Index for Cached<I> {
         self.index.now()
     }
 
+    fn is_up(&self) -> bool {
+        self.index.is_up()
+    }
+
     fn is_immutable(&self) -> bool {
         self.index.is_immutable()
     }
@@ -76,6 +80,9 @@ impl<I: Index> Index for Cached<I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
+        if self.cache.is_none() {
+            return self.index.get_many(keys, done).await;
+        }
         let mut fetches = Vec::new();
         for (number, key) in keys.into_iter().enumerate() {
             match self.look(key) {

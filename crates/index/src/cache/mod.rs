@@ -13,6 +13,10 @@
 //!   answer is kept only if, while it was fetched, no other fetch of the key has ended and no write of it has begun
 //!   or ended.
 //!
+//! While the table's node cannot be reached, or is known to have come back empty, nothing is answered from the cache
+//! ([`Index::is_up`]): lookups meet what has happened as they would without. A client of a node that came
+//! back empty is of memory that is gone, and its cache goes with it.
+//!
 //! There is no word from other clients when they write: whoever needs their last word now asks without the
 //! cache ([`Cached::index`]) or accepts no bound. Why no answer is confirmed by a READ of its slot's word:
 //! the generations by which such words tell their uses apart come round, which is no danger between two
@@ -24,7 +28,8 @@
 //!
 //! **Memory.** A cache never takes more than its bytes, what it needs to manage them included; values that callers
 //! still hold are theirs. [`Cached::within`] gives it what the index leaves of one budget
-//! ([`Index::client_bytes`]). Like every client it belongs to one thread; each has a cache of its own.
+//! ([`Index::client_bytes`]): as the index grows, answers make room for it, the least recently used first, down to
+//! what the cache needs to manage itself (64 bytes a set). Like every client it belongs to one thread; each has a cache of its own.
 
 mod facade;
 mod sets;
@@ -35,6 +40,7 @@ use crate::{Index, Result, Value};
 use farslot_fabric::Nanos;
 use sets::{Fetch, Sets};
 use std::cell::{Cell, RefCell};
+use std::ops::AddAssign;
 
 /// How old a kept answer may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,7 +85,7 @@ impl CacheOptions {
     }
 }
 
-/// What a cache has done, and what it holds.
+/// What a cache has done, and what it holds; zeros where there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheCounts {
     /// Lookups that it has answered.
@@ -90,6 +96,15 @@ pub struct CacheCounts {
     pub entries: u64,
     /// Bytes that it takes at the moment.
     pub bytes: u64,
+}
+
+impl AddAssign for CacheCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+    }
 }
 
 /// An index whose lookups are answered from memory where they can be.
@@ -105,11 +120,25 @@ pub struct CacheCounts {
 /// ```
 pub struct Cached<I> {
     index: I,
+    cache: Option<Box<Cache>>,
+}
+
+/// The answers of an index, and how they are kept.
+struct Cache {
     freshness: Freshness,
     hasher: Hasher,
     sets: RefCell<Sets>,
     hits: Cell<u64>,
     misses: Cell<u64>,
+    /// Of a cache that shares its bytes with the index.
+    budget: Option<Budget>,
+}
+
+/// Bytes of index and cache together.
+struct Budget {
+    bytes: u64,
+    /// What the index took when it was last asked.
+    of_index: Cell<u64>,
 }
 
 /// A write under way: the key is out of the cache when it begins and when it ends, however it does.
@@ -131,14 +160,18 @@ impl<I: Index> Cached<I> {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for less bytes than one set takes, or more than there can be.
     pub fn new(index: I, options: CacheOptions) -> Result<Self> {
-        Ok(Self {
-            index,
+        let cache = Cache {
             freshness: options.freshness,
             // Of this memory only: nobody else has to find anything in it.
             hasher: Hasher::Xxh3 { seed: 0 },
             sets: RefCell::new(Sets::new(options.bytes, options.record_bytes)?),
             hits: Cell::new(0),
             misses: Cell::new(0),
+            budget: None,
+        };
+        Ok(Self {
+            index,
+            cache: Some(Box::new(cache)),
         })
     }
 
@@ -153,7 +186,20 @@ impl<I: Index> Cached<I> {
             let limit = format!("at least the {of_index} bytes that the index takes");
             bad_option("memory budget", options.bytes, limit)
         })?;
-        Self::new(index, CacheOptions { bytes, ..options })
+        let mut cached = Self::new(index, CacheOptions { bytes, ..options })?;
+        if let Some(cache) = &mut cached.cache {
+            cache.budget = Some(Budget {
+                bytes: options.bytes,
+                of_index: Cell::new(of_index),
+            });
+        }
+        Ok(cached)
+    }
+
+    /// The index as it is, for who decides at run time whether there is a cache.
+    #[must_use]
+    pub const fn without(index: I) -> Self {
+        Self { index, cache: None }
     }
 
     /// The index itself, which answers with the last word.
@@ -165,57 +211,54 @@ impl<I: Index> Cached<I> {
     /// What the cache has done so far.
     #[must_use]
     pub fn counts(&self) -> CacheCounts {
-        let sets = self.sets.borrow();
-        CacheCounts {
-            hits: self.hits.get(),
-            misses: self.misses.get(),
-            entries: sets.entries(),
-            bytes: sets.bytes(),
-        }
+        let cache = self.cache.as_ref();
+        cache.map_or_else(CacheCounts::default, |cache| {
+            let sets = cache.sets.borrow();
+            CacheCounts {
+                hits: cache.hits.get(),
+                misses: cache.misses.get(),
+                entries: sets.entries(),
+                bytes: sets.bytes(),
+            }
+        })
     }
 
     /// Drops all answers.
     pub fn clear(&self) {
-        self.sets.borrow_mut().clear();
-    }
-
-    fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash(key)
+        if let Some(cache) = &self.cache {
+            cache.sets.borrow_mut().clear();
+        }
     }
 
     /// The answer, if there is one that is not too old; else a fetch that begins now, unless nothing may be kept.
+    #[inline]
     fn look(&self, key: &[u8]) -> std::result::Result<Option<Value>, Option<Fetch>> {
-        let oldest = match self.freshness {
-            Freshness::Exact if !self.index.is_immutable() => return Err(None),
-            Freshness::Exact => 0,
-            Freshness::Within(bound) => self.index.now().saturating_sub(bound),
-        };
-        let mut sets = self.sets.borrow_mut();
-        let hash = self.hash(key);
-        if let Some(answer) = sets.find(hash, key, oldest) {
-            self.hits.set(self.hits.get() + 1);
-            return Ok(answer);
+        match &self.cache {
+            Some(cache) if self.index.is_up() => cache.look(&self.index, key),
+            _ => Err(None),
         }
-        self.misses.set(self.misses.get() + 1);
-        let may_change = self.freshness != Freshness::Exact;
-        Err(Some(sets.fetch(hash, self.index.now(), may_change)))
     }
 
     /// Keeps what a fetch has come to, if it may be kept.
+    #[inline]
     fn keep(&self, fetch: Option<Fetch>, key: &[u8], answer: &Result<Option<Value>>) {
-        if let (Some(fetch), Ok(answer)) = (fetch, answer) {
-            self.sets.borrow_mut().end(fetch, key, answer.as_deref());
+        if let (Some(cache), Some(fetch), Ok(answer)) = (&self.cache, fetch, answer) {
+            cache.make_room_for(&self.index);
+            cache.sets.borrow_mut().end(fetch, key, answer.as_deref());
         }
     }
 
-    fn writing<'c>(&'c self, key: &'c [u8]) -> Writing<'c> {
-        let hash = self.hash(key);
-        self.sets.borrow_mut().forget(hash, key);
-        Writing {
-            sets: &self.sets,
+    /// Begins a write, which lasts until what this returns is dropped.
+    fn writing<'c>(&'c self, key: &'c [u8]) -> Option<Writing<'c>> {
+        let cache = self.cache.as_ref()?;
+        cache.make_room_for(&self.index);
+        let hash = cache.hasher.hash(key);
+        cache.sets.borrow_mut().forget(hash, key);
+        Some(Writing {
+            sets: &cache.sets,
             hash,
             key,
-        }
+        })
     }
 
     /// What to tell the outcomes of a batch of writes to: each is forgotten before its outcome is told.
@@ -224,10 +267,46 @@ impl<I: Index> Cached<I> {
         keys: impl Iterator<Item = &'c [u8]>,
         mut done: impl FnMut(usize, R),
     ) -> impl FnMut(usize, R) {
-        let mut writing: Vec<_> = keys.map(|key| Some(self.writing(key))).collect();
+        let mut writing: Vec<_> = match &self.cache {
+            Some(_) => keys.map(|key| self.writing(key)).collect(),
+            None => Vec::new(),
+        };
         move |number, outcome| {
-            drop(writing[number].take());
+            drop(writing.get_mut(number).map(Option::take));
             done(number, outcome);
+        }
+    }
+}
+
+impl Cache {
+    fn look(
+        &self,
+        index: &impl Index,
+        key: &[u8],
+    ) -> std::result::Result<Option<Value>, Option<Fetch>> {
+        let oldest = match self.freshness {
+            Freshness::Exact if !index.is_immutable() => return Err(None),
+            Freshness::Exact => 0,
+            Freshness::Within(bound) => index.now().saturating_sub(bound),
+        };
+        let mut sets = self.sets.borrow_mut();
+        let hash = self.hasher.hash(key);
+        if let Some(answer) = sets.find(hash, key, oldest) {
+            self.hits.set(self.hits.get() + 1);
+            return Ok(answer);
+        }
+        self.misses.set(self.misses.get() + 1);
+        let may_change = self.freshness != Freshness::Exact;
+        Err(Some(sets.fetch(hash, index.now(), may_change)))
+    }
+
+    /// Leaves the index what it takes of the budget by now.
+    fn make_room_for(&self, index: &impl Index) {
+        let Some(budget) = &self.budget else { return };
+        let of_index = index.client_bytes();
+        if budget.of_index.replace(of_index) != of_index {
+            let left = budget.bytes.saturating_sub(of_index);
+            self.sets.borrow_mut().fit(left);
         }
     }
 }

@@ -16,8 +16,18 @@ pub(super) struct Sets {
     /// By hash: each moves on with a fetch that ends, and a write that begins or ends. Keys that share one
     /// are taken for the same, which costs an answer now and then.
     turns: Box<[u32]>,
-    /// Bytes of records, overhead included, that one set may hold.
-    set_bytes: usize,
+    /// What one set may hold.
+    room: Room,
+    /// And what it may hold if nobody else takes the memory.
+    most: Room,
+}
+
+/// Room of a set.
+#[derive(Clone, Copy)]
+struct Room {
+    entries: usize,
+    /// Bytes of records, overhead included.
+    bytes: usize,
 }
 
 #[derive(Default)]
@@ -67,6 +77,10 @@ impl Sets {
     pub(super) fn new(bytes: u64, record_bytes: usize) -> Result<Self> {
         let set_bytes = WAYS.saturating_mul(bytes_of(record_bytes.min(1 << 30)));
         let of_ways = WAYS * (size_of::<Entry>() + size_of::<u32>());
+        let room = Room {
+            entries: WAYS,
+            bytes: set_bytes,
+        };
         let whole = (size_of::<Set>() + of_ways + set_bytes) as u64;
         let count = usize::try_from(bytes / whole).unwrap_or(usize::MAX);
         if count == 0 || bytes > isize::MAX as u64 {
@@ -76,8 +90,34 @@ impl Sets {
         Ok(Self {
             sets: std::iter::repeat_with(Set::default).take(count).collect(),
             turns: vec![0; count * WAYS].into(),
-            set_bytes,
+            room,
+            most: room,
         })
+    }
+
+    /// Takes no more than so many bytes from now on, but for what it needs to manage itself. Answers that there is no
+    /// room for go.
+    pub(super) fn fit(&mut self, bytes: u64) {
+        let each = bytes.saturating_sub(self.fixed_bytes()) / self.sets.len() as u64;
+        let each = usize::try_from(each).unwrap_or(usize::MAX);
+        let of_usual = size_of::<Entry>() + self.most.bytes / self.most.entries;
+        let entries = (each / of_usual).min(self.most.entries);
+        self.room = Room {
+            entries,
+            bytes: match entries {
+                0 => 0,
+                _ => (each - entries * size_of::<Entry>()).min(self.most.bytes),
+            },
+        };
+        for set in &mut self.sets {
+            set.fit(self.room);
+            set.entries.shrink_to(entries);
+        }
+    }
+
+    /// What there is beside entries and records.
+    fn fixed_bytes(&self) -> u64 {
+        (size_of_val(&*self.sets) + size_of_val(&*self.turns)) as u64
     }
 
     fn set(&mut self, hash: u64) -> &mut Set {
@@ -111,21 +151,22 @@ impl Sets {
 
     /// Keeps an answer, unless another of the key came first, or the key was written.
     pub(super) fn end(&mut self, fetch: Fetch, key: &[u8], answer: Option<&[u8]>) {
-        let most = self.set_bytes;
+        let room = self.room;
         let turn = *self.turn(fetch.hash);
         let is_alone = fetch.turn.is_none_or(|began_in| began_in == turn);
         self.forget(fetch.hash, key);
         let set = self.set(fetch.hash);
         let record_len = key.len() + answer.map_or(0, <[u8]>::len);
-        if !is_alone || bytes_of(record_len) > most {
+        if !is_alone || bytes_of(record_len) > room.bytes {
             return;
         }
-        while set.entries.len() == WAYS || set.bytes + bytes_of(record_len) > most {
-            set.remove(0);
-        }
+        set.fit(Room {
+            entries: room.entries - 1,
+            bytes: room.bytes - bytes_of(record_len),
+        });
         let record = key.iter().chain(answer.unwrap_or_default());
         set.bytes += bytes_of(record_len);
-        set.entries.reserve_exact(WAYS - set.entries.len());
+        set.entries.reserve_exact(room.entries - set.entries.len());
         set.entries.push(Entry {
             hash: fetch.hash,
             began: fetch.began,
@@ -162,13 +203,20 @@ impl Sets {
     pub(super) fn bytes(&self) -> u64 {
         let of = |set: &Set| set.bytes + set.entries.capacity() * size_of::<Entry>();
         let sets = self.sets.iter().map(|set| of(set) as u64).sum::<u64>();
-        sets + (size_of_val(&*self.sets) + size_of_val(&*self.turns)) as u64
+        sets + self.fixed_bytes()
     }
 }
 
 impl Set {
     fn position(&self, hash: u64, key: &[u8]) -> Option<usize> {
         self.entries.iter().position(|entry| entry.is_of(hash, key))
+    }
+
+    /// Drops the least recently used until there is room for the others.
+    fn fit(&mut self, room: Room) {
+        while self.entries.len() > room.entries || self.bytes > room.bytes {
+            self.remove(0);
+        }
     }
 
     fn remove(&mut self, at: usize) {

@@ -96,7 +96,7 @@ fn it_never_takes_more_than_its_bytes() {
         let mut sets = sets(bytes, record_bytes);
         let mut most = 0;
         for turn in 0..20_000_u64 {
-            let hash = crate::Hasher::Xxh3 { seed: 1 }.hash(&turn.to_le_bytes());
+            let hash = turn_hash(turn);
             let value = vec![7; (hash % (3 * record_bytes as u64)) as usize];
             let fetch = sets.fetch(hash, turn, true);
             sets.end(fetch, &turn.to_le_bytes(), Some(&value));
@@ -110,6 +110,44 @@ fn it_never_takes_more_than_its_bytes() {
         sets.clear();
         assert_eq!(sets.entries(), 0);
     }
+}
+
+#[test]
+fn answers_go_where_there_is_less_room() {
+    let mut sets = sets(100_000, 100);
+    let mut turn = 0_u64;
+    let mut fill = |sets: &mut Sets| {
+        for _ in 0..2_000 {
+            turn += 1;
+            let hash = turn_hash(turn);
+            let fetch = sets.fetch(hash, turn, true);
+            sets.end(fetch, &turn.to_le_bytes(), Some(&[7; 60]));
+        }
+        sets.entries()
+    };
+    let most = fill(&mut sets);
+    for left in [80_000, 60_000, 50_000] {
+        let before = sets.entries();
+        sets.fit(left);
+        assert!(sets.bytes() <= left && sets.entries() < before);
+        assert!(sets.entries() > 0);
+        fill(&mut sets);
+        assert!(sets.bytes() <= left);
+    }
+    // The least recently used go.
+    let last = turn_hash(2_000 * 4);
+    assert!(sets.find(last, &8_000_u64.to_le_bytes(), 0).is_some());
+    sets.fit(40_000);
+    assert!(sets.find(last, &8_000_u64.to_le_bytes(), 0).is_some());
+    sets.fit(1_000);
+    assert_eq!((sets.entries(), fill(&mut sets)), (0, 0));
+    sets.fit(u64::MAX);
+    assert_eq!(fill(&mut sets), most);
+    assert!(sets.bytes() <= 100_000);
+}
+
+fn turn_hash(turn: u64) -> u64 {
+    crate::Hasher::Xxh3 { seed: 1 }.hash(&turn.to_le_bytes())
 }
 
 #[test]

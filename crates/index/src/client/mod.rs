@@ -3,20 +3,24 @@
 
 mod counts;
 pub(crate) mod locks;
+mod parts;
 pub(crate) mod scan;
 
 pub(crate) use counts::Counts;
+pub(crate) use parts::Parts;
 
 use crate::Result;
-use farslot_fabric::{Endpoint, EndpointExt, window};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use farslot_fabric::{Endpoint, EndpointExt, NodeId, NodeState, window};
+use std::future::Future;
 
 /// How often a slot is read before its record is called unreadable, or a lookup begun before it
 /// gives up.
 pub(crate) const MOST_READS: u32 = 100;
+
+/// Whether a node can be reached and is what it was, as far as the endpoint knows.
+pub(crate) fn is_up<E: Endpoint>(endpoint: &E, node: NodeId) -> bool {
+    matches!(endpoint.node_state(node), Ok(NodeState::Up))
+}
 
 /// Waits before a slot is read again: not the first time, then ever longer.
 pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
@@ -36,32 +40,6 @@ pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     window(width, jobs, |number, result| match result {
         Ok(result) => done(number, result),
         Err(error) => outcome = Err(error),
-    })
-    .await;
-    outcome
-}
-
-/// Runs steps whose verbs take effect in order: they leave in one batch, if the send queue has room. None
-/// is posted behind one that has failed.
-pub(crate) async fn in_order<F: Future<Output = Result<()>>>(steps: Vec<F>) -> Result<()> {
-    let (failed, mut outcome) = (Cell::new(false), Ok(()));
-    let (width, failed) = (steps.len(), &failed);
-    let steps = steps.into_iter().map(async |step| {
-        let mut step = pin!(step);
-        poll_fn(|cx| {
-            if failed.get() {
-                return Poll::Ready(Ok(()));
-            }
-            let done = step.as_mut().poll(cx);
-            failed.set(matches!(done, Poll::Ready(Err(_))));
-            done
-        })
-        .await
-    });
-    window(width, steps, |_, done| {
-        if done.is_err() {
-            outcome = done;
-        }
     })
     .await;
     outcome

@@ -5,9 +5,8 @@ use super::client::{CuckooTable, Place};
 use super::heap_bucket::Entrant;
 use super::layout::{MOVES_AT, stripe_of};
 use crate::Result;
-use crate::client::in_order;
 use crate::heap::BlockRef;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
 /// A verb of a chain that takes effect in order.
 pub(super) enum Step {
@@ -78,7 +77,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Posts the steps in order. Behind one that has failed none is posted, or a key could be
     /// overwritten whose copy never came.
     async fn run(&self, chain: Vec<Step>) -> Result<()> {
-        in_order(chain.into_iter().map(|step| self.step(step)).collect()).await
+        all_in_order(chain.into_iter().map(|step| self.step(step)).collect()).await
     }
 
     async fn step(&self, step: Step) -> Result<()> {

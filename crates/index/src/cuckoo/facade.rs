@@ -2,6 +2,7 @@
 
 use super::client::CuckooTable;
 use super::insert::{Mode, Written};
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -67,6 +68,10 @@ impl<E: Endpoint> Index for CuckooTable<E> {
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 
     fn is_immutable(&self) -> bool {

@@ -1,11 +1,10 @@
 //! A look at every bucket: exact counts, and how full the buckets are.
 
 use super::client::CuckooTable;
+use crate::client::Parts;
 use crate::{Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
 
-/// Parts of the table whose occupancy is told apart.
-const PARTS: usize = 64;
 /// Bytes of buckets that one READ fetches.
 const PIECE: usize = 256 << 10;
 
@@ -57,9 +56,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let bucket_slots = self.layout.bucket_slots as usize;
         let bucket_bytes = self.layout.bucket_bytes();
         let piece = (PIECE / bucket_bytes).max(1) as u64;
-        let parts = PARTS.min(usize::try_from(buckets).unwrap_or(PARTS));
-        let mut live_in = vec![0_u64; parts];
-        let mut buckets_in = vec![0_u64; parts];
+        let mut parts = Parts::new(buckets);
         let mut by_used = vec![0; bucket_slots + 1];
         for first in (0..buckets).step_by(piece as usize) {
             let count = piece.min(buckets - first);
@@ -71,18 +68,13 @@ impl<E: Endpoint> CuckooTable<E> {
             for (bucket, words) in (first..).zip(read.words().chunks_exact(bucket_bytes / 8)) {
                 let used = self.slots_in_use(words);
                 by_used[used as usize] += 1;
-                let part = (u128::from(bucket) * parts as u128 / u128::from(buckets)) as usize;
-                live_in[part] += used;
-                buckets_in[part] += 1;
+                parts.count(bucket, used, bucket_slots as u64);
             }
         }
-        let occupancy = |(live, buckets): (&u64, &u64)| {
-            *live as f64 / (*buckets * bucket_slots as u64).max(1) as f64
-        };
         Ok(Survey {
             slots: self.layout.slots(),
-            live: live_in.iter().sum(),
-            parts: live_in.iter().zip(&buckets_in).map(occupancy).collect(),
+            live: parts.used(),
+            parts: parts.load_factors(),
             buckets: by_used,
             displacements: 0,
         })

@@ -6,8 +6,7 @@ use super::layout::head_in;
 use super::placement::SlotNumber;
 use super::records::NewRecord;
 use crate::Result;
-use crate::client::in_order;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
 /// A verb of a batch.
 enum Step {
@@ -117,7 +116,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn run(&self, batch: Batch) -> Result<()> {
         let doubt = self.doubts.about(batch.slots, &self.journal);
         let steps = batch.steps.into_iter().map(|step| self.step(step));
-        in_order(steps.collect()).await?;
+        all_in_order(steps.collect()).await?;
         doubt.resolve();
         self.changes.set(self.changes.get().wrapping_add(1));
         Ok(())

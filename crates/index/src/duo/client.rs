@@ -1,7 +1,7 @@
 //! What a client keeps of a CuckooDuo table.
 
 use super::doubts::Doubts;
-use super::growth::{DuoGrowth, Vault};
+use super::growth::{Growth, Vault};
 use super::journal::Journal;
 use super::layout::{DuoLayout, live_head};
 use super::placement::{Placement, SlotNumber};
@@ -33,7 +33,7 @@ pub struct DuoTable<E> {
     /// Where the index is published.
     pub(super) stamps: Option<Stamps>,
     pub(super) vault: Vault,
-    pub(super) growth: Option<DuoGrowth>,
+    pub(super) growth: Option<Growth>,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: Cell<u64>,
     /// Whether this client is the owner, and its index is that of the vault.
@@ -95,12 +95,12 @@ impl<E: Endpoint> DuoTable<E> {
                 .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
             stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
+            growth: (layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
             endpoint,
             layout,
             table,
             changes: Cell::new(0),
             locks: BucketLocks::default(),
-            growth: None,
             doubts: Doubts::default(),
             mark: Cell::new(0),
             owns: Cell::new(false),
@@ -146,6 +146,12 @@ impl<E: Endpoint> DuoTable<E> {
     #[must_use]
     pub const fn endpoint(&self) -> &Rc<E> {
         &self.endpoint
+    }
+
+    /// Whether this client is the owner, as far as it knows.
+    #[must_use]
+    pub const fn is_owner(&self) -> bool {
+        self.owns.get()
     }
 
     /// Keys in the stash, as this client's index has them.

@@ -2,9 +2,11 @@
 
 use super::client::DuoTable;
 use super::insert::{Mode, Written};
+use super::publish::Stamps;
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
-    UPDATE, Value,
+    UPDATE, UPKEEP, Value,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
@@ -54,6 +56,11 @@ impl<E: Endpoint> Index for DuoTable<E> {
 
     async fn occupancy(&self) -> Result<Occupancy> {
         let heap = self.layout.heap_place(self.table);
+        if !self.owns.get() {
+            // Whoever is the owner may have let it grow.
+            let counting = self.endpoint.operation(UPKEEP, self.slots_counted());
+            self.counts.set_slots(counting.await?);
+        }
         self.counts.occupancy(&*self.endpoint, heap).await
     }
 
@@ -66,10 +73,15 @@ impl<E: Endpoint> Index for DuoTable<E> {
     }
 
     fn client_bytes(&self) -> u64 {
-        self.layout().index_bytes()
+        let stamps = self.stamps.as_ref().map_or(0, Stamps::bytes);
+        (self.index.borrow().bytes() + stamps) as u64
     }
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 }

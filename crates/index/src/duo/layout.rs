@@ -1,5 +1,6 @@
 //! The bytes of a CuckooDuo table, and the options that decide them.
 
+use super::growth;
 use super::placement::{MOST_BUCKET_SLOTS, Shape, SlotNumber};
 use crate::hash::{checksum, word_of};
 use crate::heap::{BlockRef, HeapPlace};
@@ -36,6 +37,10 @@ const JOURNAL: u64 = BATCH_WIDTH as u64;
 pub struct DuoOptions {
     /// Keys that the table must be able to hold.
     pub capacity: u64,
+    /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
+    /// is [told to](super::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
+    /// start, but is not touched before it is needed.
+    pub most_capacity: Option<u64>,
     /// The size of its keys: at most 65,535 bytes in the slots.
     pub key: FieldSize,
     /// The size of its values: at most 65,535 bytes in the slots.
@@ -44,7 +49,7 @@ pub struct DuoOptions {
     /// [`SlotKind::Heap`] in a heap, for records of many lengths. A lookup takes a READ more then, and
     /// so does an update.
     pub slot: SlotKind,
-    /// Bytes of the heap, if there is one; by default room for `capacity` of the longest records, and some more.
+    /// Bytes of the heap, if there is one; by default room for `most_capacity` of the longest records, and some more.
     pub heap_bytes: Option<u64>,
     /// Slots in use per slot when `capacity` keys are in the table.
     pub load_factor: f64,
@@ -72,6 +77,7 @@ impl DuoOptions {
     pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
         Self {
             capacity,
+            most_capacity: None,
             key,
             value,
             slot: SlotKind::Inline,
@@ -92,17 +98,18 @@ impl DuoOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<DuoLayout> {
-        let slots = slots_for(self.capacity, self.load_factor)?;
+        let (buckets, growths) = self.buckets_and_growths()?;
+        let most_capacity = self.most_capacity.unwrap_or(self.capacity);
         let shape = RecordShape::new(self.key, self.value);
         let heap_bytes = match self.slot {
             SlotKind::Heap => {
                 shape.check(self.slot)?;
-                shape.heap_bytes(self.slot, self.capacity, self.heap_bytes)?
+                shape.heap_bytes(self.slot, most_capacity, self.heap_bytes)?
             }
             _ => 0,
         };
-        let layout = DuoLayout {
-            buckets: slots.div_ceil(2 * u64::from(self.bucket_slots.max(1))),
+        let mut layout = DuoLayout {
+            buckets,
             bucket_slots: self.bucket_slots,
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
@@ -112,11 +119,36 @@ impl DuoOptions {
             kind: self.slot,
             heap_bytes,
             published: self.readers,
+            reserve_bytes: 0,
             hasher: self.hasher,
             checksum_seed: self.checksum_seed,
         };
         layout.check()?;
+        layout.reserve_bytes = growth::reserve_bytes(&layout, growths)
+            .ok_or_else(|| bad_option("most capacity", most_capacity, "less than 2^64 bytes"))?;
+        layout.check()?;
         Ok(layout)
+    }
+
+    /// Buckets of each array at first, and how often they double: so that there are as many in the end as are needed.
+    fn buckets_and_growths(&self) -> Result<(u64, u32)> {
+        let buckets = |capacity| {
+            let slots = slots_for(capacity, self.load_factor)?;
+            Ok::<_, crate::IndexError>(slots.div_ceil(2 * u64::from(self.bucket_slots.max(1))))
+        };
+        let at_first = buckets(self.capacity)?;
+        let most = self.most_capacity.unwrap_or(self.capacity);
+        if most < self.capacity {
+            let limit = format!("at least the capacity, {}", self.capacity);
+            return Err(bad_option("most capacity", most, limit));
+        }
+        if most == self.capacity {
+            return Ok((at_first, 0));
+        }
+        let growths = (most / self.capacity)
+            .ilog2()
+            .clamp(1, growth::MOST_EXTENTS);
+        Ok((at_first.max(buckets(most)?.div_ceil(1 << growths)), growths))
     }
 }
 
@@ -143,6 +175,8 @@ pub struct DuoLayout {
     pub heap_bytes: u64,
     /// Whether the index is published, for readers beside the owner.
     pub published: bool,
+    /// Bytes behind the table that it grows into by itself; 0 of one that does not.
+    pub reserve_bytes: u64,
     /// From a key to the hash that its buckets and fingerprints derive from.
     pub hasher: Hasher,
     /// What the checksums derive from.
@@ -153,6 +187,10 @@ impl DuoLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
     pub(super) fn check(&self) -> Result<()> {
         self.hasher.check(self.key)?;
+        if self.hasher == Hasher::Knuth {
+            // Two keys could have the same 63 bits, by which a slot's head tells whose it is.
+            return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
+        }
         if self.key.most() == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
@@ -213,10 +251,30 @@ impl DuoLayout {
         }
     }
 
-    /// Bytes of remote memory that the table takes before it has grown. A fresh table is all zeros.
+    /// Bytes of remote memory that the table takes, those included that it grows into by itself. A fresh table is all
+    /// zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
+        self.bytes_at_first() + u128::from(self.reserve_bytes)
+    }
+
+    fn bytes_at_first(&self) -> u128 {
         self.map().bytes() + self.published_bytes()
+    }
+
+    /// Where the memory starts that the table grows into by itself.
+    pub(super) fn reserve_at(&self, table: RemoteAddr) -> RemoteAddr {
+        table.plus(self.bytes_at_first() as u64)
+    }
+
+    /// Slots of both arrays when the table has grown by itself as far as it can.
+    #[must_use]
+    pub fn most_slots(&self) -> u64 {
+        let fits = |growths: &u32| {
+            growth::reserve_bytes(self, *growths).is_some_and(|bytes| bytes <= self.reserve_bytes)
+        };
+        let growths = (0..=growth::MOST_EXTENTS).take_while(fits).last();
+        self.slots() << growths.unwrap_or(0)
     }
 
     /// Bytes of local memory that the index takes, before the table has grown: the owner's, and a reader's once it
@@ -257,6 +315,16 @@ impl DuoLayout {
     pub(super) fn is_journal(&self, slot: SlotNumber) -> bool {
         let stash = u64::from(self.stash);
         slot.in_stash().is_some_and(|index| index >= stash)
+    }
+
+    /// Bytes that a bucket counts for where buckets are read a piece at a time: with the records that its slots
+    /// name, of which a piece is to have a MiB at most.
+    pub(super) fn bytes_in_piece(&self) -> usize {
+        let records = match self.kind {
+            SlotKind::Heap => self.shape().block_bytes(self.kind) * self.bucket_slots as usize,
+            _ => 0,
+        };
+        self.bucket_bytes().max(records / 16)
     }
 
     /// Bytes of a bucket.

@@ -12,8 +12,8 @@
 //! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others, and no removal brings keys back from the stash. All of this holds while the table [grows](DuoTable::with_growth),
-//! too, and what readers are [promised](ReaderPromise).
+//! others, and no removal brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while
+//! the table [grows](DuoTable::with_growth), too, and what readers are [promised](ReaderPromise).
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -94,9 +94,11 @@ mod records;
 mod remove;
 mod scan;
 mod stash;
+mod survey;
 mod update;
 
 pub use client::{DuoTable, Work};
 pub use growth::{DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
+pub use survey::Survey;

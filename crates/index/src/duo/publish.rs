@@ -29,6 +29,11 @@ impl Stamps {
         self.0.borrow_mut().grow_to(buckets);
     }
 
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.borrow().bytes()
+    }
+
     pub(super) fn next(&self, page: u64) -> u32 {
         let mut stamps = self.0.borrow_mut();
         let stamp = stamps.of(page);

@@ -53,7 +53,7 @@ impl<E: Endpoint> DuoTable<E> {
         for run in self.vault.runs(array) {
             let (mut next, end) = (run.first, run.first + run.buckets);
             while next < end {
-                let buckets = scan::piece(next, end, bucket_bytes);
+                let buckets = scan::piece(next, end, self.layout.bytes_in_piece());
                 let from = self.vault.bucket_at(&self.layout, 2 * next + array);
                 let len = buckets as usize * bucket_bytes;
                 let piece = self.endpoint.read(from, len).await?;

@@ -1,6 +1,7 @@
 //! The linear table as an [`Index`].
 
 use super::client::LinearTable;
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -70,6 +71,10 @@ impl<E: Endpoint> Index for LinearTable<E> {
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 
     fn client_bytes(&self) -> u64 {

@@ -3,7 +3,8 @@
 //! Invariant: a record is believed as ever, because its key's slot was seen to name it within the operation, and
 //! because its bytes are whole and of that use of its block. Which of the two was read first does not matter: a block
 //! does not change while a slot names it. An update swaps the slot from what is remembered, so that it takes effect
-//! only where that is still so; the slot is the key's for ever. So a stale hint costs a READ, or a record that is
+//! only where that is still so; the slot is the key's for ever, and the hint is that of no other key (see
+//! [`record_hints`](crate::record_hints)). So a stale hint costs a READ, or a record that is
 //! written before its slot is looked for, and never an answer.
 
 use super::client::{Key, LinearTable};
@@ -11,7 +12,7 @@ use super::hinting::Until;
 use super::insert::Draft;
 use super::probe::Probe;
 use crate::heap::Record;
-use crate::record_hints::{RecordHint, RecordHints};
+use crate::record_hints::{HintedKey, RecordHint, RecordHints};
 use crate::slot::{Head, KeyRule};
 use crate::{Result, Value};
 use farslot_fabric::verb::Pieces;
@@ -23,6 +24,17 @@ pub(super) enum Recalled {
     Value(Value),
     /// The slot has this head by now.
     Changed(u64),
+}
+
+impl<'k> Key<'k> {
+    /// The key as its hint is asked for.
+    #[inline]
+    const fn hinted(&self) -> HintedKey<'k> {
+        HintedKey {
+            hash: self.hash,
+            bytes: self.bytes,
+        }
+    }
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -44,7 +56,7 @@ impl<E: Endpoint> LinearTable<E> {
     /// Where the key's record was, if that is remembered.
     #[inline]
     pub(super) fn recall(&self, key: &Key<'_>) -> Option<RecordHint> {
-        self.records.as_ref()?.of(key.hash)
+        self.records.as_ref()?.of(key.hinted())
     }
 
     /// Remembers that the key's slot, at that distance from its home, has this head.
@@ -53,14 +65,14 @@ impl<E: Endpoint> LinearTable<E> {
         if let Some(records) = &self.records
             && let Head::Out { block, .. } = Head::decode(head)
         {
-            records.note(key.hash, RecordHint { distance, block });
+            records.note(key.hinted(), RecordHint { distance, block });
         }
     }
 
     #[inline]
     pub(super) fn forget(&self, key: &Key<'_>) {
         if let Some(records) = &self.records {
-            records.forget(key.hash);
+            records.forget(key.hinted());
         }
     }
 

@@ -66,9 +66,9 @@ impl<E: Endpoint> RaceTable<E> {
     pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
         layout.check()?;
         let opened = Self {
-            directory: RefCell::new(Directory::new(layout.roots)),
+            directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
             heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table)),
-            counts: Counts::new(table, layout.most_subtables * layout.subtable_slots()),
+            counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
             to_finish: RefCell::default(),
             work: Cell::default(),

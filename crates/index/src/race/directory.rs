@@ -8,9 +8,8 @@
 //! ```
 //! A client has the array that extendible hashing asks for, made from the splits that it has read: a
 //! subtable for each suffix of a route. It reads on from where it was, so that a split costs those who did
-//! not make it one READ of a word or a few, and doubling costs nobody anything.
-
-use super::word::MOST_DEPTH;
+//! not make it one READ of a word or a few, and doubling costs nobody anything. How deep the splits may go is bounded by
+//! the layout, so that no list, however damaged, makes the array longer than a table of that layout can need.
 
 const USED: u64 = 1 << 63;
 const FINISHED: u64 = 1 << 62;
@@ -67,6 +66,8 @@ struct Subtable {
 pub(super) struct Directory {
     /// Bits of a route that choose among the first subtables.
     root_bits: u32,
+    /// How often a subtable can split along its line.
+    most_depth: u32,
     subtables: Vec<Subtable>,
     /// The subtable of every suffix of as many bits as matter: the global depth.
     of_suffix: Vec<u32>,
@@ -74,7 +75,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// That of a table that was never split. There is a power of two of roots, at most 2^31.
-    pub(super) fn new(roots: u64) -> Self {
+    pub(super) fn new(roots: u64, most_depth: u32) -> Self {
         let root = |suffix| Subtable {
             depth: 0,
             suffix,
@@ -82,6 +83,7 @@ impl Directory {
         };
         Self {
             root_bits: roots.trailing_zeros(),
+            most_depth,
             subtables: (0..roots).map(root).collect(),
             of_suffix: (0..roots as u32).collect(),
         }
@@ -94,6 +96,12 @@ impl Directory {
 
     pub(super) fn subtables(&self) -> u64 {
         self.subtables.len() as u64
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let subtables = self.subtables.capacity() * size_of::<Subtable>();
+        (subtables + self.of_suffix.capacity() * size_of::<u32>()) as u64
     }
 
     /// The subtable of the keys with this route.
@@ -158,7 +166,7 @@ impl Directory {
             child,
             depth,
         };
-        if split.entry() != entry & !FINISHED || depth == MOST_DEPTH {
+        if split.entry() != entry & !FINISHED || depth >= self.most_depth {
             return false;
         }
         let bits = self.root_bits + depth;
@@ -195,15 +203,16 @@ mod tests {
             splits in proptest::collection::vec(any::<proptest::sample::Index>(), 0..60),
             routes in proptest::collection::vec(any::<u64>(), 20),
         ) {
-            let mut directory = Directory::new(1 << root_bits);
+            const MOST_DEPTH: u32 = 10;
+            let mut directory = Directory::new(1 << root_bits, MOST_DEPTH);
             let mut entries = Vec::new();
             for split in splits {
                 let parent = split.index(directory.subtables() as usize) as u64;
                 let leaf = directory.leaf(parent);
-                // Extendible hashing's array is as long as the longest suffix: no deeper here.
-                if leaf.depth < 10 {
-                    let split = directory.next_split(leaf);
-                    prop_assert!(directory.append(finished(split.entry())));
+                let split = directory.next_split(leaf);
+                let can_split = leaf.depth < MOST_DEPTH;
+                prop_assert_eq!(directory.append(finished(split.entry())), can_split);
+                if can_split {
                     prop_assert_eq!(directory.last_split(parent), Some(split));
                     prop_assert_eq!(directory.last_split(split.child), Some(split));
                     entries.push(split.entry());
@@ -215,7 +224,7 @@ mod tests {
                 prop_assert_eq!(&of_route[..], &[directory.leaf_of(route)][..]);
             }
             // Who reads the list later comes to the same.
-            let mut later = Directory::new(1 << root_bits);
+            let mut later = Directory::new(1 << root_bits, MOST_DEPTH);
             for entry in entries {
                 prop_assert!(!is_finished(entry) && later.append(entry));
             }
@@ -225,7 +234,7 @@ mod tests {
 
     #[test]
     fn entries_that_no_client_writes_are_noticed() {
-        let mut directory = Directory::new(2);
+        let mut directory = Directory::new(2, 8);
         let split = directory.next_split(directory.leaf(1));
         let unknown_parent = Split { parent: 2, ..split };
         let other_depth = Split { depth: 1, ..split };

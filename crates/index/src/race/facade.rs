@@ -1,6 +1,7 @@
 //! The RACE table as an [`Index`].
 
 use super::client::RaceTable;
+use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, UPKEEP, Value,
@@ -67,7 +68,15 @@ impl<E: Endpoint> Index for RaceTable<E> {
         finished.and(reported)
     }
 
+    fn client_bytes(&self) -> u64 {
+        self.directory.borrow().bytes()
+    }
+
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 }

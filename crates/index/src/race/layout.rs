@@ -15,6 +15,10 @@ const GROUP: u64 = 3;
 const MOST_BUCKET_SLOTS: u32 = 32;
 /// The most subtables of a table: as many as a client's directory can number.
 const MOST_SUBTABLES: u64 = 1 << 31;
+/// A client's directory has so many entries for each subtable, at most, and so many in all where that is less: powers of
+/// two. An entry has 4 bytes.
+const SUFFIXES_A_SUBTABLE: u64 = 16;
+const SUFFIXES_AT_LEAST: u64 = 1 << 16;
 /// Slots of a subtable of a table that grows, unless told otherwise.
 const SUBTABLE_SLOTS: u64 = 1024;
 /// The purposes that a key's hash is derived for.
@@ -179,6 +183,18 @@ impl RaceLayout {
         self.groups * self.group_slots()
     }
 
+    /// Slots of the table at first.
+    #[must_use]
+    pub const fn slots(&self) -> u64 {
+        self.roots * self.subtable_slots()
+    }
+
+    /// Slots of the table when it has grown as far as it can.
+    #[must_use]
+    pub const fn most_slots(&self) -> u64 {
+        self.most_subtables * self.subtable_slots()
+    }
+
     /// Bytes of remote memory that the whole table takes, those that it may grow into included. A fresh
     /// table is all zeros.
     #[must_use]
@@ -191,10 +207,24 @@ impl RaceLayout {
         self.most_subtables - self.roots
     }
 
-    /// How often a subtable can split along its line.
+    /// How often a subtable can split along its line: so often that a client's directory, which has an entry for each
+    /// suffix as long as the longest, has at most [`SUFFIXES_A_SUBTABLE`] times as many as there are subtables at
+    /// last, rounded up to a power of two, or [`SUFFIXES_AT_LEAST`]. Hashes make lines of about equal lengths: only
+    /// where a subtable has a handful of slots does a key find no room because of this.
     pub(super) const fn most_depth(&self) -> u32 {
         if self.most_splits() == 0 {
-            0
+            return 0;
+        }
+        let suffixes = self.most_subtables.next_power_of_two() * SUFFIXES_A_SUBTABLE;
+        let suffixes = if suffixes < SUFFIXES_AT_LEAST {
+            SUFFIXES_AT_LEAST
+        } else {
+            suffixes
+        };
+        // There are no more roots than subtables at last.
+        let depth = suffixes.trailing_zeros() - self.roots.trailing_zeros();
+        if depth < MOST_DEPTH {
+            depth
         } else {
             MOST_DEPTH
         }

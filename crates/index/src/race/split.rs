@@ -33,9 +33,9 @@ use super::directory::{Leaf, Split, finished, is_finished};
 use super::layout::Span;
 use super::view::Attempts;
 use super::word::{State, Word};
-use crate::client::{in_order, side_by_side};
+use crate::client::side_by_side;
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, both};
+use farslot_fabric::{Endpoint, EndpointExt, all_in_order, both};
 
 /// Slots that are carried over at once.
 const SLOTS_CARRIED: u64 = 128;
@@ -213,7 +213,7 @@ impl<E: Endpoint> RaceTable<E> {
             self.worked(|work| work.moved += u64::from(arrived));
             Ok(())
         };
-        in_order(vec![
+        all_in_order(vec![
             step(split.child, Word(0), live),
             step(split.parent, moving, Word::empty(after)),
         ])
@@ -230,7 +230,7 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(record.map(|record| goes(record.key())))
     }
 
-    async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {
+    pub(super) async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {
         let word = self.endpoint.read(self.slot_at(subtable, slot), 8).await?;
         Ok(Word(word.words()[0]))
     }

@@ -2,7 +2,8 @@
 
 use super::client::RaceTable;
 use super::layout::Span;
-use super::word::State;
+use super::word::{State, Word};
+use crate::client::Parts;
 use crate::{Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -10,7 +11,7 @@ use farslot_fabric::{Endpoint, EndpointExt};
 const SLOTS_READ: u64 = 32 << 10;
 
 /// What was seen, slot by slot. Others may have written meanwhile: it is no snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Survey {
     /// All slots of all subtables.
     pub slots: u64,
@@ -19,13 +20,15 @@ pub struct Survey {
     /// Slots of insertions that are not decided. Those of clients that have died stay until somebody needs the
     /// slot, or puts that key.
     pub begun: u64,
-    /// Slots whose record is on its way to another subtable.
+    /// Slots whose record is on its way to another subtable, and not there yet.
     pub moving: u64,
     /// Slots that the split of their subtable has not come to; those with a record are among `live` or
     /// `moving` too. Where nobody is splitting, they wait for the first writer who needs them.
     pub behind: u64,
     /// Subtables by how often their line has split: entry `i` counts those that have `i` times.
     pub depths: Vec<u64>,
+    /// Slots that are not empty, per slot, in each of 64 equal parts of the table, subtable by subtable.
+    pub parts: Vec<f64>,
 }
 
 impl Survey {
@@ -54,27 +57,44 @@ impl<E: Endpoint> RaceTable<E> {
     async fn look_at_all(&self) -> Result<Survey> {
         self.read_directory().await?;
         let mut survey = Survey::default();
-        for subtable in 0..self.subtables() {
+        let subtables = self.subtables();
+        let all = self.layout.subtable_slots();
+        let mut parts = Parts::new(subtables * all);
+        for subtable in 0..subtables {
             let leaf = self.directory.borrow().leaf(subtable);
             let depth = leaf.depth as usize;
             survey.depths.resize(survey.depths.len().max(depth + 1), 0);
             survey.depths[depth] += 1;
-            let all = self.layout.subtable_slots();
             for first in (0..all).step_by(SLOTS_READ as usize) {
                 let slots = SLOTS_READ.min(all - first);
                 let view = self.read_spans(leaf, (Span { first, slots }, None)).await?;
                 survey.slots += slots;
-                for (_, word) in view.words() {
+                for (slot, word) in view.words() {
                     match word.state() {
                         State::Empty => {}
                         State::Begun => survey.begun += 1,
                         State::Live => survey.live += 1,
-                        State::Moving => survey.moving += 1,
+                        State::Moving => {
+                            let arrived = self.has_arrived(subtable, slot, word).await?;
+                            survey.moving += u64::from(!arrived);
+                        }
                     }
+                    let in_use = u64::from(word.state() != State::Empty);
+                    parts.count(subtable * all + slot, in_use, 1);
                     survey.behind += u64::from(word.depth() < leaf.depth);
                 }
             }
         }
+        survey.parts = parts.load_factors();
         Ok(survey)
+    }
+
+    /// Whether a record that is moving is in the other subtable already, by a client that stopped there.
+    async fn has_arrived(&self, subtable: u64, slot: u64, moving: Word) -> Result<bool> {
+        let split = self.directory.borrow().last_split(subtable);
+        match split.filter(|split| split.parent == subtable && split.depth == moving.depth()) {
+            Some(split) => Ok(self.read_word(split.child, slot).await? != Word(0)),
+            None => Ok(false),
+        }
     }
 }

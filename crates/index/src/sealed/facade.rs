@@ -1,6 +1,7 @@
 //! The sealed table as an [`Index`]: what reads is answered, what writes is refused.
 
 use super::client::SealedTable;
+use crate::client::is_up;
 use crate::{Cursor, FindOrPut, GET, GET_ALL, Index, IndexError, Occupancy, Result, SCAN, Value};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
@@ -54,6 +55,10 @@ impl<E: Endpoint> Index for SealedTable<E> {
 
     fn now(&self) -> Nanos {
         self.endpoint().now()
+    }
+
+    fn is_up(&self) -> bool {
+        is_up(&*self.endpoint, self.table.node)
     }
 
     fn is_immutable(&self) -> bool {

@@ -1,40 +1,49 @@
-//! Readers beside the owner of a CuckooDuo table, whose lookups are part of the history.
+//! Readers beside the owners of a CuckooDuo table, whose lookups are part of the history.
 
-use super::chaos::{Record, Tally};
-use super::{Slot, TABLE};
+use super::TABLE;
+use super::owners::Owners;
+use super::run::Run;
 use farslot_check::{TableOp, TableRet};
-use farslot_fabric::sim::SimEndpoint;
-use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use farslot_fabric::sim::{HostId, SimEndpoint, Simulation};
+use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos};
 use farslot_index::IndexError;
 use farslot_index::duo::{DuoLayout, DuoReader};
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::cell::Cell;
-use std::rc::Rc;
 
-/// A reader and what its lookups are recorded in.
-pub struct Beside<'r> {
-    pub slot: Slot,
+/// Readers of a run.
+#[derive(Clone)]
+pub struct Beside {
+    pub run: Run,
+    pub owners: Owners,
+    pub layout: DuoLayout,
     pub keys: u64,
     /// The longest pause between two lookups.
     pub pause: Nanos,
-    pub record: &'r Record,
-    pub tally: &'r Cell<Tally>,
-    /// Its number in the history.
-    pub client: u32,
 }
 
-impl Beside<'_> {
-    /// Looks keys up until it is time to stop, and refreshes its copy of the index now and then.
-    pub async fn look_up(
+impl Beside {
+    /// Adds so many to a simulation, each a client of its own. They look keys up until the last owner is gone.
+    pub fn spawn(
         &self,
-        endpoint: Rc<SimEndpoint>,
-        layout: &DuoLayout,
-        mut rng: ChaCha8Rng,
-        over: impl Fn() -> bool,
+        simulation: &mut Simulation,
+        readers: u32,
+        limits: Limits,
+        rng: &mut ChaCha8Rng,
     ) {
-        let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
-        while !over() {
+        for number in 0..readers {
+            let client = simulation.add_client(HostId(number % 2), limits);
+            let (beside, rng) = (self.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
+            simulation.spawn(client, async move |endpoint| {
+                let reader = DuoReader::open(endpoint, TABLE, beside.layout.clone()).unwrap();
+                beside.look_up(&reader, 500 + number, rng).await;
+            });
+        }
+    }
+
+    /// Looks keys up, and refreshes the copy of the index now and then.
+    async fn look_up(&self, reader: &DuoReader<SimEndpoint>, client: u32, mut rng: ChaCha8Rng) {
+        while !self.owners.are_gone() {
             let pause = rng.random_range(0..=self.pause);
             reader.endpoint().sleep(pause).await;
             if rng.random_bool(0.05) {
@@ -42,27 +51,28 @@ impl Beside<'_> {
                     assert!(error.may_have_taken_effect(), "refresh: {error}");
                 }
             } else {
-                self.look(&reader, rng.random_range(0..self.keys)).await;
+                let key = rng.random_range(0..self.keys);
+                self.look(reader, client, key).await;
             }
         }
     }
 
-    async fn look(&self, reader: &DuoReader<SimEndpoint>, key: u64) {
+    async fn look(&self, reader: &DuoReader<SimEndpoint>, client: u32, key: u64) {
+        let Run { slot, record, .. } = &self.run;
         let now = || reader.endpoint().now();
-        let started = self.record.invoke(self.client, key, TableOp::Get, now());
-        match reader.get(&self.slot.key(key)).await {
+        let started = record.invoke(client, key, TableOp::Get, now());
+        match reader.get(&slot.key(key)).await {
             Ok(value) => {
-                let mut tally = self.tally.get();
-                tally.read_beside += u64::from(value.is_some());
-                self.tally.set(tally);
-                let value = value.map(|value| self.slot.number(&value));
-                self.record.complete(started, TableRet::Got(value), now());
+                self.run
+                    .count(|tally| tally.read_beside += u64::from(value.is_some()));
+                let value = value.map(|value| slot.number(&value));
+                record.complete(started, TableRet::Got(value), now());
             }
             Err(error) => {
                 // An owner that hangs in the middle of a change keeps nobody from reading.
                 let fabric = matches!(error, IndexError::Fabric(_));
-                assert!(fabric, "{}: {error}", self.slot.name);
-                self.record.no_effect(started, now());
+                assert!(fabric, "{}: {error}", slot.name);
+                record.no_effect(started, now());
             }
         }
     }

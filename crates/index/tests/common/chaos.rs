@@ -4,15 +4,11 @@
 //! keys of a tiny table; words are torn and late, nodes slow, clients cut off or stopped between two
 //! verbs. What each operation returned, and what a fresh client finds in the end, is the history.
 
-use super::{Reads, Slot, TABLE, region_bytes};
-use farslot_check::{CheckError, OpId, Recorder, RegisterMap, Summary, TableOp, TableRet, check};
-use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
-    Simulation, SlowNode, When, World,
-};
-use farslot_fabric::{
-    Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, Rights, VerbKind, window,
-};
+use super::run::{Run, look_around};
+use super::{Reads, Slot, TABLE, faults, region_bytes};
+use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
+use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
+use farslot_fabric::{EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
 use farslot_index::{FindOrPut, Index, IndexError};
 use rand::{RngExt, SeedableRng};
@@ -26,8 +22,6 @@ pub type Record = Recorder<u64, TableOp<u64>, TableRet<u64>>;
 
 /// Long enough for the slowest verb of a run.
 const VERB_TIMEOUT: Nanos = 100_000;
-/// No client of a run needs longer, in virtual time.
-const LONGEST_RUN: Nanos = 10_000_000_000;
 
 /// What has happened in one run or more, so that none of it is vacuous.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -77,6 +71,31 @@ impl AddAssign for Tally {
     }
 }
 
+/// Does an operation on a numbered key.
+pub async fn perform(
+    table: &impl Index,
+    slot: Slot,
+    key: u64,
+    op: TableOp<u64>,
+) -> Result<TableRet<u64>, IndexError> {
+    let key = slot.key(key);
+    Ok(match op {
+        TableOp::Get => {
+            let value = table.get(&key).await?;
+            TableRet::Got(value.map(|value| slot.number(&value)))
+        }
+        TableOp::Put(value) => TableRet::Put {
+            inserted: Some(table.put(&key, &slot.value(value)).await?),
+        },
+        TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
+            FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
+            FindOrPut::Inserted => TableRet::Inserted,
+        },
+        TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
+        TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+    })
+}
+
 /// One coroutine's operations on a table, recorded.
 pub struct Caller<'t, T = LinearTable<SimEndpoint>> {
     pub table: &'t T,
@@ -93,30 +112,8 @@ impl<T: Index> Caller<'_, T> {
         let started = self
             .record
             .invoke(self.client, key, op.clone(), self.table.now());
-        let outcome = self.perform(key, op).await;
+        let outcome = perform(self.table, self.slot, key, op).await;
         self.ended(started, outcome);
-    }
-
-    async fn perform(&self, key: u64, op: TableOp<u64>) -> Result<TableRet<u64>, IndexError> {
-        let Self { table, slot, .. } = self;
-        let key = slot.key(key);
-        Ok(match op {
-            TableOp::Get => {
-                let value = table.get(&key).await?;
-                TableRet::Got(value.map(|value| slot.number(&value)))
-            }
-            TableOp::Put(value) => TableRet::Put {
-                inserted: Some(table.put(&key, &slot.value(value)).await?),
-            },
-            TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
-                FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
-                FindOrPut::Inserted => TableRet::Inserted,
-            },
-            TableOp::Update(value) => {
-                TableRet::Updated(table.update(&key, &slot.value(value)).await?)
-            }
-            TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
-        })
     }
 
     fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {
@@ -161,6 +158,27 @@ impl<T: Index> Caller<'_, T> {
         let keys = keys.iter().map(|key| &key[..]);
         self.table.get_many(keys, done).await;
         assert_eq!(answered, lookups.len(), "each key has one answer");
+    }
+
+    /// Puts every key that is this one's of so many callers side by side, numbered from 0.
+    pub async fn fill(&self, keys: u64, callers: u32) {
+        for key in (u64::from(self.client)..keys).step_by(callers as usize) {
+            let value = self.slot.fitted(2_000 + key);
+            self.run(key, TableOp::Put(value)).await;
+        }
+    }
+
+    /// Looks at every key, twice.
+    pub async fn look_around(&self, keys: u64) {
+        for key in 0..keys {
+            self.run(key, TableOp::Get).await;
+        }
+        self.scan(keys).await;
+    }
+
+    /// How long an operation may take before it is dropped: of half the callers each eighth, in runs where some are.
+    pub fn span(&self, turn: u32, some_are_dropped: bool) -> Option<Nanos> {
+        (some_are_dropped && turn % 8 == 7 && self.client % 2 == 1).then_some(4_000)
     }
 
     /// Visits the whole table; what it meets of each key, and what it does not, are lookups.
@@ -223,13 +241,26 @@ pub async fn open(
     }
 }
 
-/// What each client of a run remembers.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Remembers {
-    /// Clusters.
+/// What each client of a run remembers, and how much it can have under way.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientKind {
+    /// Clusters that it remembers.
     pub clusters: usize,
-    /// Places of records out of band.
+    /// Places of records out of band that it remembers.
     pub records: usize,
+    /// Verbs in its send queue.
+    pub send_queue_depth: usize,
+}
+
+impl Default for ClientKind {
+    /// One that remembers nothing.
+    fn default() -> Self {
+        Self {
+            clusters: 0,
+            records: 0,
+            send_queue_depth: limits().send_queue_depth,
+        }
+    }
 }
 
 /// The dimensions of a run.
@@ -241,14 +272,14 @@ struct Shape {
     operations: u32,
     layout: LinearLayout,
     reads: Reads,
-    remembers: Remembers,
+    kind: ClientKind,
     /// The longest pause of a coroutine between two operations.
     pause: Nanos,
     faults: FaultPlan,
 }
 
 impl Shape {
-    fn of(slot: Slot, seed: u64, remembers: Remembers, rng: &mut ChaCha8Rng) -> Self {
+    fn of(slot: Slot, seed: u64, kind: ClientKind, rng: &mut ChaCha8Rng) -> Self {
         let keys = rng.random_range(2..=6);
         let slots = [2, 3, 4, 8, 16][rng.random_range(0..5)];
         let mut options = slot.options(slots, rng.random());
@@ -268,49 +299,11 @@ impl Shape {
                 fixed,
                 look_ahead: rng.random_bool(0.3),
             },
-            remembers,
+            kind,
             pause: [0, 2_000, 20_000][rng.random_range(0..3)],
-            faults: faults(seed, clients, rng),
+            faults: faults::of_writers(seed, clients, rng),
         }
     }
-}
-
-/// What goes wrong in a run of so many clients.
-pub fn faults(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
-    let mut plan = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
-    let node = NodeId(0);
-    let interval = |rng: &mut ChaCha8Rng, longest: Nanos| {
-        let from = rng.random_range(0..100_000);
-        (from, from + rng.random_range(0..=longest))
-    };
-    if rng.random_bool(0.3) {
-        let (from, until) = interval(rng, 100_000);
-        plan.slow_nodes.push(SlowNode {
-            node,
-            factor: rng.random_range(2.0..100.0),
-            from,
-            until,
-        });
-    }
-    if rng.random_bool(0.4) {
-        let (from, until) = interval(rng, 30_000);
-        let side = Side::Client(ClientId(rng.random_range(0..clients)));
-        plan.partitions.push(Partition {
-            side,
-            node,
-            from,
-            until,
-        });
-    }
-    for client in 0..clients - 1 {
-        if rng.random_bool(0.25) {
-            plan.client_stops.push(ClientStop {
-                client: ClientId(client),
-                when: When::AfterVerbs(rng.random_range(1..60)),
-            });
-        }
-    }
-    plan
 }
 
 /// A run that no order of its operations explains.
@@ -330,39 +323,35 @@ pub fn rng_of(slot: Slot, seed: u64) -> ChaCha8Rng {
 
 /// Runs a seed and judges it.
 pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
-    run_with_hints(slot, seed, Remembers::default())
+    run_as(slot, seed, ClientKind::default())
 }
 
-/// Runs a seed with clients that remember so much, and judges it.
-pub fn run_with_hints(
-    slot: Slot,
-    seed: u64,
-    remembers: Remembers,
-) -> Result<(Tally, Summary), Box<Failure>> {
+/// Runs a seed with clients of this kind, and judges it.
+pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary), Box<Failure>> {
     let mut rng = rng_of(slot, seed);
-    let shape = Shape::of(slot, seed, remembers, &mut rng);
+    let shape = Shape::of(slot, seed, kind, &mut rng);
     let world = world(rng.random(), &shape.layout);
     world.set_faults(shape.faults.clone());
-    let (record, tally) = (Record::new(), Rc::new(Cell::new(Tally::default())));
+    let run = Run::new(slot, seed);
     let mut simulation = Simulation::new(world.clone());
     let clients: Vec<_> = (0..shape.clients)
         .map(|number| {
-            let client = simulation.add_client(HostId(0), limits());
-            let (shape, record, tally) = (shape.clone(), record.clone(), Rc::clone(&tally));
+            let client = simulation.add_client(
+                HostId(0),
+                Limits {
+                    send_queue_depth: kind.send_queue_depth,
+                    ..limits()
+                },
+            );
+            let (shape, run) = (shape.clone(), run.clone());
             let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
             simulation.spawn(client, async move |endpoint| {
                 let table = open(endpoint, &shape.layout, shape.reads).await;
                 let table = table
-                    .with_hints(shape.remembers.clusters)
-                    .with_record_hints(shape.remembers.records);
+                    .with_hints(shape.kind.clusters)
+                    .with_record_hints(shape.kind.records);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
-                    let caller = Caller {
-                        table: &table,
-                        slot,
-                        record: &record,
-                        tally: &tally,
-                        client: number * 10 + coroutine,
-                    };
+                    let caller = run.caller(&table, number * 10 + coroutine);
                     work(caller, &shape, ChaCha8Rng::seed_from_u64(seed))
                 });
                 window(3, coroutines, |_, ()| {}).await;
@@ -370,31 +359,12 @@ pub fn run_with_hints(
             client
         })
         .collect();
-    let end = simulation.run_until(LONGEST_RUN);
-    assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
-
-    let mut counts = tally.get();
-    for client in clients {
-        let endpoint = simulation.endpoint(client);
-        counts.stopped += u64::from(endpoint.is_stopped());
-        let counters = endpoint.core().counters.snapshot();
-        counts.gathers += counters.verbs_of(VerbKind::ReadMany);
-        let most = counters.operations;
-        counts.laborious += u64::from(most.iter().any(|class| class.most_round_trips > 12));
-    }
-    tally.set(counts);
-    look_around(&world, slot, &shape, &record, &tally);
-    let mut tally = tally.get();
-    tally.runs = 1;
-    tally.digest = world.digest();
-    match check(&record.take(), &RegisterMap::new()) {
-        Ok(summary) => Ok((tally, summary)),
-        Err(error) => Err(Box::new(Failure {
-            seed,
-            slot: slot.name,
-            error,
-        })),
-    }
+    run.finish(&mut simulation, &clients);
+    look_around(&world, async |endpoint| {
+        let table = open(endpoint, &shape.layout, shape.reads).await;
+        run.caller(&table, 1_000).look_around(shape.keys).await;
+    });
+    run.judge(&world)
 }
 
 /// What a coroutine does: a random operation after the other, on random keys.
@@ -418,26 +388,4 @@ async fn work(caller: Caller<'_>, shape: &Shape, mut rng: ChaCha8Rng) {
             _ => caller.scan(shape.keys).await,
         }
     }
-}
-
-/// When all faults are over, a client that knows nothing looks at every key, twice.
-fn look_around(world: &World, slot: Slot, shape: &Shape, record: &Record, tally: &Cell<Tally>) {
-    world.set_faults(FaultPlan::default());
-    world.advance_to(world.now() + 1_000_000);
-    let endpoint = world.endpoint(limits());
-    let executor = Executor::new(Rc::clone(&endpoint));
-    executor.block_on(async {
-        let table = open(endpoint, &shape.layout, shape.reads).await;
-        let caller = Caller {
-            table: &table,
-            slot,
-            record,
-            tally,
-            client: 1_000,
-        };
-        for key in 0..shape.keys {
-            caller.run(key, TableOp::Get).await;
-        }
-        caller.scan(shape.keys).await;
-    });
 }

@@ -5,7 +5,7 @@ use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
 use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
 /// The slots that a cuckoo table can have.
@@ -56,26 +56,26 @@ pub fn region_bytes(layout: &CuckooLayout) -> u64 {
 }
 
 /// A node with room for the table.
-pub fn new_node<F: TestFabric>(layout: &CuckooLayout) -> F {
-    F::start(&[(region_bytes(layout), Rights::ALL)])
+pub fn new_node(fabric: Fabric, layout: &CuckooLayout) -> TestNode {
+    fabric.start(&[(region_bytes(layout), Rights::ALL)])
 }
 
 /// A client of its own, and the table that lies on the node.
-pub fn new_client<F: TestFabric>(
-    node: &F,
+pub fn new_client(
+    node: &TestNode,
     layout: &CuckooLayout,
     order: LookupOrder,
-) -> (Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
-    limited_client(node, layout, order, F::limits())
+) -> (Executor<AnyEndpoint>, CuckooTable<AnyEndpoint>) {
+    limited_client(node, layout, order, Fabric::limits())
 }
 
 /// A client that may not hold more, nor waits longer.
-pub fn limited_client<F: TestFabric>(
-    node: &F,
+pub fn limited_client(
+    node: &TestNode,
     layout: &CuckooLayout,
     order: LookupOrder,
     limits: Limits,
-) -> (Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
+) -> (Executor<AnyEndpoint>, CuckooTable<AnyEndpoint>) {
     let endpoint = node.connect(limits);
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
@@ -84,12 +84,13 @@ pub fn limited_client<F: TestFabric>(
 }
 
 /// A table, its node and its only client.
-pub fn new_table<F: TestFabric>(
+pub fn new_table(
+    fabric: Fabric,
     options: &CuckooOptions,
     order: LookupOrder,
-) -> (F, Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
+) -> (TestNode, Executor<AnyEndpoint>, CuckooTable<AnyEndpoint>) {
     let layout = options.layout().unwrap();
-    let node = new_node(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, order);
     (node, executor, table)
 }

@@ -8,12 +8,17 @@
 
 pub mod beside;
 pub mod chaos;
+pub mod costs;
 pub mod cuckoo;
 pub mod duo;
+pub mod faults;
 pub mod model;
+pub mod owners;
 pub mod race;
+pub mod run;
 pub mod sealed;
 pub mod seeds;
+pub mod stopped;
 
 use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::linear::{
@@ -21,7 +26,7 @@ use farslot_index::linear::{
 };
 use farslot_index::{Cursor, FieldSize, Index, Result};
 use farslot_model::NicModel;
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -211,19 +216,16 @@ pub fn all_reads() -> impl Strategy<Value = Reads> {
 }
 
 /// A node with room for the table.
-pub fn new_node<F: TestFabric>(layout: &LinearLayout) -> F {
-    F::start(&[(region_bytes(layout), Rights::ALL)])
+pub fn new_node(fabric: Fabric, layout: &LinearLayout) -> TestNode {
+    fabric.start(&[(region_bytes(layout), Rights::ALL)])
 }
 
 /// A client of a fabric with its table.
-pub type Client<F> = (
-    Executor<<F as TestFabric>::Endpoint>,
-    LinearTable<<F as TestFabric>::Endpoint>,
-);
+pub type Client = (Executor<AnyEndpoint>, LinearTable<AnyEndpoint>);
 
 /// A client of its own, and the table that lies on the node.
-pub fn new_client<F: TestFabric>(node: &F, layout: &LinearLayout, reads: Reads) -> Client<F> {
-    let endpoint = node.connect(F::limits());
+pub fn new_client(node: &TestNode, layout: &LinearLayout, reads: Reads) -> Client {
+    let endpoint = node.connect(Fabric::limits());
     let executor = Executor::new(Rc::clone(&endpoint));
     let sizes = reads.sizes(layout);
     let opening = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
@@ -232,19 +234,15 @@ pub fn new_client<F: TestFabric>(node: &F, layout: &LinearLayout, reads: Reads) 
 }
 
 /// A table, its node and its only client.
-pub fn new_table<F: TestFabric>(options: &LinearOptions, reads: Reads) -> Alone<F> {
+pub fn new_table(fabric: Fabric, options: &LinearOptions, reads: Reads) -> Alone {
     let layout = options.layout().unwrap();
-    let node = new_node(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, reads);
     (node, executor, table)
 }
 
 /// A node that is there for as long as this, and its only client.
-pub type Alone<F> = (
-    F,
-    Executor<<F as TestFabric>::Endpoint>,
-    LinearTable<<F as TestFabric>::Endpoint>,
-);
+pub type Alone = (TestNode, Executor<AnyEndpoint>, LinearTable<AnyEndpoint>);
 
 /// All records, in the order of the table.
 pub async fn scan_all(table: &impl Index) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {

@@ -6,7 +6,7 @@ use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::FieldSize;
 use farslot_index::race::{RaceLayout, RaceOptions, RaceTable};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
 /// Keys and values of any length up to a most.
@@ -68,16 +68,16 @@ pub fn region_bytes(layout: &RaceLayout) -> u64 {
 }
 
 /// A node with room for the table.
-pub fn new_node<F: TestFabric>(layout: &RaceLayout) -> F {
-    F::start(&[(region_bytes(layout), Rights::ALL)])
+pub fn new_node(fabric: Fabric, layout: &RaceLayout) -> TestNode {
+    fabric.start(&[(region_bytes(layout), Rights::ALL)])
 }
 
 /// A client of its own, and the table that lies on the node.
-pub fn new_client<F: TestFabric>(
-    node: &F,
+pub fn new_client(
+    node: &TestNode,
     layout: &RaceLayout,
-) -> (Executor<F::Endpoint>, RaceTable<F::Endpoint>) {
-    let endpoint = node.connect(F::limits());
+) -> (Executor<AnyEndpoint>, RaceTable<AnyEndpoint>) {
+    let endpoint = node.connect(Fabric::limits());
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = RaceTable::open(endpoint, TABLE, layout.clone());
     let table = executor.block_on(opening).unwrap();

@@ -7,7 +7,7 @@ use farslot_index::sealed::{
     ReadPolicy, SealedForm, SealedLayout, SealedOptions, SealedTable, SlotOrder,
 };
 use farslot_index::{FieldSize, KeyRule};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
 /// What a table's records and slots are like.
@@ -99,17 +99,17 @@ pub fn region_bytes(layout: &SealedLayout) -> u64 {
 }
 
 /// A node with room for the table.
-pub fn new_node<F: TestFabric>(layout: &SealedLayout) -> F {
-    F::start(&[(region_bytes(layout), Rights::ALL)])
+pub fn new_node(fabric: Fabric, layout: &SealedLayout) -> TestNode {
+    fabric.start(&[(region_bytes(layout), Rights::ALL)])
 }
 
 /// A client of its own, and the table that lies on the node.
-pub fn new_client<F: TestFabric>(
-    node: &F,
+pub fn new_client(
+    node: &TestNode,
     layout: &SealedLayout,
     policy: ReadPolicy,
-) -> (Executor<F::Endpoint>, SealedTable<F::Endpoint>) {
-    let endpoint = node.connect(F::limits());
+) -> (Executor<AnyEndpoint>, SealedTable<AnyEndpoint>) {
+    let endpoint = node.connect(Fabric::limits());
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = SealedTable::open(endpoint, TABLE, layout.clone(), policy);
     let table = executor.block_on(opening).unwrap();
@@ -117,11 +117,12 @@ pub fn new_client<F: TestFabric>(
 }
 
 /// A table, its node and its only client.
-pub fn new_table<F: TestFabric>(
+pub fn new_table(
+    fabric: Fabric,
     layout: &SealedLayout,
     policy: ReadPolicy,
-) -> (F, Executor<F::Endpoint>, SealedTable<F::Endpoint>) {
-    let node = new_node(layout);
+) -> (TestNode, Executor<AnyEndpoint>, SealedTable<AnyEndpoint>) {
+    let node = new_node(fabric, layout);
     let (executor, table) = new_client(&node, layout, policy);
     (node, executor, table)
 }

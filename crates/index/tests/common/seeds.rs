@@ -1,4 +1,5 @@
-//! Judging many seeds of each slot kind, any of which a command runs again.
+//! Judging many seeds of each slot kind, any of which a command runs again: `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` is
+//! one run, and `FARSLOT_SEEDS=<count>` decides how many there are of each slot kind.
 
 use super::Slot;
 use super::chaos::Tally;
@@ -10,10 +11,10 @@ fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(parsed.unwrap_or_else(|| panic!("{name}={value} is not usable")))
 }
 
-/// The runs of a test binary.
+/// The runs of a test.
 pub struct Runs {
-    /// The binary.
-    pub test: &'static str,
+    /// Its module, as `module_path!` names it: the test binary, then the module in it.
+    pub module: &'static str,
     pub slots: &'static [Slot],
     /// How many of each slot kind, unless the environment says otherwise.
     pub seeds: u64,
@@ -24,12 +25,12 @@ pub struct Runs {
 impl Runs {
     fn judge(&self, slot: Slot, seed: u64) -> Tally {
         catch_unwind(|| (self.run)(slot, seed)).unwrap_or_else(|panic| {
+            let (test, module) = self.module.split_once("::").unwrap_or((self.module, ""));
             eprintln!(
                 "seed {seed} of slot kind {slot} failed; this replays it:\n\
                  FARSLOT_SEED={seed} FARSLOT_SLOT={slot} cargo test -p farslot-index \
-                 --test {test} -- --nocapture",
+                 --test {test} {module}:: -- --nocapture",
                 slot = slot.name,
-                test = self.test
             );
             resume_unwind(panic)
         })

@@ -7,13 +7,13 @@ use farslot_fabric::Endpoint;
 use farslot_index::hash::derive;
 use farslot_index::linear::LinearTable;
 use farslot_index::{FieldSize, Index, IndexError, Result};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 
 const SEED: u64 = 11;
 
 /// What a key or a record is refused with, by every operation that takes it.
-async fn is_refused<E: Endpoint>(
-    table: &LinearTable<E>,
+async fn is_refused(
+    table: &LinearTable<AnyEndpoint>,
     key: &[u8],
     value: &[u8],
     error: &IndexError,
@@ -25,8 +25,8 @@ async fn is_refused<E: Endpoint>(
     assert!(!error.may_have_taken_effect());
 }
 
-async fn key_is_refused<E: Endpoint>(
-    table: &LinearTable<E>,
+async fn key_is_refused(
+    table: &LinearTable<AnyEndpoint>,
     key: &[u8],
     value: &[u8],
     error: &IndexError,
@@ -41,8 +41,8 @@ async fn key_is_refused<E: Endpoint>(
 
 /// Runs the refusals on a table that holds some records and must hold them still, and must not have
 /// posted a verb for any of them.
-fn on_a_table<F: TestFabric>(slot: Slot, refusals: impl AsyncFnOnce(&LinearTable<F::Endpoint>)) {
-    let (_node, executor, table) = new_table::<F>(&slot.options(16, SEED), Reads::fixed(4));
+fn on_a_table(fabric: Fabric, slot: Slot, refusals: impl AsyncFnOnce(&LinearTable<AnyEndpoint>)) {
+    let (_node, executor, table) = new_table(fabric, &slot.options(16, SEED), Reads::fixed(4));
     executor.block_on(async {
         for number in 0..5 {
             table
@@ -65,9 +65,9 @@ async fn state(table: &impl Index) -> Result<(Records, farslot_index::Occupancy)
     Ok((scan_all(table).await?, table.occupancy().await?))
 }
 
-pub fn empty_keys<F: TestFabric>() {
+pub fn empty_keys(fabric: Fabric) {
     for slot in SLOTS {
-        on_a_table::<F>(slot, async |table| {
+        on_a_table(fabric, slot, async |table| {
             key_is_refused(table, &[], &slot.value(1), &IndexError::EmptyKey).await;
         });
     }
@@ -77,9 +77,9 @@ pub fn empty_keys<F: TestFabric>() {
     );
 }
 
-pub fn lengths_that_a_table_does_not_hold<F: TestFabric>() {
+pub fn lengths_that_a_table_does_not_hold(fabric: Fabric) {
     for slot in SLOTS {
-        on_a_table::<F>(slot, async |table| {
+        on_a_table(fabric, slot, async |table| {
             let most = slot.key.most();
             let shorter = matches!(slot.key, FieldSize::Fixed(2..)).then_some(most - 1);
             for len in shorter.into_iter().chain([most + 1, 5_000]) {
@@ -119,8 +119,8 @@ pub fn lengths_that_a_table_does_not_hold<F: TestFabric>() {
     );
 }
 
-pub fn the_longest_and_the_shortest_that_fit<F: TestFabric>() {
-    let (_node, executor, table) = new_table::<F>(&HEAP.options(16, SEED), Reads::fixed(4));
+pub fn the_longest_and_the_shortest_that_fit(fabric: Fabric) {
+    let (_node, executor, table) = new_table(fabric, &HEAP.options(16, SEED), Reads::fixed(4));
     executor.block_on(async {
         for (key, value) in [(1, 0), (1, 300), (40, 0), (40, 300)] {
             let (key, value) = (vec![key; key as usize], vec![7; value]);
@@ -130,8 +130,8 @@ pub fn the_longest_and_the_shortest_that_fit<F: TestFabric>() {
     });
 }
 
-pub fn records_of_64_bits_in_word_slots<F: TestFabric>() {
-    on_a_table::<F>(WORD_SET, async |table| {
+pub fn records_of_64_bits_in_word_slots(fabric: Fabric) {
+    on_a_table(fabric, WORD_SET, async |table| {
         for record in [1 << 63, u64::MAX] {
             let error = IndexError::SixtyThreeBits { record };
             key_is_refused(table, &record.to_le_bytes(), &[], &error).await;
@@ -141,7 +141,7 @@ pub fn records_of_64_bits_in_word_slots<F: TestFabric>() {
         value: FieldSize::Fixed(4),
         ..WORD
     };
-    let (_node, executor, table) = new_table::<F>(&eight.options(16, SEED), Reads::fixed(4));
+    let (_node, executor, table) = new_table(fabric, &eight.options(16, SEED), Reads::fixed(4));
     executor.block_on(async {
         let key = 0x0403_0201_u32.to_le_bytes();
         table
@@ -159,9 +159,9 @@ pub fn records_of_64_bits_in_word_slots<F: TestFabric>() {
 
 /// The masks are what the seed derives for purposes 1 (keys) and 2 (values): the table's mark for
 /// "nothing here" is the record that they cancel.
-pub fn the_one_pattern_that_stands_for_nothing<F: TestFabric>() {
+pub fn the_one_pattern_that_stands_for_nothing(fabric: Fabric) {
     let (key_mask, value_mask) = (derive(SEED, 1), derive(SEED, 2));
-    on_a_table::<F>(PAIR, async |table| {
+    on_a_table(fabric, PAIR, async |table| {
         let error = IndexError::ReservedPattern {
             field: "key",
             bits: key_mask,
@@ -175,7 +175,7 @@ pub fn the_one_pattern_that_stands_for_nothing<F: TestFabric>() {
         is_refused(table, &PAIR.key(9), &value_mask.to_le_bytes(), &error).await;
         assert!(error.to_string().contains(&format!("{value_mask:#018x}")));
     });
-    on_a_table::<F>(WORD_SET, async |table| {
+    on_a_table(fabric, WORD_SET, async |table| {
         let bits = key_mask & !(1 << 63);
         let error = IndexError::ReservedPattern { field: "key", bits };
         key_is_refused(table, &bits.to_le_bytes(), &[], &error).await;
@@ -183,9 +183,9 @@ pub fn the_one_pattern_that_stands_for_nothing<F: TestFabric>() {
 }
 
 /// Where a field has fewer bytes than its mask, every pattern of it can be stored.
-pub fn short_fields_have_no_reserved_pattern<F: TestFabric>() {
+pub fn short_fields_have_no_reserved_pattern(fabric: Fabric) {
     for (slot, key_len, value_len) in [(PAIR_SHORT, 5, 3), (WORD, 4, 3), (INLINE, 12, 20)] {
-        let (_node, executor, table) = new_table::<F>(&slot.options(16, SEED), Reads::fixed(4));
+        let (_node, executor, table) = new_table(fabric, &slot.options(16, SEED), Reads::fixed(4));
         executor.block_on(async {
             for bytes in [0, 0xff] {
                 let (key, value) = (vec![bytes; key_len], vec![bytes; value_len]);

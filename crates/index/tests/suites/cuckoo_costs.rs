@@ -1,28 +1,30 @@
 //! What the operations of a cuckoo table cost, as the endpoint counts it: verbs, and round trips one after
 //! the other.
 
+use crate::common::costs::{cost_of_one, spent};
 use crate::common::cuckoo::{ORDERS, SIGNATURES, new_client, new_node, new_table, options, ways};
 use crate::common::{HEAP, INLINE, Slot, WORD};
-use farslot_fabric::{Endpoint, Executor, OperationClass};
+use farslot_fabric::{Executor, OperationClass};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
 use farslot_model::NicModel;
 use farslot_model::advise::{
     CuckooPlaces, CuckooReads, CuckooShape, Filling, VerbCosts, cuckoo_lookup,
 };
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 
 /// A table of one operation after the other.
-struct Client<F: TestFabric> {
-    executor: Executor<F::Endpoint>,
-    table: CuckooTable<F::Endpoint>,
+struct Client {
+    executor: Executor<AnyEndpoint>,
+    table: CuckooTable<AnyEndpoint>,
     slot: Slot,
-    _node: F,
+    _node: TestNode,
 }
 
-impl<F: TestFabric> Client<F> {
-    fn new(slot: Slot, order: LookupOrder, sealed: bool) -> Self {
-        let (node, executor, table) = new_table::<F>(&options(slot, 1 << 15, ways(3, 4), 2), order);
+impl Client {
+    fn new(fabric: Fabric, slot: Slot, order: LookupOrder, sealed: bool) -> Self {
+        let (node, executor, table) =
+            new_table(fabric, &options(slot, 1 << 15, ways(3, 4), 2), order);
         let (other, key, value) = (slot.key(0), slot.key(1), slot.value(1));
         executor.block_on(async {
             if sealed {
@@ -45,12 +47,7 @@ impl<F: TestFabric> Client<F> {
 
     /// Verbs and round trips of one operation.
     fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> (u64, u64) {
-        let counters = || self.executor.endpoint().core().counters.snapshot();
-        let before = counters();
-        self.executor.block_on(operation);
-        let spent = counters().since(&before).operation(class);
-        assert_eq!(spent.count, 1);
-        (spent.verbs, spent.round_trips)
+        cost_of_one(&self.executor, class, operation)
     }
 
     fn get(&self, key: u64) -> (u64, u64) {
@@ -90,13 +87,13 @@ impl<F: TestFabric> Client<F> {
 
 /// A hit READs the buckets; a miss then looks whether anything was displaced meanwhile, unless
 /// nothing ever is.
-pub fn lookups<F: TestFabric>() {
+pub fn lookups(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
         // The READ of the record.
         let out = u64::from(slot == HEAP || slot == SIGNATURES);
         for (order, buckets) in ORDERS.into_iter().zip([None, Some(3), Some(1)]) {
             for sealed in [false, true] {
-                let client = Client::<F>::new(slot, order, sealed);
+                let client = Client::new(fabric, slot, order, sealed);
                 let look = u64::from(!sealed);
                 match buckets {
                     Some(verbs) => {
@@ -116,9 +113,9 @@ pub fn lookups<F: TestFabric>() {
 
 /// READ the buckets, and one batch; an Inline slot's body is a WRITE more. Records out of band are
 /// written before their slot is, and read where their slot may be the key's.
-pub fn writes<F: TestFabric>() {
+pub fn writes(fabric: Fabric) {
     let costs = |slot: Slot| {
-        let client = Client::<F>::new(slot, LookupOrder::Parallel, false);
+        let client = Client::new(fabric, slot, LookupOrder::Parallel, false);
         [
             client.put(2, true),
             client.put(2, false),
@@ -143,43 +140,37 @@ pub fn writes<F: TestFabric>() {
 }
 
 /// A reader from before the seal learns of it at its first miss.
-pub fn a_seal_spares_the_next_miss_its_look<F: TestFabric>() {
+pub fn a_seal_spares_the_next_miss_its_look(fabric: Fabric) {
     for slot in [WORD, HEAP, SIGNATURES] {
-        seal_spares::<F>(slot);
+        seal_spares(fabric, slot);
     }
 }
 
-fn seal_spares<F: TestFabric>(slot: Slot) {
+fn seal_spares(fabric: Fabric, slot: Slot) {
     let layout = options(slot, 64, ways(3, 4), 7).layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let open = || new_client(&node, &layout, LookupOrder::Parallel);
     let ((executor, early), (building, builder)) = (open(), open());
     let (key, value) = (slot.key(1), slot.value(1));
     building.block_on(builder.build(&[(&key, &value)])).unwrap();
     assert!(!early.is_sealed());
-    let counters = || executor.endpoint().core().counters.snapshot();
     // Key 3 has another signature than key 1, so that its misses READ no record.
     for (verbs, round_trips) in [(4, 2), (3, 1), (3, 1)] {
-        let before = counters();
-        let got = executor.block_on(early.get(&slot.key(3))).unwrap();
-        assert!(got.is_none());
-        let spent = counters().since(&before).operation(GET);
-        assert_eq!((spent.verbs, spent.round_trips), (verbs, round_trips));
+        let missed = async { assert!(early.get(&slot.key(3)).await.unwrap().is_none()) };
+        let cost = cost_of_one(&executor, GET, missed);
+        assert_eq!(cost, (verbs, round_trips));
         assert!(early.is_sealed());
     }
 }
 
 /// What the advisor takes a miss to read is what one reads.
-pub fn the_model_knows_what_a_miss_reads<F: TestFabric>() {
+pub fn the_model_knows_what_a_miss_reads(fabric: Fabric) {
     let layout = options(WORD, 1 << 10, ways(3, 4), 7).layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
-    let counters = || executor.endpoint().core().counters.snapshot();
     // A key of which two ways lead to one bucket has fewer.
-    let before = counters();
-    let got = executor.block_on(table.get(&WORD.key(5))).unwrap();
-    assert!(got.is_none());
-    let spent = counters().since(&before).operation(GET);
+    let (spent, got) = spent(&executor, GET, table.get(&WORD.key(5)));
+    assert!(got.unwrap().is_none());
     let costs = VerbCosts {
         nic: NicModel::connectx5_edr(),
         atomic_ns: 0.0,

@@ -4,14 +4,12 @@
 use crate::common::Slot;
 use crate::common::cuckoo::{ORDERS, SLOTS, Ways, new_table, options, ways};
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
-use farslot_fabric::Endpoint;
-use farslot_index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
+use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::{IndexError, Occupancy};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use std::marker::PhantomData;
 
 /// More keys than the tables have slots.
 const KEYS: u64 = 30;
@@ -21,14 +19,13 @@ fn shape() -> impl Strategy<Value = Ways> {
 }
 
 /// Where a table's keys may be.
-struct Places<E> {
+struct Places {
     layout: CuckooLayout,
     predetermines: bool,
-    over: PhantomData<E>,
 }
 
-impl<E: Endpoint> Room for Places<E> {
-    type Table = CuckooTable<E>;
+impl Room for Places {
+    type Table = CuckooTable<AnyEndpoint>;
 
     fn takes(&mut self, _: &[u8]) -> Checked {
         Ok(())
@@ -48,48 +45,52 @@ impl<E: Endpoint> Room for Places<E> {
         Ok(())
     }
 
-    fn counts(&self, _: &CuckooTable<E>, records: &Records, occupancy: Occupancy) -> Checked {
+    fn counts(
+        &self,
+        _: &CuckooTable<AnyEndpoint>,
+        records: &Records,
+        occupancy: Occupancy,
+    ) -> Checked {
         prop_assert_eq!(occupancy.used_slots, records.len() as u64);
         prop_assert_eq!(occupancy.slots, self.layout.slots());
         Ok(())
     }
 }
 
-fn play<F: TestFabric>(
+fn play(
+    fabric: Fabric,
     slot: Slot,
-    slots: u64,
-    of: Ways,
-    seed: u64,
+    options: &CuckooOptions,
     order: LookupOrder,
     predetermines: bool,
     steps: &[Step],
 ) -> Checked {
-    let (_node, executor, mut table) = new_table::<F>(&options(slot, slots, of, seed), order);
+    let (_node, executor, mut table) = new_table(fabric, options, order);
     if predetermines {
         table = table.with_predetermination().unwrap();
     }
     let places = Places {
         layout: table.layout().clone(),
         predetermines,
-        over: PhantomData,
     };
     executor
         .block_on(Model::new(slot, KEYS, places).play(&table, steps))
         .map(drop)
 }
 
-pub fn every_shape_is_a_map<F: TestFabric>() {
+pub fn every_shape_is_a_map(fabric: Fabric) {
     for slot in SLOTS {
         for order in ORDERS {
             let name = format!("{} {order:?}", slot.name);
             let steps = vec(step(KEYS), 0..120);
             let runs = (1..=28u64, shape(), any::<u64>(), any::<bool>(), steps);
             run_cases(
-                F::cases(80),
+                fabric.cases(80),
                 &name,
                 &runs,
                 |(slots, shape, seed, predetermines, steps)| {
-                    play::<F>(slot, slots, shape, seed, order, predetermines, &steps)
+                    let options = options(slot, slots, shape, seed);
+                    play(fabric, slot, &options, order, predetermines, &steps)
                 },
             );
         }

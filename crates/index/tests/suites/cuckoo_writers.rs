@@ -2,22 +2,22 @@
 
 use crate::common::cuckoo::{SIGNATURES, limited_client, new_client, new_node, options, ways};
 use crate::common::{HEAP, INLINE, Slot, WORD, scan_all};
-use farslot_fabric::{Endpoint, Executor, Limits};
+use farslot_fabric::{Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::{Index, IndexError, KeyRule};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-struct Client<E> {
-    executor: Executor<E>,
-    table: CuckooTable<E>,
+struct Client {
+    executor: Executor<AnyEndpoint>,
+    table: CuckooTable<AnyEndpoint>,
     slot: Slot,
 }
 
 type Done<T> = Result<T, IndexError>;
 
-impl<E: Endpoint> Client<E> {
+impl Client {
     fn run<T>(&self, operation: impl Future<Output = T>) -> T {
         self.executor.block_on(operation)
     }
@@ -68,22 +68,20 @@ impl<E: Endpoint> Client<E> {
 }
 
 /// A table of 64 slots and a maker of its clients.
-fn table<F: TestFabric>(
-    slot: Slot,
-    change: impl Fn(&mut CuckooOptions),
-) -> impl Fn() -> Client<F::Endpoint> {
-    table_with::<F>(slot, F::limits(), change)
+fn table(fabric: Fabric, slot: Slot, change: impl Fn(&mut CuckooOptions)) -> impl Fn() -> Client {
+    table_with(fabric, slot, Fabric::limits(), change)
 }
 
-fn table_with<F: TestFabric>(
+fn table_with(
+    fabric: Fabric,
     slot: Slot,
     limits: Limits,
     change: impl Fn(&mut CuckooOptions),
-) -> impl Fn() -> Client<F::Endpoint> {
+) -> impl Fn() -> Client {
     let mut options = options(slot, 64, ways(3, 4), 7);
     change(&mut options);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     move || {
         let (executor, table) = limited_client(&node, &layout, LookupOrder::Parallel, limits);
         Client {
@@ -102,9 +100,9 @@ fn busy<T: std::fmt::Debug>(refused: Done<T>) -> u64 {
     }
 }
 
-pub fn only_one_client_writes_until_it_resigns<F: TestFabric>() {
+pub fn only_one_client_writes_until_it_resigns(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let client = table::<F>(slot, |_| {});
+        let client = table(fabric, slot, |_| {});
         let (first, second, third) = (client(), client(), client());
         assert_eq!(first.put(1, 1), Ok(true));
         let mark = busy(second.put(2, 2));
@@ -126,8 +124,8 @@ pub fn only_one_client_writes_until_it_resigns<F: TestFabric>() {
     }
 }
 
-pub fn coroutines_of_one_client_become_the_writer_together<F: TestFabric>() {
-    let client = table::<F>(WORD, |_| {});
+pub fn coroutines_of_one_client_become_the_writer_together(fabric: Fabric) {
+    let client = table(fabric, WORD, |_| {});
     let (writer, other) = (client(), client());
     let records: Vec<_> = (0..32)
         .map(|key| (WORD.key(key), WORD.value(key)))
@@ -141,11 +139,11 @@ pub fn coroutines_of_one_client_become_the_writer_together<F: TestFabric>() {
 }
 
 /// Operations that are given up at any point leave no lock behind.
-pub fn an_operation_may_be_dropped<F: TestFabric>() {
+pub fn an_operation_may_be_dropped(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let open = table::<F>(slot, |_| {});
+        let open = table(fabric, slot, |_| {});
         let client = open();
-        for polls in 0..u64::from(F::cases(40).max(10)) {
+        for polls in 0..u64::from(fabric.cases(40).max(10)) {
             for key in 0..32 {
                 let (key, value) = (slot.key(key), slot.value(polls));
                 let mut put = pin!(client.table.put(&key, &value));
@@ -167,9 +165,9 @@ pub fn an_operation_may_be_dropped<F: TestFabric>() {
     }
 }
 
-pub fn a_sealed_table_refuses_writes_and_serves<F: TestFabric>() {
+pub fn a_sealed_table_refuses_writes_and_serves(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let client = table::<F>(slot, |_| {});
+        let client = table(fabric, slot, |_| {});
         let (builder, early) = (client(), client());
         builder.build((0..60).map(|key| (key, key + 1))).unwrap();
         let late = client();
@@ -200,9 +198,9 @@ pub fn a_sealed_table_refuses_writes_and_serves<F: TestFabric>() {
     }
 }
 
-pub fn several_records_of_a_key_are_built_and_never_put<F: TestFabric>() {
+pub fn several_records_of_a_key_are_built_and_never_put(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let client = table::<F>(slot, |options| options.keys = KeyRule::Multi);
+        let client = table(fabric, slot, |options| options.keys = KeyRule::Multi);
         let builder = client();
         let multi = |operation| Err(IndexError::MultiKey { operation });
         assert_eq!(builder.put(1, 1), multi("put"));
@@ -219,15 +217,15 @@ pub fn several_records_of_a_key_are_built_and_never_put<F: TestFabric>() {
     }
 }
 
-pub fn only_an_empty_table_is_built<F: TestFabric>() {
+pub fn only_an_empty_table_is_built(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
         // Who takes over waits for as long as a verb of the dead may take.
         let limits = Limits {
             verb_timeout: 2_000_000_000,
-            ..F::limits()
+            ..Fabric::limits()
         };
         // So many slots that counts of their use are reported late.
-        let client = table_with::<F>(slot, limits, |options| options.capacity = 1 << 15);
+        let client = table_with(fabric, slot, limits, |options| options.capacity = 1 << 15);
         let writer = client();
         assert_eq!(writer.put(1, 1), Ok(true));
         let full = Err(IndexError::NotEmpty { slots: 1 });
@@ -242,14 +240,16 @@ pub fn only_an_empty_table_is_built<F: TestFabric>() {
     }
 }
 
-pub fn what_cannot_be_built_leaves_the_table_as_it_was<F: TestFabric>() {
+pub fn what_cannot_be_built_leaves_the_table_as_it_was(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
         let heap_bytes = match slot.kind {
             // Less than its 16 heap buckets need, and more than 4.
             farslot_index::SlotKind::Signatures => 16 << 10,
             _ => 4096,
         };
-        let open = table::<F>(slot, |options| options.heap_bytes = Some(heap_bytes));
+        let open = table(fabric, slot, |options| {
+            options.heap_bytes = Some(heap_bytes)
+        });
         let client = open();
         let too_many = client.build((0..100).map(|key| (key, key)));
         match slot.kind {
@@ -286,12 +286,12 @@ pub fn what_cannot_be_built_leaves_the_table_as_it_was<F: TestFabric>() {
 }
 
 /// The next writer finds what this one held of the heap.
-pub fn a_resignation_hands_the_heap_over<F: TestFabric>() {
+pub fn a_resignation_hands_the_heap_over(fabric: Fabric) {
     let mut options = options(HEAP, 64, ways(3, 4), 7);
     options.heap_bytes = Some(1 << 14);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
-    for _ in 0..F::cases(200) {
+    let node = new_node(fabric, &layout);
+    for _ in 0..fabric.cases(200) {
         let (executor, table) = new_client(&node, &layout, LookupOrder::Parallel);
         executor.block_on(async {
             for key in 0..8 {

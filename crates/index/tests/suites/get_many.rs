@@ -7,7 +7,7 @@ use farslot_index::linear::{
     KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
 };
 use farslot_index::{BATCH_WIDTH, GET, Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
 const KEYS: u64 = 120;
@@ -21,9 +21,9 @@ fn keys(slot: Slot) -> Vec<Vec<u8>> {
 }
 
 /// A table of which a part was filled, some of it removed, and some replaced.
-fn filled<F: TestFabric>(options: &LinearOptions, slot: Slot) -> (F, LinearLayout) {
+fn filled(fabric: Fabric, options: &LinearOptions, slot: Slot) -> (TestNode, LinearLayout) {
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, Reads::fixed(4));
     executor.block_on(async {
         for number in 0..100 {
@@ -45,12 +45,7 @@ fn filled<F: TestFabric>(options: &LinearOptions, slot: Slot) -> (F, LinearLayou
     (node, layout)
 }
 
-fn client<F: TestFabric>(
-    node: &F,
-    layout: &LinearLayout,
-    sizes: ReadSizes,
-    limits: Limits,
-) -> Client<F> {
+fn client(node: &TestNode, layout: &LinearLayout, sizes: ReadSizes, limits: Limits) -> Client {
     let endpoint = node.connect(limits);
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
@@ -59,8 +54,8 @@ fn client<F: TestFabric>(
 }
 
 /// The answers, and what was counted for them.
-fn looked_up<E: Endpoint>(
-    (executor, table): (Executor<E>, LinearTable<E>),
+fn looked_up(
+    (executor, table): (Executor<AnyEndpoint>, LinearTable<AnyEndpoint>),
     keys: &[Vec<u8>],
     batched: bool,
 ) -> (Answers, Snapshot) {
@@ -87,27 +82,27 @@ fn sizes(layout: &LinearLayout, slots: u32) -> ReadSizes {
     ReadSizes::new(layout, ReadPolicy::Fixed(slots)).unwrap()
 }
 
-pub fn answers_and_counters_are_those_of_single_gets<F: TestFabric>() {
+pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
     for slot in SLOTS {
         for multi in [false, true] {
             let mut options = slot.options(128, 5);
             if multi {
                 options.keys = KeyRule::Multi;
             }
-            let (node, layout) = filled::<F>(&options, slot);
+            let (node, layout) = filled(fabric, &options, slot);
             for read_size in [1, 2, 5, 128] {
                 for sizes in [
                     sizes(&layout, read_size),
                     sizes(&layout, read_size).looking_ahead(),
                 ] {
-                    let client = || client(&node, &layout, sizes.clone(), F::limits());
+                    let client = || client(&node, &layout, sizes.clone(), Fabric::limits());
                     let keys = keys(slot);
                     let (one_by_one, expected) = looked_up(client(), &keys, false);
                     let (batched, counted) = looked_up(client(), &keys, true);
                     assert_eq!(batched, one_by_one, "{slot:?}");
                     assert_eq!(counted.operation(GET), expected.operation(GET), "{slot:?}");
                     assert_eq!(counted.verbs, expected.verbs, "{slot:?}");
-                    if F::PUNCTUAL {
+                    if fabric.is_punctual() {
                         assert_eq!(counted, expected, "{slot:?}");
                     }
                 }
@@ -116,15 +111,15 @@ pub fn answers_and_counters_are_those_of_single_gets<F: TestFabric>() {
     }
 }
 
-pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for<F: TestFabric>() {
+pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for(fabric: Fabric) {
     for slot in [PAIR, INLINE, HEAP] {
-        let (node, layout) = filled::<F>(&slot.options(128, 5), slot);
+        let (node, layout) = filled(fabric, &slot.options(128, 5), slot);
         let limits = Limits {
             send_queue_depth: 3,
-            ..F::limits()
+            ..Fabric::limits()
         };
         let narrow = client(&node, &layout, sizes(&layout, 2), limits);
-        let wide = client(&node, &layout, sizes(&layout, 2), F::limits());
+        let wide = client(&node, &layout, sizes(&layout, 2), Fabric::limits());
         let (answers, counted) = looked_up(narrow, &keys(slot), true);
         let (expected, by_wide) = looked_up(wide, &keys(slot), true);
         assert_eq!(answers, expected);
@@ -134,21 +129,21 @@ pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for<F: TestFabric>() {
     }
 }
 
-pub fn the_load_factor_is_asked_for_as_often_as_by_single_gets<F: TestFabric>() {
-    let (node, layout) = filled::<F>(&PAIR.options(128, 5), PAIR);
+pub fn the_load_factor_is_asked_for_as_often_as_by_single_gets(fabric: Fabric) {
+    let (node, layout) = filled(fabric, &PAIR.options(128, 5), PAIR);
     let keys: Vec<_> = (0..30_000).map(|number| PAIR.key(number % KEYS)).collect();
-    let client = || client(&node, &layout, sizes(&layout, 4), F::limits());
+    let client = || client(&node, &layout, sizes(&layout, 4), Fabric::limits());
     let (one_by_one, expected) = looked_up(client(), &keys, false);
     let (batched, counted) = looked_up(client(), &keys, true);
     assert_eq!(batched, one_by_one);
     assert_eq!(counted.operations, expected.operations);
 }
 
-pub fn without_memory_for_buffers_every_lookup_says_so<F: TestFabric>() {
-    let (node, layout) = filled::<F>(&PAIR.options(128, 5), PAIR);
+pub fn without_memory_for_buffers_every_lookup_says_so(fabric: Fabric) {
+    let (node, layout) = filled(fabric, &PAIR.options(128, 5), PAIR);
     let limits = Limits {
         largest_buffer: 64,
-        ..F::limits()
+        ..Fabric::limits()
     };
     let (answers, _) = looked_up(
         client(&node, &layout, sizes(&layout, 8), limits),
@@ -165,9 +160,9 @@ pub fn without_memory_for_buffers_every_lookup_says_so<F: TestFabric>() {
     assert!(answers.iter().all(refused), "{answers:?}");
 }
 
-pub fn a_batch_may_be_dropped_at_any_turn<F: TestFabric>() {
-    let (node, layout) = filled::<F>(&HEAP.options(128, 5), HEAP);
-    let (executor, table) = client(&node, &layout, sizes(&layout, 2), F::limits());
+pub fn a_batch_may_be_dropped_at_any_turn(fabric: Fabric) {
+    let (node, layout) = filled(fabric, &HEAP.options(128, 5), HEAP);
+    let (executor, table) = client(&node, &layout, sizes(&layout, 2), Fabric::limits());
     let table = Rc::new(table);
     for turns in 0..20 {
         let (table, keys) = (Rc::clone(&table), keys(HEAP));

@@ -5,7 +5,7 @@ use crate::common::{HEAP, INLINE, Reads, TABLE, new_client, new_node, new_table}
 use farslot_index::heap::{block_bytes, class_for};
 use farslot_index::linear::{LinearLayout, LinearOptions, LinearTable};
 use farslot_index::{FieldSize, Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ fn key(number: u64) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
-pub fn blocks_that_one_client_frees_serve_another<F: TestFabric>() {
+pub fn blocks_that_one_client_frees_serve_another(fabric: Fabric) {
     let mut options = HEAP.options(4096, 3);
     options.heap_bytes = Some(128 << 10);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (first_executor, first) = new_client(&node, &layout, Reads::fixed(8));
     let (second_executor, second) = new_client(&node, &layout, Reads::fixed(8));
     let heap_full = |error| matches!(error, IndexError::HeapFull { .. });
@@ -84,7 +84,7 @@ pub fn blocks_that_one_client_frees_serve_another<F: TestFabric>() {
 }
 
 /// The blocks that are left in the heap of a table, as one new client finds them.
-fn blocks_left<F: TestFabric>(node: &F, layout: &LinearLayout) -> u64 {
+fn blocks_left(node: &TestNode, layout: &LinearLayout) -> u64 {
     let (executor, table) = new_client(node, layout, Reads::fixed(8));
     executor.block_on(async {
         let mut left = 0;
@@ -96,15 +96,15 @@ fn blocks_left<F: TestFabric>(node: &F, layout: &LinearLayout) -> u64 {
 }
 
 /// A table of the default heap has room for its capacity, however many clients fill it.
-pub fn a_client_for_each_put_fills_a_table<F: TestFabric>() {
+pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
     for flushing in [true, false] {
-        let puts = u64::from(F::cases(1_000));
+        let puts = u64::from(fabric.cases(1_000));
         let options = LinearOptions {
             load_factor: 0.9,
             ..HEAP.options(puts, 3)
         };
         let layout = options.layout().unwrap();
-        let node = new_node::<F>(&layout);
+        let node = new_node(fabric, &layout);
         for number in 0..puts {
             let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
             let put = executor.block_on(table.put(&key(number), &[7; 300]));
@@ -117,12 +117,12 @@ pub fn a_client_for_each_put_fills_a_table<F: TestFabric>() {
 }
 
 /// Clients that replace one record, one after the other, need a block or two.
-pub fn clients_that_flush_leave_no_free_block_behind<F: TestFabric>() {
+pub fn clients_that_flush_leave_no_free_block_behind(fabric: Fabric) {
     let mut options = HEAP.options(64, 3);
     options.heap_bytes = Some(16 + 3 * 128);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
-    for turn in 0..F::cases(5_000) {
+    let node = new_node(fabric, &layout);
+    for turn in 0..fabric.cases(5_000) {
         let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
         executor.block_on(async {
             let mut value = RECORD;
@@ -136,13 +136,13 @@ pub fn clients_that_flush_leave_no_free_block_behind<F: TestFabric>() {
     assert_eq!(blocks_left(&node, &layout), 2);
 }
 
-pub fn a_flush_hands_back_the_rest_of_the_extent<F: TestFabric>() {
+pub fn a_flush_hands_back_the_rest_of_the_extent(fabric: Fabric) {
     const BLOCKS: u64 = 256;
     let mut options = HEAP.options(1 << 10, 3);
     options.heap_bytes = Some(16 + BLOCKS * 128);
     let layout = options.layout().unwrap();
     for others_follow in [false, true] {
-        let node = new_node::<F>(&layout);
+        let node = new_node(fabric, &layout);
         let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
         let (other_executor, other) = new_client(&node, &layout, Reads::fixed(8));
         executor.block_on(async {
@@ -180,7 +180,7 @@ pub fn a_flush_hands_back_the_rest_of_the_extent<F: TestFabric>() {
     }
 }
 
-pub fn a_refused_record_takes_nothing<F: TestFabric>() {
+pub fn a_refused_record_takes_nothing(fabric: Fabric) {
     const LARGE: usize = 600 << 10;
     let mut options = LinearOptions {
         value: FieldSize::UpTo(1 << 20),
@@ -188,7 +188,7 @@ pub fn a_refused_record_takes_nothing<F: TestFabric>() {
     };
     options.heap_bytes = Some(1 << 20);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
     executor.block_on(async {
         table.put(&key(1), &vec![1; LARGE]).await.unwrap();
@@ -209,21 +209,21 @@ pub fn a_refused_record_takes_nothing<F: TestFabric>() {
 
 /// Clients that together want more than there is fight for the free lists. Each finds its own records
 /// whole, and in the end no block is lost but those that the clients kept for themselves.
-pub fn clients_share_the_free_lists<F: TestFabric>() {
+pub fn clients_share_the_free_lists(fabric: Fabric) {
     const CLIENTS: u32 = 3;
     const BLOCKS: u64 = 2_048;
     let mut options = HEAP.options(1 << 14, 3);
     options.heap_bytes = Some(BLOCKS * 128);
     let layout = options.layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let of = layout.clone();
-    let refused = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
+    let refused = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
         let sizes = Reads::fixed(8).sizes(&of);
         let table = LinearTable::open(endpoint, TABLE, of.clone(), sizes)
             .await
             .unwrap();
         let mut refused = 0;
-        for round in 0..F::cases(30) {
+        for round in 0..fabric.cases(30) {
             refused += put_and_remove(&table, client, (round * CLIENTS + client) as u8).await;
         }
         refused
@@ -261,35 +261,36 @@ async fn put_and_remove(table: &impl Index, client: u32, value: u8) -> u64 {
     900 - held.len() as u64
 }
 
-pub fn churn_of_one_size_needs_no_more_than_its_records<F: TestFabric>() {
+pub fn churn_of_one_size_needs_no_more_than_its_records(fabric: Fabric) {
     // As many records as fit, but for the blocks that rest before they are used again.
     let mut options = HEAP.options(64, 3);
     options.heap_bytes = Some(16 + 128 * (40 + 17));
-    churn::<F>(&options, 40, 100..=100);
+    churn(fabric, &options, 40, 100..=100);
 }
 
-pub fn churn_of_all_sizes_leaks_no_block<F: TestFabric>() {
+pub fn churn_of_all_sizes_leaks_no_block(fabric: Fabric) {
     // Each size class may once have held every record, and its resting blocks.
     let classes: [u64; 13] = [32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384];
     let mut options = HEAP.options(64, 3);
     options.heap_bytes =
         Some(16 + classes.iter().map(|bytes| bytes * (10 + 17)).sum::<u64>() + 4096);
-    churn::<F>(&options, 10, 0..=300);
+    churn(fabric, &options, 10, 0..=300);
 }
 
-pub fn churn_of_replaced_inline_records_leaks_no_block<F: TestFabric>() {
+pub fn churn_of_replaced_inline_records_leaks_no_block(fabric: Fabric) {
     let mut options = INLINE.options(64, 3);
     options.heap_bytes = Some(16 + 48 * (40 + 17));
-    churn::<F>(&options, 40, 20..=20);
+    churn(fabric, &options, 40, 20..=20);
 }
 
 /// Puts, updates and removes `keys` keys for long, and holds them to a map.
-fn churn<F: TestFabric>(
+fn churn(
+    fabric: Fabric,
     options: &LinearOptions,
     keys: u64,
     sizes: std::ops::RangeInclusive<usize>,
 ) {
-    let (_node, executor, table) = new_table::<F>(options, Reads::fixed(8));
+    let (_node, executor, table) = new_table(fabric, options, Reads::fixed(8));
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut records: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let key = |number: u64| match options.key {
@@ -297,7 +298,7 @@ fn churn<F: TestFabric>(
         FieldSize::UpTo(_) => key(number),
     };
     executor.block_on(async {
-        for turn in 0..F::cases(20_000) {
+        for turn in 0..fabric.cases(20_000) {
             let key = key(rng.random_range(0..keys));
             let value = vec![turn as u8; rng.random_range(sizes.clone())];
             match rng.random_range(0..4) {

@@ -1,11 +1,12 @@
 //! Clients that remember clusters: the same answers from fewer READs, however old what they remember.
 
+use crate::common::costs::spent;
 use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
-use farslot_fabric::{Endpoint, Executor, window};
+use farslot_fabric::{Executor, window};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
 use farslot_index::{GET_ALL, Index};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -38,16 +39,16 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Two clients of one table, of which one has hints, and what the table must be.
-struct Pair<'t, E> {
+struct Pair<'t> {
     slot: Slot,
     keys: KeyRule,
-    hinted: &'t LinearTable<E>,
-    other: &'t LinearTable<E>,
+    hinted: &'t LinearTable<AnyEndpoint>,
+    other: &'t LinearTable<AnyEndpoint>,
     records: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
-impl<E: Endpoint> Pair<'_, E> {
-    fn client(&self, other: bool) -> &LinearTable<E> {
+impl Pair<'_> {
+    fn client(&self, other: bool) -> &LinearTable<AnyEndpoint> {
         if other { self.other } else { self.hinted }
     }
 
@@ -122,38 +123,43 @@ impl<E: Endpoint> Pair<'_, E> {
 
 /// Others put and remove records behind the back of a client with hints, in a table so small that its
 /// clusters run into each other and round its end.
-pub fn old_hints_change_no_answer<F: TestFabric>() {
+pub fn old_hints_change_no_answer(fabric: Fabric) {
     for slot in SLOTS {
         for keys in [KeyRule::Unique, KeyRule::Multi] {
             let name = format!("{} {keys:?}", slot.name);
             let runs = (vec(step(), 1..60), all_reads(), 1usize..6, any::<u64>());
-            run_cases(F::cases(48), &name, &runs, |(steps, reads, most, seed)| {
-                let options = LinearOptions {
-                    keys,
-                    ..slot.options(64, seed)
-                };
-                let layout = options.layout().unwrap();
-                let node = new_node::<F>(&layout);
-                let (executor, hinted) = new_client(&node, &layout, reads);
-                let hinted = hinted.with_hints(most);
-                let (others, other) = new_client(&node, &layout, reads);
-                let mut pair = Pair {
-                    slot,
-                    keys,
-                    hinted: &hinted,
-                    other: &other,
-                    records: BTreeMap::new(),
-                };
-                for step in steps {
-                    let by_other = matches!(
-                        step,
-                        Step::Put { other: true, .. } | Step::Remove { other: true, .. }
-                    );
-                    let executor = if by_other { &others } else { &executor };
-                    executor.block_on(pair.step(step))?;
-                }
-                Ok(())
-            });
+            run_cases(
+                fabric.cases(48),
+                &name,
+                &runs,
+                |(steps, reads, most, seed)| {
+                    let options = LinearOptions {
+                        keys,
+                        ..slot.options(64, seed)
+                    };
+                    let layout = options.layout().unwrap();
+                    let node = new_node(fabric, &layout);
+                    let (executor, hinted) = new_client(&node, &layout, reads);
+                    let hinted = hinted.with_hints(most);
+                    let (others, other) = new_client(&node, &layout, reads);
+                    let mut pair = Pair {
+                        slot,
+                        keys,
+                        hinted: &hinted,
+                        other: &other,
+                        records: BTreeMap::new(),
+                    };
+                    for step in steps {
+                        let by_other = matches!(
+                            step,
+                            Step::Put { other: true, .. } | Step::Remove { other: true, .. }
+                        );
+                        let executor = if by_other { &others } else { &executor };
+                        executor.block_on(pair.step(step))?;
+                    }
+                    Ok(())
+                },
+            );
         }
     }
 }
@@ -164,30 +170,30 @@ const MODELLED: Reads = Reads {
 };
 
 /// A table of `slots` slots with 8-byte keys and values, that any number of clients may attach to.
-struct Shared<F> {
-    node: F,
+struct Shared {
+    node: TestNode,
     layout: LinearLayout,
 }
 
-struct Client<E> {
-    executor: Executor<E>,
-    table: LinearTable<E>,
+struct Client {
+    executor: Executor<AnyEndpoint>,
+    table: LinearTable<AnyEndpoint>,
 }
 
-impl<F: TestFabric> Shared<F> {
-    fn new(slots: u64) -> Self {
+impl Shared {
+    fn new(fabric: Fabric, slots: u64) -> Self {
         let options = LinearOptions {
             keys: KeyRule::Multi,
             ..PAIR.options(slots, 9)
         };
         let layout = options.layout().unwrap();
         Self {
-            node: new_node::<F>(&layout),
+            node: new_node(fabric, &layout),
             layout,
         }
     }
 
-    fn client(&self, reads: Reads, hints: usize) -> Client<F::Endpoint> {
+    fn client(&self, reads: Reads, hints: usize) -> Client {
         let (executor, table) = new_client(&self.node, &self.layout, reads);
         let table = table.with_hints(hints);
         Client { executor, table }
@@ -216,7 +222,7 @@ struct Spent {
     bytes: u64,
 }
 
-impl<E: Endpoint> Client<E> {
+impl Client {
     /// Looks up all records of each key, one after the other; all have `count`.
     fn get_all(&self, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
         self.get_all_by(1, keys, count)
@@ -224,15 +230,13 @@ impl<E: Endpoint> Client<E> {
 
     /// The same, by so many side by side.
     fn get_all_by(&self, width: usize, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
-        let counters = || self.executor.endpoint().core().counters.snapshot();
-        let before = counters();
         let lookups = keys.into_iter().map(async |key| {
             let bytes = key.to_le_bytes();
             let found = self.table.get_all(&bytes, |_| {}).await.unwrap();
             assert_eq!(found, count, "key {key}");
         });
-        self.executor.block_on(window(width, lookups, |_, ()| {}));
-        let spent = counters().since(&before).operation(GET_ALL);
+        let lookups = window(width, lookups, |_, ()| {});
+        let (spent, ()) = spent(&self.executor, GET_ALL, lookups);
         Spent {
             reads: spent.verbs,
             bytes: spent.bytes,
@@ -245,29 +249,29 @@ const SMALL: std::ops::Range<u64> = 1_000..5_000;
 
 /// Keys of many records, with keys of one record around them: more than the hints of the client that has
 /// few.
-fn large<F: TestFabric>() -> std::ops::Range<u64> {
-    0..u64::from(F::cases(20).max(8))
+fn large(fabric: Fabric) -> std::ops::Range<u64> {
+    0..u64::from(fabric.cases(20).max(8))
 }
 
-fn skewed<F: TestFabric>() -> Shared<F> {
-    let shared = Shared::new(1 << 14);
+fn skewed(fabric: Fabric) -> Shared {
+    let shared = Shared::new(fabric, 1 << 14);
     shared.fill(SMALL, 1);
-    shared.fill(large::<F>(), RECORDS);
+    shared.fill(large(fabric), RECORDS);
     shared
 }
 
-pub fn a_known_cluster_is_read_at_once<F: TestFabric>() {
-    let shared = skewed::<F>();
-    let lookups = large::<F>().count() as u64;
+pub fn a_known_cluster_is_read_at_once(fabric: Fabric) {
+    let shared = skewed(fabric);
+    let lookups = large(fabric).count() as u64;
     let oblivious = shared
         .client(MODELLED, 0)
-        .get_all(large::<F>(), RECORDS as usize);
+        .get_all(large(fabric), RECORDS as usize);
     assert!(oblivious.reads >= 9 * lookups, "{oblivious:?}");
 
     let client = shared.client(MODELLED, 1000);
     assert_eq!(client.table.known_clusters(), 0);
-    let first = client.get_all(large::<F>(), RECORDS as usize);
-    let second = client.get_all(large::<F>(), RECORDS as usize);
+    let first = client.get_all(large(fabric), RECORDS as usize);
+    let second = client.get_all(large(fabric), RECORDS as usize);
     println!("without hints {oblivious:?}, first {first:?}, then {second:?}");
     // The first lookups may have met the clusters that others of them lie in.
     assert!(first.reads <= oblivious.reads && client.table.known_clusters() > 1);
@@ -278,26 +282,26 @@ pub fn a_known_cluster_is_read_at_once<F: TestFabric>() {
     );
 }
 
-pub fn a_fixed_read_size_is_lengthened_too<F: TestFabric>() {
-    let shared = skewed::<F>();
+pub fn a_fixed_read_size_is_lengthened_too(fabric: Fabric) {
+    let shared = skewed(fabric);
     for look_ahead in [false, true] {
         let reads = Reads {
             look_ahead,
             ..Reads::fixed(8)
         };
         let client = shared.client(reads, 1000);
-        let first = client.get_all(large::<F>(), RECORDS as usize);
-        client.get_all(large::<F>(), RECORDS as usize);
-        let known = client.get_all(large::<F>(), RECORDS as usize);
-        assert!(first.reads > 20 * large::<F>().count() as u64, "{first:?}");
+        let first = client.get_all(large(fabric), RECORDS as usize);
+        client.get_all(large(fabric), RECORDS as usize);
+        let known = client.get_all(large(fabric), RECORDS as usize);
+        assert!(first.reads > 20 * large(fabric).count() as u64, "{first:?}");
         // Looking ahead, too: nobody asks for what lies behind the empty slot.
-        assert_eq!(known.reads, large::<F>().count() as u64);
+        assert_eq!(known.reads, large(fabric).count() as u64);
     }
 }
 
 /// A READ is 16 KiB at most: what is longer is read in as few as that takes.
-pub fn long_clusters_are_split<F: TestFabric>() {
-    let shared = Shared::<F>::new(1 << 13);
+pub fn long_clusters_are_split(fabric: Fabric) {
+    let shared = Shared::new(fabric, 1 << 13);
     shared.fill(0..1, 2_500);
     let client = shared.client(MODELLED, 4);
     client.get_all([0, 0], 2_500);
@@ -311,44 +315,44 @@ pub fn long_clusters_are_split<F: TestFabric>() {
     );
 }
 
-pub fn an_old_hint_costs_one_more_read<F: TestFabric>() {
-    let shared = skewed::<F>();
+pub fn an_old_hint_costs_one_more_read(fabric: Fabric) {
+    let shared = skewed(fabric);
     let client = shared.client(MODELLED, 1000);
     for _ in 0..3 {
-        client.get_all(large::<F>(), RECORDS as usize);
+        client.get_all(large(fabric), RECORDS as usize);
     }
     // Others lengthen all clusters.
-    shared.fill(large::<F>(), 1);
+    shared.fill(large(fabric), 1);
     let count = RECORDS as usize + 1;
-    let lookups = large::<F>().count() as u64;
-    let stale = client.get_all(large::<F>(), count);
+    let lookups = large(fabric).count() as u64;
+    let stale = client.get_all(large(fabric), count);
     assert!(
         stale.reads > lookups && stale.reads <= 2 * lookups,
         "{stale:?}"
     );
-    client.get_all(large::<F>(), count);
-    assert_eq!(client.get_all(large::<F>(), count).reads, lookups);
+    client.get_all(large(fabric), count);
+    assert_eq!(client.get_all(large(fabric), count).reads, lookups);
 }
 
-pub fn the_largest_clusters_are_kept<F: TestFabric>() {
-    let shared = skewed::<F>();
+pub fn the_largest_clusters_are_kept(fabric: Fabric) {
+    let shared = skewed(fabric);
     let client = shared.client(MODELLED, 5);
     for _ in 0..3 {
         client.get_all(SMALL, 1);
-        client.get_all(large::<F>(), RECORDS as usize);
+        client.get_all(large(fabric), RECORDS as usize);
         assert!((1..=5).contains(&client.table.known_clusters()));
     }
-    let known = client.get_all(large::<F>(), RECORDS as usize);
+    let known = client.get_all(large(fabric), RECORDS as usize);
     let oblivious = shared
         .client(MODELLED, 0)
-        .get_all(large::<F>(), RECORDS as usize);
+        .get_all(large(fabric), RECORDS as usize);
     assert!(known.reads < oblivious.reads, "{known:?} {oblivious:?}");
 }
 
 /// Section 5.8: "there is no impact [...] when the distribution is uniform". That is so where few of the
 /// clusters are known; the more there are, the fewer READs and bytes it takes.
-pub fn short_clusters_are_read_as_before<F: TestFabric>() {
-    let shared = Shared::<F>::new(1 << 17);
+pub fn short_clusters_are_read_as_before(fabric: Fabric) {
+    let shared = Shared::new(fabric, 1 << 17);
     let keys = (1u64 << 17) * 13 / 20;
     shared.fill(0..keys, 1);
     let lookups = || (0..keys).step_by(3);

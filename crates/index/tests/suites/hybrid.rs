@@ -8,7 +8,7 @@ use farslot_fabric::{Endpoint, EndpointExt, OperationClass};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, SlotKind};
 use farslot_index::{FieldSize, FindOrPut, GET, Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::prelude::*;
 use proptest::sample::Index as Split;
 
@@ -16,8 +16,8 @@ use proptest::sample::Index as Split;
 const SLOTS_AT: u64 = 4096;
 
 /// Verbs of one class that an operation takes.
-async fn verbs_of<E: Endpoint>(
-    table: &LinearTable<E>,
+async fn verbs_of(
+    table: &LinearTable<AnyEndpoint>,
     class: OperationClass,
     operation: impl Future<Output = ()>,
 ) -> u64 {
@@ -27,7 +27,7 @@ async fn verbs_of<E: Endpoint>(
     counted().verbs - before
 }
 
-async fn reads_of<E: Endpoint>(table: &LinearTable<E>, key: &[u8], value: &[u8]) -> u64 {
+async fn reads_of(table: &LinearTable<AnyEndpoint>, key: &[u8], value: &[u8]) -> u64 {
     verbs_of(table, GET, async {
         assert_eq!(table.get(key).await.unwrap().as_deref(), Some(value));
     })
@@ -45,22 +45,23 @@ fn sized(inline_bytes: u32) -> Slot {
 
 /// A record's first place is its slot wherever it fits, and out of band else; its later ones are always
 /// out of band.
-pub fn records_stand_in_their_slots_if_they_fit<F: TestFabric>() {
+pub fn records_stand_in_their_slots_if_they_fit(fabric: Fabric) {
     let inline_bytes = (1..=128u32).prop_map(|words| words * 8);
     let cases = (inline_bytes, -40..40i32, any::<Split>(), any::<u64>());
     run_cases(
-        F::cases(256),
-        F::NAME,
+        fabric.cases(256),
+        fabric.name(),
         &cases,
         |(inline_bytes, excess, split, seed)| {
             let len = (inline_bytes as i32 + excess).max(1) as usize;
             let key_len = 1 + split.index(len);
-            stands_in_its_slot_if_it_fits::<F>(inline_bytes, key_len, len - key_len, seed)
+            stands_in_its_slot_if_it_fits(fabric, inline_bytes, key_len, len - key_len, seed)
         },
     );
 }
 
-fn stands_in_its_slot_if_it_fits<F: TestFabric>(
+fn stands_in_its_slot_if_it_fits(
+    fabric: Fabric,
     inline_bytes: u32,
     key_len: usize,
     value_len: usize,
@@ -69,7 +70,7 @@ fn stands_in_its_slot_if_it_fits<F: TestFabric>(
     let (key, value) = (vec![3; key_len], vec![5; value_len]);
     let fits = key_len + value_len <= inline_bytes as usize;
     let options = sized(inline_bytes).options(4, seed);
-    let (_node, executor, table) = new_table::<F>(&options, Reads::fixed(4));
+    let (_node, executor, table) = new_table(fabric, &options, Reads::fixed(4));
     executor.block_on(async {
         prop_assert!(table.put(&key, &value).await.unwrap());
         prop_assert_eq!(
@@ -97,8 +98,8 @@ fn stands_in_its_slot_if_it_fits<F: TestFabric>(
     })
 }
 
-pub fn keys_of_all_lengths_share_a_table<F: TestFabric>() {
-    let (_node, executor, table) = new_table::<F>(&sized(64).options(4096, 2), Reads::fixed(4));
+pub fn keys_of_all_lengths_share_a_table(fabric: Fabric) {
+    let (_node, executor, table) = new_table(fabric, &sized(64).options(4096, 2), Reads::fixed(4));
     executor.block_on(async {
         let record = |number: usize| {
             let key_len = 2 + number * 7 % 1090;
@@ -128,9 +129,9 @@ pub fn keys_of_all_lengths_share_a_table<F: TestFabric>() {
 }
 
 /// A head whose lengths exceed its slot is not believed, whoever has written it.
-pub fn a_head_that_says_more_than_its_slot_holds_is_unreadable<F: TestFabric>() {
+pub fn a_head_that_says_more_than_its_slot_holds_is_unreadable(fabric: Fabric) {
     let layout = sized(8).options(1, 2).layout().unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, Reads::fixed(1));
     executor.block_on(async {
         assert!(table.put(b"key", b"value").await.unwrap());
@@ -151,7 +152,7 @@ pub fn a_head_that_says_more_than_its_slot_holds_is_unreadable<F: TestFabric>() 
 }
 
 /// A cuckoo table moves its slots, and its buckets are read whole.
-pub fn a_cuckoo_table_has_no_hybrid_slots<F: TestFabric>() {
+pub fn a_cuckoo_table_has_no_hybrid_slots(fabric: Fabric) {
     let options = CuckooOptions::new(100, FieldSize::Fixed(8), FieldSize::Fixed(16), 1);
     let mut layout = options.layout().unwrap();
     let hybrid = CuckooOptions {
@@ -165,7 +166,7 @@ pub fn a_cuckoo_table_has_no_hybrid_slots<F: TestFabric>() {
     };
     assert_eq!(hybrid.layout().err(), Some(refused.clone()));
 
-    let node = cuckoo::new_node::<F>(&layout);
+    let node = cuckoo::new_node(fabric, &layout);
     let (executor, table) = cuckoo::new_client(&node, &layout, LookupOrder::Parallel);
     let endpoint = std::rc::Rc::clone(table.endpoint());
     layout.kind = SlotKind::Hybrid;

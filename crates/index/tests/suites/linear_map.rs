@@ -2,27 +2,24 @@
 
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{HEAP, Reads, SLOTS, Slot, all_reads, new_table, scan_all};
-use farslot_fabric::Endpoint;
 use farslot_index::linear::LinearTable;
 use farslot_index::{Index, IndexError, Occupancy};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use std::marker::PhantomData;
 
 /// More keys than the tables have slots.
 const KEYS: u64 = 14;
 
 /// The keys that have a slot, dead or alive: nobody else's from then on.
-struct Owners<E> {
+struct Owners {
     slots: usize,
     keys: BTreeSet<Vec<u8>>,
-    over: PhantomData<E>,
 }
 
-impl<E: Endpoint> Room for Owners<E> {
-    type Table = LinearTable<E>;
+impl Room for Owners {
+    type Table = LinearTable<AnyEndpoint>;
 
     fn takes(&mut self, key: &[u8]) -> Checked {
         self.keys.insert(key.to_vec());
@@ -49,31 +46,37 @@ impl<E: Endpoint> Room for Owners<E> {
     }
 }
 
-fn play<F: TestFabric>(slot: Slot, slots: u64, seed: u64, reads: Reads, steps: &[Step]) -> Checked {
-    let (_node, executor, table) = new_table::<F>(&slot.options(slots, seed), reads);
+fn play(
+    fabric: Fabric,
+    slot: Slot,
+    slots: u64,
+    seed: u64,
+    reads: Reads,
+    steps: &[Step],
+) -> Checked {
+    let (_node, executor, table) = new_table(fabric, &slot.options(slots, seed), reads);
     let owners = Owners {
         slots: slots as usize,
         keys: BTreeSet::new(),
-        over: PhantomData,
     };
     executor
         .block_on(Model::new(slot, KEYS, owners).play(&table, steps))
         .map(drop)
 }
 
-pub fn every_slot_kind_is_a_map<F: TestFabric>() {
+pub fn every_slot_kind_is_a_map(fabric: Fabric) {
     for slot in SLOTS {
         let runs = (1..=12u64, any::<u64>(), all_reads(), vec(step(KEYS), 0..80));
         run_cases(
-            F::cases(150),
+            fabric.cases(150),
             slot.name,
             &runs,
-            |(slots, seed, reads, steps)| play::<F>(slot, slots, seed, reads, &steps),
+            |(slots, seed, reads, steps)| play(fabric, slot, slots, seed, reads, &steps),
         );
     }
 }
 
-pub fn a_full_table_refuses_new_keys_and_serves_the_others<F: TestFabric>() {
+pub fn a_full_table_refuses_new_keys_and_serves_the_others(fabric: Fabric) {
     for slot in SLOTS {
         for look_ahead in [false, true] {
             let reads = Reads {
@@ -88,15 +91,15 @@ pub fn a_full_table_refuses_new_keys_and_serves_the_others<F: TestFabric>() {
                 // A removed key's slot is its own: it comes back, others still find no place.
                 .chain((0..14).rev().map(|key| Step::Put(key, key + 300)))
                 .chain((0..14).map(Step::Get));
-            play::<F>(slot, 8, 5, reads, &Vec::from_iter(steps)).unwrap();
+            play(fabric, slot, 8, 5, reads, &Vec::from_iter(steps)).unwrap();
         }
     }
 }
 
-pub fn a_full_heap_refuses_records_and_serves_the_others<F: TestFabric>() {
+pub fn a_full_heap_refuses_records_and_serves_the_others(fabric: Fabric) {
     let mut options = HEAP.options(64, 7);
     options.heap_bytes = Some(2048);
-    let (_node, executor, table) = new_table::<F>(&options, Reads::fixed(4));
+    let (_node, executor, table) = new_table(fabric, &options, Reads::fixed(4));
     executor.block_on(async {
         let key = |number: u64| format!("key {number:02}").into_bytes();
         let (old, new) = ([1; 100], [2; 100]);

@@ -21,109 +21,159 @@ mod sealed_map;
 mod several_clients;
 mod signatures;
 
-farslot_testbed::suites! {
-    {
-        sim: farslot_testbed::Sim,
-        shm: farslot_testbed::Shm,
-        tcp: farslot_testbed::Tcp,
-        #[ignore = "needs a verbs device: scripts/test-verbs"]
-        verbs: farslot_testbed::Verbs,
+/// Every protocol, every kind of verb, and several clients at once.
+mod protocols {
+    use crate::{
+        bad_input, cuckoo_costs, cuckoo_map, cuckoo_writers, get_many, heap, hints, hybrid,
+        linear_map, multi_key, round_trips, sealed_map, several_clients, signatures,
+    };
+
+    farslot_testbed::suites! {
+        {
+            sim = farslot_testbed::Fabric::Sim,
+            shm = farslot_testbed::Fabric::Shm,
+            tcp = farslot_testbed::Fabric::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs = farslot_testbed::Fabric::Verbs,
+        }
+        {
+            bad_input {
+                the_longest_and_the_shortest_that_fit
+            }
+            cuckoo_costs {
+                lookups
+                writes
+            }
+            cuckoo_map {
+                every_shape_is_a_map
+            }
+            cuckoo_writers {
+                only_one_client_writes_until_it_resigns
+                an_operation_may_be_dropped
+                several_records_of_a_key_are_built_and_never_put
+                a_resignation_hands_the_heap_over
+            }
+            get_many {
+                answers_and_counters_are_those_of_single_gets
+                a_queue_that_is_too_short_for_the_batch_is_waited_for
+                without_memory_for_buffers_every_lookup_says_so
+                a_batch_may_be_dropped_at_any_turn
+            }
+            heap {
+                blocks_that_one_client_frees_serve_another
+                a_flush_hands_back_the_rest_of_the_extent
+                clients_share_the_free_lists
+            }
+            hints {
+                old_hints_change_no_answer
+                a_known_cluster_is_read_at_once
+            }
+            hybrid {
+                records_stand_in_their_slots_if_they_fit
+            }
+            linear_map {
+                every_slot_kind_is_a_map
+            }
+            multi_key {
+                every_slot_kind_is_a_multimap
+            }
+            round_trips {
+                words
+                pairs
+                inline_records
+                records_out_of_band
+                a_lookup_that_wraps_reads_many_once
+            }
+            sealed_map {
+                a_table_is_the_map_that_it_was_built_from
+                a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more
+                long_records_of_variable_size
+            }
+            several_clients {
+                of_a_linear_table_are_linearizable
+                of_a_cuckoo_table_are_linearizable
+                of_a_race_table_are_linearizable
+                of_a_sealed_table_find_all_or_nothing
+            }
+            signatures {
+                uses_come_round_and_records_stay
+            }
+        }
     }
-    {
-        bad_input {
-            empty_keys
-            lengths_that_a_table_does_not_hold
-            the_longest_and_the_shortest_that_fit
-            records_of_64_bits_in_word_slots
-            the_one_pattern_that_stands_for_nothing
-            short_fields_have_no_reserved_pattern
+}
+
+/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it out unless asked.
+mod properties {
+    use crate::{
+        bad_input, cuckoo_costs, cuckoo_writers, get_many, heap, hints, hybrid, linear_map,
+        round_trips, sealed_map, signatures,
+    };
+
+    farslot_testbed::suites! {
+        {
+            sim = farslot_testbed::Fabric::Sim,
+            shm = farslot_testbed::Fabric::Shm,
+            tcp = farslot_testbed::Fabric::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs = farslot_testbed::Fabric::Verbs,
         }
-        cuckoo_costs {
-            lookups
-            writes
-            a_seal_spares_the_next_miss_its_look
-            the_model_knows_what_a_miss_reads
-        }
-        cuckoo_map {
-            every_shape_is_a_map
-        }
-        cuckoo_writers {
-            only_one_client_writes_until_it_resigns
-            coroutines_of_one_client_become_the_writer_together
-            an_operation_may_be_dropped
-            a_sealed_table_refuses_writes_and_serves
-            several_records_of_a_key_are_built_and_never_put
-            only_an_empty_table_is_built
-            what_cannot_be_built_leaves_the_table_as_it_was
-            a_resignation_hands_the_heap_over
-        }
-        get_many {
-            answers_and_counters_are_those_of_single_gets
-            a_queue_that_is_too_short_for_the_batch_is_waited_for
-            the_load_factor_is_asked_for_as_often_as_by_single_gets
-            without_memory_for_buffers_every_lookup_says_so
-            a_batch_may_be_dropped_at_any_turn
-        }
-        heap {
-            blocks_that_one_client_frees_serve_another
-            a_client_for_each_put_fills_a_table
-            clients_that_flush_leave_no_free_block_behind
-            a_flush_hands_back_the_rest_of_the_extent
-            a_refused_record_takes_nothing
-            clients_share_the_free_lists
-            churn_of_one_size_needs_no_more_than_its_records
-            churn_of_all_sizes_leaks_no_block
-            churn_of_replaced_inline_records_leaks_no_block
-        }
-        hints {
-            old_hints_change_no_answer
-            a_known_cluster_is_read_at_once
-            a_fixed_read_size_is_lengthened_too
-            long_clusters_are_split
-            an_old_hint_costs_one_more_read
-            the_largest_clusters_are_kept
-            short_clusters_are_read_as_before
-        }
-        hybrid {
-            records_stand_in_their_slots_if_they_fit
-            keys_of_all_lengths_share_a_table
-            a_head_that_says_more_than_its_slot_holds_is_unreadable
-            a_cuckoo_table_has_no_hybrid_slots
-        }
-        linear_map {
-            every_slot_kind_is_a_map
-            a_full_table_refuses_new_keys_and_serves_the_others
-            a_full_heap_refuses_records_and_serves_the_others
-        }
-        multi_key {
-            every_slot_kind_is_a_multimap
-        }
-        round_trips {
-            words
-            pairs
-            inline_records
-            records_out_of_band
-            a_lookup_that_wraps_reads_many_once
-            chunks_are_round_trips_unless_the_next_is_asked_for_ahead
-        }
-        sealed_map {
-            a_table_is_the_map_that_it_was_built_from
-            keys_of_other_sizes_are_refused_and_nothing_is_written
-            a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more
-            every_key_can_be_stored_but_not_all_of_them_inline
-            knuths_hash_serves_all_forms_and_orders
-            a_key_may_have_very_many_records
-            long_records_of_variable_size
-        }
-        several_clients {
-            of_a_linear_table_are_linearizable
-            of_a_cuckoo_table_are_linearizable
-            of_a_race_table_are_linearizable
-            of_a_sealed_table_find_all_or_nothing
-        }
-        signatures {
-            uses_come_round_and_records_stay
-            churn_leaks_no_heap_bucket
+        {
+            bad_input {
+                empty_keys
+                lengths_that_a_table_does_not_hold
+                records_of_64_bits_in_word_slots
+                the_one_pattern_that_stands_for_nothing
+                short_fields_have_no_reserved_pattern
+            }
+            cuckoo_costs {
+                a_seal_spares_the_next_miss_its_look
+                the_model_knows_what_a_miss_reads
+            }
+            cuckoo_writers {
+                coroutines_of_one_client_become_the_writer_together
+                a_sealed_table_refuses_writes_and_serves
+                only_an_empty_table_is_built
+                what_cannot_be_built_leaves_the_table_as_it_was
+            }
+            get_many {
+                the_load_factor_is_asked_for_as_often_as_by_single_gets
+            }
+            heap {
+                a_client_for_each_put_fills_a_table
+                clients_that_flush_leave_no_free_block_behind
+                a_refused_record_takes_nothing
+                churn_of_one_size_needs_no_more_than_its_records
+                churn_of_all_sizes_leaks_no_block
+                churn_of_replaced_inline_records_leaks_no_block
+            }
+            hints {
+                a_fixed_read_size_is_lengthened_too
+                long_clusters_are_split
+                an_old_hint_costs_one_more_read
+                the_largest_clusters_are_kept
+                short_clusters_are_read_as_before
+            }
+            hybrid {
+                keys_of_all_lengths_share_a_table
+                a_head_that_says_more_than_its_slot_holds_is_unreadable
+                a_cuckoo_table_has_no_hybrid_slots
+            }
+            linear_map {
+                a_full_table_refuses_new_keys_and_serves_the_others
+                a_full_heap_refuses_records_and_serves_the_others
+            }
+            round_trips {
+                chunks_are_round_trips_unless_the_next_is_asked_for_ahead
+            }
+            sealed_map {
+                keys_of_other_sizes_are_refused_and_nothing_is_written
+                every_key_can_be_stored_but_not_all_of_them_inline
+                knuths_hash_serves_all_forms_and_orders
+                a_key_may_have_very_many_records
+            }
+            signatures {
+                churn_leaks_no_heap_bucket
+            }
         }
     }
 }

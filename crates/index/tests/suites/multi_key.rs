@@ -4,10 +4,9 @@ use crate::common::model::{Checked, run_cases};
 use crate::common::{
     HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
 };
-use farslot_fabric::Endpoint;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{FindOrPut, Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -54,7 +53,7 @@ struct Model {
     keys: BTreeMap<Vec<u8>, Records>,
 }
 
-async fn all_of<E: Endpoint>(table: &LinearTable<E>, key: &[u8]) -> Vec<Vec<u8>> {
+async fn all_of(table: &LinearTable<AnyEndpoint>, key: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let count = table.get_all(key, |value| found.push(value.to_vec()));
     assert_eq!(count.await.unwrap(), found.len());
@@ -78,7 +77,7 @@ impl Model {
         true
     }
 
-    async fn step<E: Endpoint>(&mut self, table: &LinearTable<E>, step: Step) -> Checked {
+    async fn step(&mut self, table: &LinearTable<AnyEndpoint>, step: Step) -> Checked {
         let slot = self.slot;
         let full = |error| matches!(error, IndexError::Full { .. });
         match step {
@@ -132,7 +131,7 @@ impl Model {
         records.map_or_else(Vec::new, |records| records.values.clone())
     }
 
-    async fn is<E: Endpoint>(&self, table: &LinearTable<E>) -> Checked {
+    async fn is(&self, table: &LinearTable<AnyEndpoint>) -> Checked {
         let records = self.keys.iter().flat_map(|(key, records)| {
             let values = records.values.iter();
             values.map(|value| (key.clone(), value.clone()))
@@ -150,15 +149,16 @@ impl Model {
     }
 }
 
-pub fn every_slot_kind_is_a_multimap<F: TestFabric>() {
+pub fn every_slot_kind_is_a_multimap(fabric: Fabric) {
     for slot in SLOTS {
         let runs = (1..16u64, any::<u64>(), all_reads(), vec(step(), 0..60));
         run_cases(
-            F::cases(150),
+            fabric.cases(150),
             slot.name,
             &runs,
             |(slots, seed, reads, steps)| {
-                let (_node, executor, table) = new_table::<F>(&options(slot, slots, seed), reads);
+                let (_node, executor, table) =
+                    new_table(fabric, &options(slot, slots, seed), reads);
                 let mut model = Model {
                     slot,
                     slots: slots as usize,

@@ -1,5 +1,6 @@
 //! What operations cost, as the endpoint counts it: verbs, and round trips one after the other.
 
+use crate::common::costs::cost_of_one;
 use crate::common::{
     HEAP, HYBRID, INLINE, PAIR, Reads, Slot, WORD, WORD_SET, new_client, new_node,
 };
@@ -7,31 +8,26 @@ use farslot_fabric::{Endpoint, Executor, OperationClass, VerbKind};
 use farslot_index::hash::scale;
 use farslot_index::linear::{LinearLayout, LinearTable};
 use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::sync::Arc;
 
 /// Large enough that the clients' counts of its slots are reported now and then only.
 const SLOTS: u64 = 1 << 16;
 
-struct Client<F: TestFabric> {
-    executor: Executor<F::Endpoint>,
-    table: LinearTable<F::Endpoint>,
+struct Client {
+    executor: Executor<AnyEndpoint>,
+    table: LinearTable<AnyEndpoint>,
     slot: Slot,
-    node: Arc<F>,
+    node: Arc<TestNode>,
 }
 
-fn client<F: TestFabric>(slot: Slot, slots: u64, reads: Reads) -> Client<F> {
+fn client(fabric: Fabric, slot: Slot, slots: u64, reads: Reads) -> Client {
     let layout = slot.options(slots, 5).layout().unwrap();
-    attach(Arc::new(new_node(&layout)), slot, &layout, reads)
+    attach(Arc::new(new_node(fabric, &layout)), slot, &layout, reads)
 }
 
-fn attach<F: TestFabric>(
-    node: Arc<F>,
-    slot: Slot,
-    layout: &LinearLayout,
-    reads: Reads,
-) -> Client<F> {
-    let (executor, table) = new_client(&*node, layout, reads);
+fn attach(node: Arc<TestNode>, slot: Slot, layout: &LinearLayout, reads: Reads) -> Client {
+    let (executor, table) = new_client(&node, layout, reads);
     Client {
         executor,
         table,
@@ -40,26 +36,13 @@ fn attach<F: TestFabric>(
     }
 }
 
-/// What one operation cost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cost {
-    verbs: u64,
-    round_trips: u64,
-}
+/// Verbs of an operation, and its round trips.
+type Cost = (u64, u64);
 
-const fn cost(verbs: u64, round_trips: u64) -> Cost {
-    Cost { verbs, round_trips }
-}
-
-impl<F: TestFabric> Client<F> {
+impl Client {
     /// Runs one operation of a class.
     fn cost(&self, class: OperationClass, operation: impl Future<Output = ()>) -> Cost {
-        let counters = || self.executor.endpoint().core().counters.snapshot();
-        let before = counters();
-        self.executor.block_on(operation);
-        let spent = counters().since(&before).operation(class);
-        assert_eq!(spent.count, 1);
-        cost(spent.verbs, spent.round_trips)
+        cost_of_one(&self.executor, class, operation)
     }
 
     fn get(&self, key: u64, found: bool) -> Cost {
@@ -116,8 +99,8 @@ struct Costs {
     revive: Cost,
 }
 
-fn costs<F: TestFabric>(slot: Slot) -> Costs {
-    let client = client::<F>(slot, SLOTS, Reads::fixed(4));
+fn costs(fabric: Fabric, slot: Slot) -> Costs {
+    let client = client(fabric, slot, SLOTS, Reads::fixed(4));
     // The first record of a client takes an extent of the heap, a FETCH-AND-ADD that later ones do
     // not need.
     client.put(1, 1, true);
@@ -139,43 +122,43 @@ fn costs<F: TestFabric>(slot: Slot) -> Costs {
 }
 
 /// READ the slot, and one compare-and-swap of the word that holds everything.
-pub fn words<F: TestFabric>() {
+pub fn words(fabric: Fabric) {
     for slot in [WORD, WORD_SET] {
         let expected = Costs {
-            miss: cost(1, 1),
-            put_new: cost(2, 2),
-            hit: cost(1, 1),
-            found: cost(1, 1),
-            put_again: cost(2, 2),
-            update: cost(2, 2),
-            hit_replaced: cost(1, 1),
-            remove: cost(2, 2),
-            miss_dead: cost(1, 1),
-            update_absent: cost(1, 1),
-            remove_absent: cost(1, 1),
-            revive: cost(2, 2),
+            miss: (1, 1),
+            put_new: (2, 2),
+            hit: (1, 1),
+            found: (1, 1),
+            put_again: (2, 2),
+            update: (2, 2),
+            hit_replaced: (1, 1),
+            remove: (2, 2),
+            miss_dead: (1, 1),
+            update_absent: (1, 1),
+            remove_absent: (1, 1),
+            revive: (2, 2),
         };
-        assert_eq!(costs::<F>(slot), expected);
+        assert_eq!(costs(fabric, slot), expected);
     }
 }
 
 /// As words, but a new key takes two compare-and-swaps, of the key's word and of the value's.
-pub fn pairs<F: TestFabric>() {
+pub fn pairs(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(3, 3),
-        hit: cost(1, 1),
-        found: cost(1, 1),
-        put_again: cost(2, 2),
-        update: cost(2, 2),
-        hit_replaced: cost(1, 1),
-        remove: cost(2, 2),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(2, 2),
+        miss: (1, 1),
+        put_new: (3, 3),
+        hit: (1, 1),
+        found: (1, 1),
+        put_again: (2, 2),
+        update: (2, 2),
+        hit_replaced: (1, 1),
+        remove: (2, 2),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (2, 2),
     };
-    assert_eq!(costs::<F>(PAIR), expected);
+    assert_eq!(costs(fabric, PAIR), expected);
 }
 
 /// The records of another kind in hybrid slots.
@@ -189,51 +172,51 @@ const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
 
 /// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and published in one batch. A
 /// value that replaces another goes out of band, written and published in one batch too, and is read after its slot.
-pub fn inline_records<F: TestFabric>() {
+pub fn inline_records(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(4, 3),
-        hit: cost(1, 1),
-        found: cost(1, 1),
-        put_again: cost(3, 2),
-        update: cost(4, 3),
-        hit_replaced: cost(2, 2),
-        remove: cost(3, 3),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(3, 2),
+        miss: (1, 1),
+        put_new: (4, 3),
+        hit: (1, 1),
+        found: (1, 1),
+        put_again: (3, 2),
+        update: (4, 3),
+        hit_replaced: (2, 2),
+        remove: (3, 3),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (3, 2),
     };
-    assert_eq!(costs::<F>(INLINE), expected);
-    assert_eq!(costs::<F>(hybrid(32, INLINE)), expected);
+    assert_eq!(costs(fabric, INLINE), expected);
+    assert_eq!(costs(fabric, hybrid(32, INLINE)), expected);
 }
 
 /// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for, then
 /// published. A lookup reads the slot, then the record, and so does an update, which then writes and publishes in one
 /// batch.
-pub fn records_out_of_band<F: TestFabric>() {
+pub fn records_out_of_band(fabric: Fabric) {
     let expected = Costs {
-        miss: cost(1, 1),
-        put_new: cost(3, 2),
-        hit: cost(2, 2),
-        found: cost(2, 2),
-        put_again: cost(4, 3),
-        update: cost(4, 3),
-        hit_replaced: cost(2, 2),
-        remove: cost(3, 3),
-        miss_dead: cost(1, 1),
-        update_absent: cost(1, 1),
-        remove_absent: cost(1, 1),
-        revive: cost(3, 2),
+        miss: (1, 1),
+        put_new: (3, 2),
+        hit: (2, 2),
+        found: (2, 2),
+        put_again: (4, 3),
+        update: (4, 3),
+        hit_replaced: (2, 2),
+        remove: (3, 3),
+        miss_dead: (1, 1),
+        update_absent: (1, 1),
+        remove_absent: (1, 1),
+        revive: (3, 2),
     };
-    assert_eq!(costs::<F>(HEAP), expected);
-    assert_eq!(costs::<F>(hybrid(8, HEAP)), expected);
+    assert_eq!(costs(fabric, HEAP), expected);
+    assert_eq!(costs(fabric, hybrid(8, HEAP)), expected);
 }
 
 /// A chunk that wraps around the table's end is one gather (paper 002, section 3.2).
-pub fn a_lookup_that_wraps_reads_many_once<F: TestFabric>() {
+pub fn a_lookup_that_wraps_reads_many_once(fabric: Fabric) {
     for slot in [WORD, PAIR, INLINE] {
-        let client = client::<F>(slot, 16, Reads::fixed(4));
+        let client = client(fabric, slot, 16, Reads::fixed(4));
         let layout = client.table.layout();
         let home = |key: &u64| scale(layout.hasher.hash(&slot.key(*key)), layout.slots);
         let last = (0..128).find(|key| home(key) == 15).unwrap();
@@ -245,24 +228,24 @@ pub fn a_lookup_that_wraps_reads_many_once<F: TestFabric>() {
             [VerbKind::Read, VerbKind::ReadMany].map(|kind| counters.verbs_of(kind))
         };
         let before = kinds();
-        assert_eq!(client.get(last, true), cost(1, 1));
+        assert_eq!(client.get(last, true), (1, 1));
         assert_eq!(kinds(), [before[0], before[1] + 1], "{}", slot.name);
-        assert_eq!(client.get(first, true), cost(1, 1));
+        assert_eq!(client.get(first, true), (1, 1));
         assert_eq!(kinds(), [before[0] + 1, before[1] + 1], "{}", slot.name);
     }
 }
 
 /// At high load a lookup takes as many READs as it has chunks to look through; looking ahead, two
 /// chunks share a round trip.
-pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead<F: TestFabric>() {
-    let fill = client::<F>(WORD_SET, 64, Reads::fixed(64));
+pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead(fabric: Fabric) {
+    let fill = client(fabric, WORD_SET, 64, Reads::fixed(64));
     for key in 0..64 {
         fill.put(key, 0, true);
     }
     let layout = fill.table.layout().clone();
     let missing = 100;
     let in_turn = attach(Arc::clone(&fill.node), WORD_SET, &layout, Reads::fixed(16));
-    assert_eq!(in_turn.get(missing, false), cost(4, 4));
+    assert_eq!(in_turn.get(missing, false), (4, 4));
     let ahead = Reads {
         look_ahead: true,
         ..Reads::fixed(16)

@@ -7,7 +7,7 @@ use farslot_fabric::{Endpoint, VerbKind};
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Hasher, Index, IndexError, KeyRule, Value};
 use farslot_model::NicModel;
-use farslot_testbed::TestFabric;
+use farslot_testbed::Fabric;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -67,16 +67,17 @@ async fn look_up(table: &impl Index, map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>, key:
     Ok(())
 }
 
-pub fn a_table_is_the_map_that_it_was_built_from<F: TestFabric>() {
+pub fn a_table_is_the_map_that_it_was_built_from(fabric: Fabric) {
     run_cases(
-        F::cases(600),
-        F::NAME,
+        fabric.cases(600),
+        fabric.name(),
         &cases(),
-        |(shape, load, reads, numbers)| is_the_map::<F>(shape, load, reads, &numbers),
+        |(shape, load, reads, numbers)| is_the_map(fabric, shape, load, reads, &numbers),
     );
 }
 
-fn is_the_map<F: TestFabric>(
+fn is_the_map(
+    fabric: Fabric,
     shape: Shape,
     load: f64,
     reads: ReadPolicy,
@@ -92,7 +93,7 @@ fn is_the_map<F: TestFabric>(
     }
     let pairs = as_pairs(&records);
     let layout = shape.options(load).layout_for(&pairs).unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, builder) = new_client(&node, &layout, reads);
     executor.block_on(builder.build(&pairs)).unwrap();
     let (reading, reader) = new_client(&node, &layout, reads);
@@ -152,12 +153,12 @@ fn first_shape(form: SealedForm) -> Shape {
     shapes().into_iter().find(of_form).unwrap()
 }
 
-pub fn keys_of_other_sizes_are_refused_and_nothing_is_written<F: TestFabric>() {
+pub fn keys_of_other_sizes_are_refused_and_nothing_is_written(fabric: Fabric) {
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
         let shape = first_shape(form);
         let (key, value) = (shape.key(1), shape.value(1));
         let layout = shape.options(0.5).layout(8, 1000).unwrap();
-        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(4));
+        let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(4));
         let refused = |records: &[(&[u8], &[u8])]| {
             let counters = || executor.endpoint().core().counters.snapshot();
             let before = counters();
@@ -204,12 +205,12 @@ pub fn keys_of_other_sizes_are_refused_and_nothing_is_written<F: TestFabric>() {
     }
 }
 
-pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more<F: TestFabric>() {
+pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more(fabric: Fabric) {
     let shape = first_shape(SealedForm::Inline);
     let (key, value) = (shape.key(1), shape.value(1));
     let records = [(&key[..], &value[..])];
     let layout = shape.options(0.5).layout_for(&records).unwrap();
-    let node = new_node::<F>(&layout);
+    let node = new_node(fabric, &layout);
     let (executor, builder) = new_client(&node, &layout, ReadPolicy::Fixed(4));
     let (reading, early) = new_client(&node, &layout, ReadPolicy::Fixed(4));
     reading.block_on(async {
@@ -245,7 +246,7 @@ pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more<F: Test
 }
 
 /// Keys of one byte: with one of them missing there is a mask, with all of them there is none.
-pub fn every_key_can_be_stored_but_not_all_of_them_inline<F: TestFabric>() {
+pub fn every_key_can_be_stored_but_not_all_of_them_inline(fabric: Fabric) {
     let keys: Vec<[u8; 1]> = (0..=255).map(|key| [key]).collect();
     let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..])).collect();
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
@@ -254,14 +255,14 @@ pub fn every_key_can_be_stored_but_not_all_of_them_inline<F: TestFabric>() {
             load_factor: 1.0,
             ..SealedOptions::new(FieldSize::Fixed(1), FieldSize::Fixed(1), 5)
         };
-        let slowness = F::SLOWNESS as usize;
+        let slowness = fabric.slowness() as usize;
         for missing in (0..256).step_by(slowness).chain([256]) {
             let mut some = records.clone();
             if missing < 256 {
                 some.remove(missing);
             }
             let layout = options.layout_for(&some).unwrap();
-            let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
+            let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(16));
             let built = executor.block_on(table.build(&some));
             if missing == 256 && form == SealedForm::Inline {
                 let refused = matches!(built, Err(IndexError::BadOption { option: "form", .. }));
@@ -281,7 +282,7 @@ pub fn every_key_can_be_stored_but_not_all_of_them_inline<F: TestFabric>() {
 }
 
 /// Knuth's hash, as in paper 000, and keys that it puts side by side.
-pub fn knuths_hash_serves_all_forms_and_orders<F: TestFabric>() {
+pub fn knuths_hash_serves_all_forms_and_orders(fabric: Fabric) {
     let keys: Vec<[u8; 8]> = (0..3000u64).map(|key| (key * 256).to_le_bytes()).collect();
     let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..4])).collect();
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
@@ -293,7 +294,7 @@ pub fn knuths_hash_serves_all_forms_and_orders<F: TestFabric>() {
                 ..SealedOptions::new(FieldSize::Fixed(8), FieldSize::Fixed(4), 5)
             };
             let layout = options.layout_for(&records).unwrap();
-            let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
+            let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(16));
             executor.block_on(async {
                 table.build(&records).await.unwrap();
                 for key in &keys {
@@ -307,19 +308,19 @@ pub fn knuths_hash_serves_all_forms_and_orders<F: TestFabric>() {
 }
 
 /// Very many records of one key: the lookup goes on for many READs, and the keys behind are found.
-pub fn a_key_may_have_very_many_records<F: TestFabric>() {
+pub fn a_key_may_have_very_many_records(fabric: Fabric) {
     for shape in shapes()
         .into_iter()
         .filter(|shape| shape.keys == KeyRule::Multi)
     {
-        let others = F::cases(398) as u16;
+        let others = fabric.cases(398) as u16;
         let mut records: Records = (0..3000)
             .map(|value| (shape.key(1), shape.value(value)))
             .collect();
         records.extend((2..2 + others).map(|key| (shape.key(key), shape.value(7))));
         let pairs = as_pairs(&records);
         let layout = shape.options(0.9).layout_for(&pairs).unwrap();
-        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(100));
+        let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(100));
         let map = by_key(&records);
         executor.block_on(async {
             table.build(&pairs).await.unwrap();
@@ -332,7 +333,7 @@ pub fn a_key_may_have_very_many_records<F: TestFabric>() {
 }
 
 /// Records longer than a span tells, than a piece of a scan, and of lengths in between.
-pub fn long_records_of_variable_size<F: TestFabric>() {
+pub fn long_records_of_variable_size(fabric: Fabric) {
     let lengths = [
         0, 1, 7, 8, 9, 2020, 2021, 2030, 2031, 2032, 2040, 2047, 60_000, 70_000, 200_000,
     ];
@@ -350,7 +351,7 @@ pub fn long_records_of_variable_size<F: TestFabric>() {
         };
         let pairs = as_pairs(&records);
         let layout = options.layout_for(&pairs).unwrap();
-        let (_node, executor, table) = new_table::<F>(&layout, ReadPolicy::Fixed(16));
+        let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(16));
         let map = by_key(&records);
         executor.block_on(async {
             table.build(&pairs).await.unwrap();

@@ -10,7 +10,7 @@ use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::{ReadPolicy, SealedTable};
 use farslot_index::{Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -108,23 +108,24 @@ fn overlap(histories: &[Of]) -> bool {
     (1..spans.len()).any(|at| spans[at - 1].0 < spans[at].1 && spans[at].0 < spans[at - 1].1)
 }
 
-pub fn of_a_linear_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_linear_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total) = (0, Tally::default());
     for slot in SLOTS {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             // Every third table is full with all but one of the keys.
             let slots = if seed.is_multiple_of(3) { KEYS - 1 } else { 8 };
             let layout = slot.options(slots, seed).layout().unwrap();
-            let node = new_node::<F>(&layout);
+            let node = new_node(fabric, &layout);
             let reads = Reads {
                 fixed: [Some(1), Some(3), None][seed as usize % 3],
                 look_ahead: seed.is_multiple_of(5),
             };
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let opening = LinearTable::open(endpoint, TABLE, of.clone(), reads.sizes(&of));
-                work(&opening.await.unwrap(), (slot, KEYS), client, seed, true).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let opening = LinearTable::open(endpoint, TABLE, of.clone(), reads.sizes(&of));
+                    work(&opening.await.unwrap(), (slot, KEYS), client, seed, true).await
+                });
             let (executor, table) = new_client(&node, &layout, reads);
             let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
@@ -137,20 +138,21 @@ pub fn of_a_linear_table_are_linearizable<F: TestFabric>() {
 }
 
 /// The first client writes, the others look meanwhile.
-pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_cuckoo_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total) = (0, Tally::default());
     for slot in cuckoo::SLOTS {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             let shape = cuckoo::ways(2 + seed as u32 % 3, 1 + seed as u32 % 4);
             let layout = cuckoo::options(slot, 4, shape, seed).layout().unwrap();
-            let node = cuckoo::new_node::<F>(&layout);
+            let node = cuckoo::new_node(fabric, &layout);
             let order = cuckoo::ORDERS[seed as usize % 3];
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let opening = CuckooTable::open(endpoint, TABLE, of.clone(), order);
-                let table = opening.await.unwrap();
-                work(&table, (slot, KEYS), client, seed, client == 0).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let opening = CuckooTable::open(endpoint, TABLE, of.clone(), order);
+                    let table = opening.await.unwrap();
+                    work(&table, (slot, KEYS), client, seed, client == 0).await
+                });
             let (executor, table) = cuckoo::new_client(&node, &layout, LookupOrder::Parallel);
             let after = executor.block_on(look_around(&table, slot, KEYS));
             let (tally, side_by_side) = judge(slot, seed, worked, after);
@@ -163,10 +165,10 @@ pub fn of_a_cuckoo_table_are_linearizable<F: TestFabric>() {
 }
 
 /// Every other table grows meanwhile.
-pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
+pub fn of_a_race_table_are_linearizable(fabric: Fabric) {
     let (mut overlapping, mut total, mut grown) = (0, Tally::default(), 0);
     for slot in [race::VARIED, race::SHORT] {
-        for seed in 0..u64::from(F::cases(60)) {
+        for seed in 0..u64::from(fabric.cases(60)) {
             let dimensions = race::Dimensions {
                 bucket_slots: 1 + seed as u32 % 3 / 2,
                 groups: 1 + seed % 5 / 4,
@@ -174,12 +176,13 @@ pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
                 most_subtables: 1 + seed % 2 * 15,
             };
             let layout = dimensions.layout(slot, seed, None);
-            let node = race::new_node::<F>(&layout);
+            let node = race::new_node(fabric, &layout);
             let of = layout.clone();
-            let worked = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
-                let table = RaceTable::open(endpoint, TABLE, of.clone()).await.unwrap();
-                work(&table, (slot, MORE_KEYS), client, seed, true).await
-            });
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let table = RaceTable::open(endpoint, TABLE, of.clone()).await.unwrap();
+                    work(&table, (slot, MORE_KEYS), client, seed, true).await
+                });
             let (executor, table) = race::new_client(&node, &layout);
             let after = executor.block_on(look_around(&table, slot, MORE_KEYS));
             grown += u64::from(table.subtables() > 1);
@@ -194,15 +197,15 @@ pub fn of_a_race_table_are_linearizable<F: TestFabric>() {
 
 /// One client builds, the others look until it has: each is told that the table is not built, or finds all
 /// of it.
-pub fn of_a_sealed_table_find_all_or_nothing<F: TestFabric>() {
+pub fn of_a_sealed_table_find_all_or_nothing(fabric: Fabric) {
     let mut early = 0;
     for shape in sealed::shapes() {
         let record = move |number: u16| (shape.key(number), shape.value(u64::from(number)));
         let records: Vec<_> = (0..200).map(record).collect();
         let pairs: Vec<(&[u8], &[u8])> = records.iter().map(|(k, v)| (&k[..], &v[..])).collect();
         let layout = shape.options(0.9).layout_for(&pairs).unwrap();
-        let node = sealed::new_node::<F>(&layout);
-        let told = node.run_clients(CLIENTS, F::limits(), async move |client, endpoint| {
+        let node = sealed::new_node(fabric, &layout);
+        let told = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
             let opening = SealedTable::open(endpoint, TABLE, layout.clone(), ReadPolicy::Fixed(4));
             let table = opening.await.unwrap();
             if client == 0 {

@@ -6,18 +6,19 @@ use farslot_fabric::Executor;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::heap::{block_bytes, class_for};
 use farslot_index::{Index, IndexError};
-use farslot_testbed::TestFabric;
+use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 
 /// A table of one bucket, so that nothing is ever displaced.
-fn one_bucket<F: TestFabric>(
+fn one_bucket(
+    fabric: Fabric,
     heap_buckets: u64,
-) -> (F, Executor<F::Endpoint>, CuckooTable<F::Endpoint>) {
+) -> (TestNode, Executor<AnyEndpoint>, CuckooTable<AnyEndpoint>) {
     let mut options = options(SIGNATURES, 4, ways(2, 4), 1);
     options.heap_bytes = Some(heap_bytes(heap_buckets));
-    let made = new_table(&options, LookupOrder::Parallel);
+    let made = new_table(fabric, &options, LookupOrder::Parallel);
     assert_eq!(made.2.layout().buckets, 1);
     made
 }
@@ -30,15 +31,15 @@ fn heap_bytes(heap_buckets: u64) -> u64 {
 
 /// More writes to a bucket than there are uses of a heap bucket: records that stay must not come to
 /// look later than the bucket's word.
-pub fn uses_come_round_and_records_stay<F: TestFabric>() {
+pub fn uses_come_round_and_records_stay(fabric: Fabric) {
     for others in 0..4 {
-        let (_node, executor, table) = one_bucket::<F>(2);
+        let (_node, executor, table) = one_bucket(fabric, 2);
         executor.block_on(async {
             for number in 0..=others {
                 let (key, value) = (SIGNATURES.key(number), SIGNATURES.value(number));
                 assert!(table.put(&key, &value).await.unwrap());
             }
-            for turn in 0..u64::from(F::cases(5_000)) {
+            for turn in 0..u64::from(fabric.cases(5_000)) {
                 let value = SIGNATURES.value(turn);
                 assert!(table.update(&SIGNATURES.key(0), &value).await.unwrap());
                 for number in 1..=others {
@@ -53,14 +54,14 @@ pub fn uses_come_round_and_records_stay<F: TestFabric>() {
 }
 
 /// A heap of one heap bucket more than the table has buckets is enough for ever.
-pub fn churn_leaks_no_heap_bucket<F: TestFabric>() {
+pub fn churn_leaks_no_heap_bucket(fabric: Fabric) {
     let mut options = options(SIGNATURES, 32, ways(2, 4), 1);
     options.heap_bytes = Some(heap_bytes(8 + 1));
-    let (_node, executor, table) = new_table::<F>(&options, LookupOrder::Parallel);
+    let (_node, executor, table) = new_table(fabric, &options, LookupOrder::Parallel);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut model = HashMap::new();
     executor.block_on(async {
-        let turns = u64::from(F::cases(40_000));
+        let turns = u64::from(fabric.cases(40_000));
         let (mut full, mut removed) = (0, 0);
         for turn in 0..turns {
             let key = SIGNATURES.key(rng.random_range(0..34));

@@ -3,7 +3,9 @@
 use crate::slot_map::SlotMap;
 use farslot_index::KeyRule;
 use farslot_index::cuckoo::CuckooLayout;
+use farslot_index::duo::DuoLayout;
 use farslot_index::linear::LinearLayout;
+use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -17,16 +19,22 @@ pub enum Scheme {
     Cuckoo(CuckooLayout),
     /// Linear probing, built whole and never written again.
     Sealed(SealedLayout),
+    /// Extendible hashing: any number of writers, who also let it grow.
+    Race(RaceLayout),
+    /// Buckets of which each key has two, under an index that the writer keeps: one at a time.
+    Duo(DuoLayout),
 }
 
 impl Scheme {
-    /// Bytes of remote memory that the table takes.
+    /// Bytes of remote memory that the table takes, those that it may grow into included.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear(layout) => layout.table_bytes(),
             Self::Cuckoo(layout) => layout.table_bytes(),
             Self::Sealed(layout) => layout.table_bytes(),
+            Self::Race(layout) => layout.table_bytes(),
+            Self::Duo(layout) => layout.table_bytes(),
         }
     }
 
@@ -37,6 +45,8 @@ impl Scheme {
             Self::Linear(_) => "linear",
             Self::Cuckoo(_) => "cuckoo",
             Self::Sealed(_) => "sealed",
+            Self::Race(_) => "race",
+            Self::Duo(_) => "duo",
         }
     }
 
@@ -47,6 +57,7 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
+            Self::Race(_) | Self::Duo(_) => KeyRule::Unique,
         }
     }
 
@@ -59,7 +70,13 @@ impl Scheme {
     /// Whether the table admits one writer at a time.
     #[must_use]
     pub const fn one_writer(&self) -> bool {
-        matches!(self, Self::Cuckoo(_))
+        matches!(self, Self::Cuckoo(_) | Self::Duo(_))
+    }
+
+    /// Whether only the writer can look keys up and visit them.
+    #[must_use]
+    pub const fn writer_alone(&self) -> bool {
+        matches!(self, Self::Duo(layout) if !layout.published)
     }
 }
 

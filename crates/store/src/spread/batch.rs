@@ -6,6 +6,23 @@ use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, window};
 use std::cell::RefCell;
 
+/// An item of a batch: it goes to the partition of its key.
+pub(super) trait Keyed: Copy {
+    fn key(&self) -> &[u8];
+}
+
+impl Keyed for &[u8] {
+    fn key(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Keyed for (&[u8], &[u8]) {
+    fn key(&self) -> &[u8] {
+        self.0
+    }
+}
+
 /// The items of a batch that fall to one partition, and their numbers in the batch.
 struct Share<I> {
     numbers: Vec<usize>,
@@ -31,11 +48,10 @@ impl<I> Share<I> {
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
     /// Gives each partition's client its share of the items; `done` gets each answer with the item's number.
     /// Without a partition, `empty` answers.
-    pub(super) async fn batch<I: Copy, T>(
+    pub(super) async fn batch<I: Keyed, T>(
         &self,
         items: &[I],
-        key_of: impl Fn(&I) -> &[u8],
-        empty: impl Fn(&StoreError) -> Result<T>,
+        empty: impl Fn(StoreError) -> Result<T>,
         done: impl FnMut(usize, Result<T>),
         run: impl AsyncFn(&O::Client, &[I], &mut dyn FnMut(usize, Result<T>)),
     ) {
@@ -44,7 +60,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             .map(|partition| (partition, Share::default()))
             .collect();
         for (number, item) in items.iter().enumerate() {
-            let partition = self.partition_of(key_of(item));
+            let partition = self.partition_of(item.key());
             shares[usize::from(partition)].1.push(number, *item);
         }
         shares.retain(|(_, share)| !share.items.is_empty());
@@ -59,11 +75,11 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         window(width, jobs, |_, ()| ()).await;
     }
 
-    async fn run_share<I: Copy, T>(
+    async fn run_share<I: Keyed, T>(
         &self,
         partition: u16,
         mut share: Share<I>,
-        empty: &impl Fn(&StoreError) -> Result<T>,
+        empty: &impl Fn(StoreError) -> Result<T>,
         tell: &impl Fn(usize, Result<T>),
         run: &impl AsyncFn(&O::Client, &[I], &mut dyn FnMut(usize, Result<T>)),
     ) {
@@ -76,7 +92,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                     return share
                         .numbers
                         .iter()
-                        .for_each(|number| tell(*number, empty(&error)));
+                        .for_each(|number| tell(*number, empty(error.clone())));
                 }
                 Err(error) => {
                     let fail = |number: &usize| tell(*number, Err(error.clone()));

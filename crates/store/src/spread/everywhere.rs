@@ -7,9 +7,6 @@ use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::{Endpoint, window};
 use std::cell::{Cell, RefCell};
 
-/// The bit of a cursor from which on it is the partition's number; below is the partition's own cursor, a slot.
-const PARTITION_SHIFT: u32 = 48;
-
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
     /// Runs an operation on all partitions at once; the outcomes, by number.
     async fn everywhere<T>(
@@ -61,11 +58,10 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let number = u16::try_from(cursor.0 >> PARTITION_SHIFT).unwrap_or(u16::MAX);
+        let number = cursor.partition;
         if !self.numbers().contains(&number) {
             return Ok(None);
         }
-        let within = Cursor(cursor.0 & ((1 << PARTITION_SHIFT) - 1));
         let visited = Cell::new(false);
         let visit = RefCell::new(visit);
         // Records of memory that is gone may have been met: then the visit fails rather than go on without them.
@@ -79,15 +75,14 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                     visited.set(true);
                     (visit.borrow_mut())(key, value);
                 };
-                client.scan(within, visit).await
+                client.scan(cursor, visit).await
             },
         );
         Ok(match next.await? {
-            Some(Cursor(slot)) => Some(Cursor(u64::from(number) << PARTITION_SHIFT | slot)),
             None if number + 1 < self.map.slots.partitions() => {
-                Some(Cursor(u64::from(number + 1) << PARTITION_SHIFT))
+                Some(Cursor::of(number + 1, farslot_index::Cursor::default()))
             }
-            None => None,
+            next => next,
         })
     }
 

@@ -1,12 +1,12 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many seeds.
 
-use super::{Cuckoo, Found, KnownSizes, Linear, NewTable, Opener, Spread, create, find};
+use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
 use crate::client::Client;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    CuckooShape, FieldSize, LookupOrder, OnRestart, ReadPolicy, Result, Scheme, SlotKind,
-    StoreError, TableOptions,
+    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, RaceShape, ReadPolicy, Result,
+    Scheme, SlotKind, StoreError, TableOptions,
 };
 use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{
@@ -446,6 +446,14 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
         };
         lose_a_node(seed, &scheme, opener, 1)
     });
+    let (failed, adopted) = runs.fold((0, 0), add);
+    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+    let scheme = options().race(RaceShape::default()).scheme().unwrap();
+    let runs = (0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3));
+    let (failed, adopted) = runs.fold((0, 0), add);
+    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+    let scheme = options().duo(DuoShape::default()).scheme().unwrap();
+    let runs = (0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1));
     let (failed, adopted) = runs.fold((0, 0), add);
     assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
 }

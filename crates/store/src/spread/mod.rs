@@ -32,7 +32,7 @@ mod fault_tests;
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
-pub(crate) use opening::{Cuckoo, KnownSizes, Linear, Opener, Sealed};
+pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
 
 use crate::catalog::{Partition, SpreadMap};
 use crate::nodes::Nodes;

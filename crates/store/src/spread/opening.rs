@@ -1,10 +1,12 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
 use crate::client::{Client, SchemeClient};
+use crate::duo::DuoClient;
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
+use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,6 +109,44 @@ impl<E: Endpoint> Opener<E> for Cuckoo {
             true => table.with_predetermination()?,
             false => table,
         })
+    }
+}
+
+/// Opens RACE tables.
+pub(crate) struct Race;
+
+impl<E: Endpoint> Opener<E> for Race {
+    type Client = RaceTable<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<RaceTable<E>> {
+        let Scheme::Race(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "race"));
+        };
+        Ok(RaceTable::open(endpoint, at, layout.clone()).await?)
+    }
+}
+
+/// Opens CuckooDuo tables.
+pub(crate) struct Duo;
+
+impl<E: Endpoint> Opener<E> for Duo {
+    type Client = DuoClient<E>;
+
+    async fn open(
+        &self,
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<DuoClient<E>> {
+        let Scheme::Duo(layout) = &record.scheme else {
+            return Err(of_another_scheme(record, "duo"));
+        };
+        DuoClient::open(endpoint, at, layout)
     }
 }
 

@@ -9,39 +9,28 @@ use farslot_index::Value;
 
 type Pair<'r> = (&'r [u8], &'r [u8]);
 
-fn key_of<'a>(key: &'a &[u8]) -> &'a [u8] {
-    key
-}
-
-fn key_of_pair<'a>((key, _): &'a Pair<'_>) -> &'a [u8] {
-    key
-}
-
-/// The answer to a write without a partition.
-fn refused<T>(error: &StoreError) -> Result<T> {
-    Err(error.clone())
+/// The answer of a partition that is empty to a lookup: nothing.
+fn nothing<T: Default>(_: StoreError) -> Result<T> {
+    Ok(T::default())
 }
 
 impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
     const WRITES_WAIT: bool = <O::Client as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <O::Client as SchemeClient>::LOOKUPS_WAIT;
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let partition = self.partition_of(key);
-        self.on(
-            partition,
-            |_| Ok(None),
-            async |client| Client::get(client, key).await,
-        )
+        self.on(partition, nothing, async |client| {
+            Client::get(client, key).await
+        })
         .await
     }
 
     async fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
         let partition = self.partition_of(key);
-        self.on(
-            partition,
-            |_| Ok(Vec::new()),
-            async |client| Client::get_all(client, key).await,
-        )
+        self.on(partition, nothing, async |client| {
+            Client::get_all(client, key).await
+        })
         .await
     }
 
@@ -78,68 +67,43 @@ impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
     }
 
     async fn get_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<Option<Value>>)) {
-        self.batch(
-            keys,
-            key_of,
-            |_| Ok(None),
-            done,
-            async |client, keys, done| {
-                Client::get_many(client, keys, done).await;
-            },
-        )
+        self.batch(keys, nothing, done, async |client, share, done| {
+            Client::get_many(client, share, done).await;
+        })
         .await;
     }
 
     async fn get_all_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<Vec<Vec<u8>>>)) {
-        let none = |_: &StoreError| Ok(Vec::new());
-        self.batch(keys, key_of, none, done, async |client, keys, done| {
-            Client::get_all_many(client, keys, done).await;
+        self.batch(keys, nothing, done, async |client, share, done| {
+            Client::get_all_many(client, share, done).await;
         })
         .await;
     }
 
     async fn put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>)) {
-        self.batch(
-            records,
-            key_of_pair,
-            refused,
-            done,
-            async |client, records, done| {
-                Client::put_many(client, records, done).await;
-            },
-        )
+        self.batch(records, Err, done, async |client, share, done| {
+            Client::put_many(client, share, done).await;
+        })
         .await;
     }
 
     async fn find_or_put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<Found>)) {
-        self.batch(
-            records,
-            key_of_pair,
-            refused,
-            done,
-            async |client, records, done| {
-                Client::find_or_put_many(client, records, done).await;
-            },
-        )
+        self.batch(records, Err, done, async |client, share, done| {
+            Client::find_or_put_many(client, share, done).await;
+        })
         .await;
     }
 
     async fn update_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>)) {
-        self.batch(
-            records,
-            key_of_pair,
-            refused,
-            done,
-            async |client, records, done| {
-                Client::update_many(client, records, done).await;
-            },
-        )
+        self.batch(records, Err, done, async |client, share, done| {
+            Client::update_many(client, share, done).await;
+        })
         .await;
     }
 
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>)) {
-        self.batch(keys, key_of, refused, done, async |client, keys, done| {
-            Client::remove_many(client, keys, done).await;
+        self.batch(keys, Err, done, async |client, share, done| {
+            Client::remove_many(client, share, done).await;
         })
         .await;
     }

@@ -7,14 +7,14 @@
 
 use farslot::fabric::Limits;
 use farslot::{OpenOptions, Server, ServerOptions, Store};
-use farslot_testbed::{PATIENCE, TestFabric};
+use farslot_testbed::{Fabric, PATIENCE};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Memory with a store in it, on one fabric, and the clients of it.
 pub trait TestStore: Sized + Send + Sync + 'static {
     /// What carries the verbs.
-    type Fabric: TestFabric;
+    const FABRIC: Fabric;
 
     /// A new store with so many bytes of memory, for as long as this is held.
     fn start(bytes: u64) -> Self;
@@ -24,7 +24,7 @@ pub trait TestStore: Sized + Send + Sync + 'static {
 
     /// How many of `full` repetitions are worth their time on this fabric; at least one.
     fn repeat(full: u32) -> u32 {
-        Self::Fabric::cases(full)
+        Self::FABRIC.cases(full)
     }
 }
 
@@ -62,7 +62,7 @@ pub fn patient() -> OpenOptions {
 pub struct Embedded(Store);
 
 impl TestStore for Embedded {
-    type Fabric = farslot_testbed::Shm;
+    const FABRIC: Fabric = Fabric::Shm;
 
     fn start(bytes: u64) -> Self {
         Self(Store::embedded_with(bytes, patient()).unwrap())
@@ -77,7 +77,7 @@ impl TestStore for Embedded {
 pub struct Sim(Store);
 
 impl TestStore for Sim {
-    type Fabric = farslot_testbed::Sim;
+    const FABRIC: Fabric = Fabric::Sim;
 
     fn start(bytes: u64) -> Self {
         Self(Store::open(&format!("sim://cx5-edr?seed=3&memory={bytes}B")).unwrap())
@@ -92,7 +92,7 @@ impl TestStore for Sim {
 pub struct Shm(Server);
 
 impl TestStore for Shm {
-    type Fabric = farslot_testbed::Shm;
+    const FABRIC: Fabric = Fabric::Shm;
 
     fn start(bytes: u64) -> Self {
         Self(Self::serve(&Self::fresh_address(), bytes))
@@ -119,7 +119,7 @@ impl Served for Shm {
 pub struct Tcp(Server);
 
 impl TestStore for Tcp {
-    type Fabric = farslot_testbed::Tcp;
+    const FABRIC: Fabric = Fabric::Tcp;
 
     fn start(bytes: u64) -> Self {
         Self(Self::serve(&Self::fresh_address(), bytes))
@@ -144,7 +144,7 @@ impl Served for Tcp {
 pub struct Verbs(Server);
 
 impl TestStore for Verbs {
-    type Fabric = farslot_testbed::Verbs;
+    const FABRIC: Fabric = Fabric::Verbs;
 
     fn start(bytes: u64) -> Self {
         Self(Self::serve(&Self::fresh_address(), bytes))

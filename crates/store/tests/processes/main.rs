@@ -28,9 +28,9 @@ farslot_testbed::suites! {
             a_client_leaves_whole_records_and_a_table_that_serves
             an_owner_is_named_and_its_address_is_free
             an_owner_that_ends_by_itself_frees_its_address_too
-            a_cuckoo_writer_is_replaced_and_nothing_is_lost
-            a_cuckoo_writer_that_ends_by_itself_leaves_the_table_to_the_next
-            readers_beside_a_cuckoo_writer_never_miss_what_it_moves
+            a_writer_that_was_alone_is_replaced_and_nothing_is_lost
+            a_writer_that_was_alone_and_ends_by_itself_leaves_the_table_to_the_next
+            readers_beside_a_writer_never_miss_what_it_moves
             a_builder_leaves_a_table_that_says_so
         }
         rights {

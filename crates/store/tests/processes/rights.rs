@@ -3,7 +3,8 @@
 use crate::common::{Served, patient};
 use farslot::fabric::{FabricError, Rights};
 use farslot::{
-    CuckooShape, FieldSize, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, SlotKind, Store, StoreError, Table,
+    TableOptions,
 };
 
 fn options(slot: SlotKind) -> TableOptions {
@@ -27,6 +28,9 @@ fn written() -> Vec<(&'static str, TableOptions)> {
         ("cuckoo-inline", cuckoo(Inline)),
         ("cuckoo-heap", cuckoo(Heap)),
         ("cuckoo-signatures", cuckoo(Signatures)),
+        ("race", options(Heap).race(RaceShape::default())),
+        ("duo-inline", options(Inline).duo(DuoShape::default())),
+        ("duo-heap", options(Heap).duo(DuoShape::default())),
     ]
 }
 
@@ -136,6 +140,8 @@ pub fn a_reader_answers_and_is_refused_every_write<S: Served>() {
         if table.scheme().one_writer() {
             denied(name, "start_writing", table.start_writing());
             denied(name, "take_over", table.take_over());
+        }
+        if table.scheme().buildable() {
             denied(name, "build", table.build(&[(b"key2", b"two")]));
         }
         // What it was refused has left nothing to be reported, nor to be given up.

@@ -3,7 +3,9 @@
 use crate::common::Served;
 use crate::roles::{Other, is_whole, value_of};
 use farslot::index::IndexError;
-use farslot::{CuckooShape, FieldSize, SlotKind, Store, StoreError, Table, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Table, TableOptions,
+};
 
 const PROCESSES: u64 = 8;
 /// Of each process.
@@ -18,15 +20,15 @@ fn options(slot: SlotKind) -> TableOptions {
         .slots(slot)
 }
 
-const WRITTEN: [(&str, SlotKind); 3] = [
-    ("inline", SlotKind::Inline),
-    ("heap", SlotKind::Heap),
-    ("hybrid", SlotKind::Hybrid),
-];
-const ONE_WRITER: [(&str, SlotKind); 3] = [
-    ("cuckoo-inline", SlotKind::Inline),
-    ("cuckoo-heap", SlotKind::Heap),
-    ("cuckoo-signatures", SlotKind::Signatures),
+/// Tables that all may write.
+const WRITTEN: [&str; 5] = ["inline", "heap", "hybrid", "race", "race that grows"];
+/// Tables that one writes at a time.
+const ONE_WRITER: [&str; 5] = [
+    "cuckoo-inline",
+    "cuckoo-heap",
+    "cuckoo-signatures",
+    "duo-inline",
+    "duo-heap",
 ];
 const BUILT: [(&str, SlotKind); 2] = [
     ("sealed-inline", SlotKind::Inline),
@@ -40,6 +42,29 @@ fn is_busy(result: &farslot::Result<bool>) -> bool {
     )
 }
 
+fn written(name: &str) -> TableOptions {
+    let race = options(SlotKind::Heap).race(RaceShape::default());
+    match name {
+        "inline" => options(SlotKind::Inline),
+        "heap" => options(SlotKind::Heap),
+        "hybrid" => options(SlotKind::Hybrid),
+        "race" => race,
+        _ => race.capacity(100).grow_to(4_000),
+    }
+}
+
+fn of_one_writer(name: &str) -> TableOptions {
+    let cuckoo = |slot| options(slot).cuckoo(CuckooShape::default());
+    let duo = |slot| options(slot).duo(DuoShape::default());
+    match name {
+        "cuckoo-inline" => cuckoo(SlotKind::Inline),
+        "cuckoo-heap" => cuckoo(SlotKind::Heap),
+        "cuckoo-signatures" => cuckoo(SlotKind::Signatures),
+        "duo-inline" => duo(SlotKind::Inline),
+        _ => duo(SlotKind::Heap),
+    }
+}
+
 /// A key of this process, and the number of its value.
 fn own(process: u64, number: u64) -> u64 {
     1_000_000 + process * RECORDS + number
@@ -49,8 +74,8 @@ fn own(process: u64, number: u64) -> u64 {
 /// and some that all share, removes some of its own again, and looks at everything meanwhile.
 pub fn one_of_many(store: &Store, process: u64) {
     let open = |name: &str| store.table(name).unwrap();
-    let written = WRITTEN.map(|(name, _)| open(name));
-    let one_writer = ONE_WRITER.map(|(name, _)| open(name));
+    let written = WRITTEN.map(open);
+    let one_writer = ONE_WRITER.map(open);
     let built = BUILT.map(|(name, _)| open(name));
     println!("open");
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -115,12 +140,11 @@ fn write_own(table: &Table, process: u64, round: u64) {
 pub fn eight_processes_open_and_use_every_scheme<S: Served>() {
     let node = S::start(128 << 20);
     let store = node.open();
-    for (name, slot) in WRITTEN {
-        store.create(name, &options(slot)).unwrap();
+    for name in WRITTEN {
+        store.create(name, &written(name)).unwrap();
     }
-    for (name, slot) in ONE_WRITER {
-        let cuckoo = options(slot).cuckoo(CuckooShape::default());
-        store.create(name, &cuckoo).unwrap();
+    for name in ONE_WRITER {
+        store.create(name, &of_one_writer(name)).unwrap();
     }
     let records: Vec<_> = (0..RECORDS)
         .map(|number| (number.to_le_bytes(), value_of(number)))
@@ -145,7 +169,7 @@ pub fn eight_processes_open_and_use_every_scheme<S: Served>() {
         process.end();
     }
 
-    for (name, _) in WRITTEN {
+    for name in WRITTEN {
         let table = store.table(name).unwrap();
         for process in 0..PROCESSES {
             for number in 0..RECORDS {
@@ -160,7 +184,7 @@ pub fn eight_processes_open_and_use_every_scheme<S: Served>() {
         assert_eq!(table.survey().unwrap().live(), live, "{name}");
         assert_eq!(table.occupancy().unwrap().entries, live, "{name}");
     }
-    for (name, _) in ONE_WRITER {
+    for name in ONE_WRITER {
         let table = store.table(name).unwrap();
         assert_eq!(table.writer().unwrap(), None, "{name}: all have let go");
         for number in 0..SHARED {

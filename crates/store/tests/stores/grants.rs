@@ -4,7 +4,8 @@ use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, OpenOptions, Secret, Server, ServerOptions, Store, StoreError,
+    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Secret, Server, ServerOptions, Store,
+    StoreError,
 };
 use farslot::{TableGrant, TableOptions};
 
@@ -185,4 +186,41 @@ fn a_grant_of_a_table_over_several_nodes_opens_its_map() {
         assert_eq!(value, Some(vec![number as u8; 11]));
     }
     assert!(table.put(&key(0), &[1; 11]).is_err());
+}
+
+/// The memory that a table grows into is its own, and granted with it.
+#[test]
+fn a_grant_of_a_table_covers_what_it_grows_into() {
+    const MOST: u64 = 3_000;
+    let server = server();
+    let options = TableOptions::new(100)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8))
+        .grow_to(MOST);
+    let alone = DuoShape {
+        readers: false,
+        ..DuoShape::default()
+    };
+    let tables = [
+        ("race", options.clone().race(RaceShape::default())),
+        ("duo", options.duo(alone)),
+    ];
+    for (name, options) in &tables {
+        server.store().create(name, options).unwrap();
+    }
+    let names = tables.each_ref().map(|(name, _)| *name);
+    server
+        .grant(&grant("growers", 4, &names, Rights::ALL))
+        .unwrap();
+    let store = open(&server, "growers", secret(4)).unwrap();
+    for name in names {
+        let table = store.table(name).unwrap();
+        let before = table.occupancy().unwrap().slots;
+        for number in 0..MOST {
+            assert!(table.put(&number.to_le_bytes(), &[1; 8]).unwrap());
+        }
+        assert!(table.occupancy().unwrap().slots >= 2 * before, "{name}");
+        assert!((0..MOST).all(|number| table.get(&number.to_le_bytes()).unwrap().is_some()));
+        table.close().unwrap();
+    }
 }

@@ -1,6 +1,8 @@
 //! Tables over three nodes against a plain map: random operations on tables of every scheme and slot.
 
-use farslot::{CuckooShape, FieldSize, Found, SlotKind, Store, Table, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, Found, RaceShape, SlotKind, Store, Table, TableOptions,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -106,6 +108,9 @@ fn kinds() -> Vec<Kind> {
         kind(cuckoo(fixed(SlotKind::Inline, 12, 20)), 12, |_| 20),
         kind(cuckoo(any(SlotKind::Heap)), 9, some),
         kind(cuckoo(fixed(SlotKind::Signatures, 12, 20)), 12, |_| 20),
+        kind(any(SlotKind::Heap).race(RaceShape::default()), 9, some),
+        kind(any(SlotKind::Inline).duo(DuoShape::default()), 9, some),
+        kind(any(SlotKind::Heap).duo(DuoShape::default()), 9, some),
     ]
 }
 

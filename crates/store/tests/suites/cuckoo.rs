@@ -17,13 +17,6 @@ fn put(table: &Table, number: u64) -> farslot::Result<bool> {
     table.put(&number.to_le_bytes(), &(number * 3).to_le_bytes())
 }
 
-fn busy(result: farslot::Result<bool>) -> u64 {
-    match result {
-        Err(StoreError::Index(IndexError::WriterBusy { writer })) => writer,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Keys and values of so many records.
 fn records(numbers: std::ops::Range<u64>) -> Vec<([u8; 8], [u8; 8])> {
     numbers
@@ -107,55 +100,6 @@ pub fn nearly_every_shape_holds_its_capacity<S: TestStore>() {
             assert_eq!(table.survey().unwrap().live(), CAPACITY);
         }
     }
-}
-
-pub fn one_table_writes_until_it_is_closed_or_dropped_and_all_read<S: TestStore>() {
-    let node = S::start(64 << 20);
-    let store = node.open();
-    store.create("t", &options(1_000)).unwrap();
-    let open = || store.table("t").unwrap();
-    let (first, second) = (open(), open());
-    assert_eq!(first.writer().unwrap(), None);
-    assert!(put(&first, 1).unwrap());
-    let writer = first.writer().unwrap().unwrap();
-    assert_eq!(busy(put(&second, 2)), writer);
-    assert_eq!(busy(second.remove(&[1; 8])), writer);
-    assert_eq!(busy(second.start_writing().map(|()| true)), writer);
-    assert!(second.get(&1_u64.to_le_bytes()).unwrap().is_some());
-    // A key that does not fit is refused before anybody becomes the writer.
-    assert!(second.put(&[1; 9], &[0; 8]).is_err());
-
-    first.close().unwrap();
-    assert_eq!(second.writer().unwrap(), None);
-    assert!(put(&second, 2).unwrap());
-    drop(second);
-    let third = open();
-    third.start_writing().unwrap();
-    assert!(third.writer().unwrap().is_some());
-    assert_eq!(third.occupancy().unwrap().entries, 2);
-    third.resign().unwrap();
-    assert_eq!(third.writer().unwrap(), None);
-    assert!(put(&third, 3).unwrap());
-    // A table that has not written gives nothing up that is another's.
-    open().close().unwrap();
-    drop(open());
-    assert!(third.writer().unwrap().is_some());
-}
-
-pub fn a_linear_table_needs_no_writer<S: TestStore>() {
-    let node = S::start(64 << 20);
-    let store = node.open();
-    store.create("t", &TableOptions::new(100)).unwrap();
-    let (first, second) = (store.table("t").unwrap(), store.table("t").unwrap());
-    first.start_writing().unwrap();
-    first.put(b"a", b"1").unwrap();
-    second.take_over().unwrap();
-    second.put(b"b", b"2").unwrap();
-    first.resign().unwrap();
-    assert_eq!(first.writer().unwrap(), None);
-    assert!(!store.tables().unwrap()[0].scheme.one_writer());
-    first.close().unwrap();
-    assert_eq!(second.survey().unwrap().live(), 2);
 }
 
 pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {

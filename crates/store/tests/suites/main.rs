@@ -6,51 +6,107 @@ mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo;
+mod duo;
+mod race;
 mod sealed;
 mod tables;
+mod writers;
 
-farslot_testbed::suites! {
-    {
-        sim: crate::common::Sim,
-        embedded: crate::common::Embedded,
-        shm: crate::common::Shm,
-        tcp: crate::common::Tcp,
-        #[ignore = "needs a verbs device: scripts/test-verbs"]
-        verbs: crate::common::Verbs,
+/// Every protocol of a store.
+mod protocols {
+    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
+
+    farslot_testbed::suites! {
+        {
+            sim: crate::common::Sim,
+            embedded: crate::common::Embedded,
+            shm: crate::common::Shm,
+            tcp: crate::common::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs: crate::common::Verbs,
+        }
+        {
+            catalog {
+                a_name_is_given_once_and_missing_ones_list_the_others
+                memory_that_is_not_there_is_refused_and_the_rest_stays_usable
+            }
+            cuckoo {
+                a_table_that_is_built_holds_every_record_and_never_changes
+            }
+            duo {
+                a_lookup_beside_the_writer_finds_what_it_moves
+                a_table_for_its_writer_alone_grows_and_is_nobody_elses
+            }
+            race {
+                slots_of_removed_keys_serve_others
+                a_table_grows_under_all_its_writers_and_then_is_full
+            }
+            sealed {
+                what_was_built_is_found_by_everybody_and_nothing_else_is
+                a_table_that_is_not_built_says_so_until_it_is
+            }
+            tables {
+                single_operations
+                batches_iteration_and_survey
+                callbacks_of_writes_may_write
+            }
+            writers {
+                one_table_writes_until_it_is_closed_or_dropped_and_all_read
+            }
+        }
     }
-    {
-        catalog {
-            a_name_is_given_once_and_missing_ones_list_the_others
-            bad_names_and_options_are_refused
-            the_catalog_takes_no_more_than_it_holds
-            memory_that_is_not_there_is_refused_and_the_rest_stays_usable
+}
+
+/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it out unless asked.
+mod properties {
+    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
+
+    farslot_testbed::suites! {
+        {
+            sim: crate::common::Sim,
+            embedded: crate::common::Embedded,
+            shm: crate::common::Shm,
+            tcp: crate::common::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs: crate::common::Verbs,
         }
-        cuckoo {
-            the_catalog_keeps_the_scheme_with_its_shape
-            options_that_no_cuckoo_table_can_have_are_named
-            nearly_every_shape_holds_its_capacity
-            one_table_writes_until_it_is_closed_or_dropped_and_all_read
-            a_linear_table_needs_no_writer
-            a_full_table_says_so_and_serves_on
-            a_table_that_is_built_holds_every_record_and_never_changes
-            several_records_a_key_are_built_and_not_put
-            a_build_that_fails_leaves_the_table_empty_and_to_others
-        }
-        sealed {
-            what_was_built_is_found_by_everybody_and_nothing_else_is
-            every_write_says_that_the_table_is_sealed
-            a_table_that_is_not_built_says_so_until_it_is
-            of_two_records_of_a_key_the_last_stays_unless_it_may_have_several
-            options_that_are_not_for_sealed_tables_are_named
-            no_records_make_an_empty_table
-        }
-        tables {
-            single_operations
-            batches_iteration_and_survey
-            a_full_table_says_so_and_serves_on
-            keys_and_values_that_do_not_fit_are_named
-            callbacks_may_use_the_table
-            callbacks_of_writes_may_write
+        {
+            catalog {
+                bad_names_and_options_are_refused
+                the_catalog_takes_no_more_than_it_holds
+            }
+            cuckoo {
+                the_catalog_keeps_the_scheme_with_its_shape
+                options_that_no_cuckoo_table_can_have_are_named
+                nearly_every_shape_holds_its_capacity
+                a_full_table_says_so_and_serves_on
+                several_records_a_key_are_built_and_not_put
+                a_build_that_fails_leaves_the_table_empty_and_to_others
+            }
+            duo {
+                the_catalog_keeps_the_scheme_with_its_shape
+                options_that_no_duo_table_can_have_are_named
+                tables_of_every_shape_hold_their_capacity
+            }
+            race {
+                the_catalog_keeps_the_scheme_with_its_shape
+                options_that_no_race_table_can_have_are_named
+                tables_of_every_bucket_hold_their_capacity
+            }
+            sealed {
+                every_write_says_that_the_table_is_sealed
+                of_two_records_of_a_key_the_last_stays_unless_it_may_have_several
+                options_that_are_not_for_sealed_tables_are_named
+                no_records_make_an_empty_table
+            }
+            tables {
+                a_full_table_says_so_and_serves_on
+                keys_and_values_that_do_not_fit_are_named
+                callbacks_may_use_the_table
+            }
+            writers {
+                a_linear_table_needs_no_writer
+            }
         }
     }
 }

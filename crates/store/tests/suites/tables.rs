@@ -2,16 +2,23 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{CuckooShape, FieldSize, Found, SlotKind, StoreError, Survey, Table, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, Found, RaceShape, SlotKind, StoreError, Survey, Table,
+    TableOptions,
+};
 use std::collections::HashMap;
 
-fn kinds() -> [TableOptions; 9] {
+fn kinds() -> [TableOptions; 13] {
     let fixed = |key, value| {
         TableOptions::new(500)
             .keys(FieldSize::Fixed(key))
             .values(FieldSize::Fixed(value))
     };
     let cuckoo = CuckooShape::default();
+    let alone = DuoShape {
+        readers: false,
+        ..DuoShape::default()
+    };
     [
         fixed(4, 3).slots(SlotKind::Word),
         fixed(4, 3),
@@ -22,6 +29,11 @@ fn kinds() -> [TableOptions; 9] {
         fixed(4, 3).cuckoo(cuckoo),
         fixed(4, 3).slots(SlotKind::Heap).cuckoo(cuckoo),
         fixed(4, 3).slots(SlotKind::Signatures).cuckoo(cuckoo),
+        fixed(4, 3).race(RaceShape::default()),
+        fixed(4, 3).duo(DuoShape::default()),
+        fixed(4, 3).slots(SlotKind::Heap).duo(DuoShape::default()),
+        // One that grows meanwhile.
+        fixed(4, 3).capacity(20).duo(alone).grow_to(500),
     ]
 }
 
@@ -120,6 +132,14 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
                 let used = (0..).zip(&survey.buckets).map(|(used, count)| used * count);
                 assert_eq!((buckets * 4, used.sum::<u64>()), (survey.slots, 200));
                 // The parts are of unequal sizes: a bucket more, or less.
+                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+            }
+            Survey::Race(survey) => {
+                assert_eq!((survey.begun, survey.moving), (0, 0));
+                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+            }
+            Survey::Duo(survey) => {
+                assert_eq!((survey.stashed, survey.unsplit), (0, 0));
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             other => panic!("{other:?}"),

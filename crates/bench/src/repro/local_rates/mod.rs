@@ -14,6 +14,7 @@ pub(super) use lookups::{FIG10, FIG11, FIG12};
 pub(super) use mixed::FIG13;
 
 use super::Scale;
+use crate::median::median;
 use crate::{BenchError, ReproRow, Result};
 use farslot_local::{
     BucketizedCuckoo, CuckooWithStash, LocalTable, OptimisticCuckoo, SmartCuckooMap, Words,
@@ -153,13 +154,6 @@ impl Pace {
 fn thread_time() -> Duration {
     // Not negative, but for a thread that has been running for 500 years.
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
-/// The middle one of the values, of which there is at least one.
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// SmartCuckoo's rate divided by another design's, round by round, and the middle one of that.

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// A table whose index leaves something to a cache.
+const WITH_CACHE: Options = Options {
+    slots: Some(1 << 16),
+    lookups: Some(1_000),
+    ..SMALL
+};
+
 /// Rows that are off by more than 15 % have a reason.
 fn is_explained(report: &ReproReport) {
     assert!(!report.setup.contains("not explained"), "{}", report.setup);
@@ -10,9 +17,8 @@ fn is_explained(report: &ReproReport) {
 #[test]
 fn table_1_has_the_papers_round_trips() {
     let report = small("001-table1");
-    // TEA has no index.
-    assert_eq!(report.rows.len(), 3 * 17);
-    for scheme in ["CuckooDuo", "MapEmbed", "TEA"] {
+    assert_eq!(report.rows.len(), 5 * 17);
+    for scheme in ["CuckooDuo", "MapEmbed", "RACE", "TEA"] {
         let trips = |of: &str| ours(&report, &format!("round trips, {of}, {scheme}"));
         assert_eq!(trips("lookup"), 1.0);
         assert_eq!(trips("update"), 2.0);
@@ -20,27 +26,42 @@ fn table_1_has_the_papers_round_trips() {
         assert_eq!(trips("removal"), low);
         assert!((low..low + 0.1).contains(&trips("insertion at a load of 0.3")));
         let lookup = ours(&report, &format!("us, lookup, {scheme}"));
-        assert!((3.2..3.6).contains(&lookup), "{lookup}");
+        assert!((3.2..3.7).contains(&lookup), "{lookup}");
     }
     let items = |of: &str| ours(&report, &format!("slots accessed, {of}"));
     assert_eq!(items("lookup, CuckooDuo"), 1.0);
     assert_eq!(items("lookup, MapEmbed"), 8.0);
     assert_eq!(items("lookup, TEA"), 16.0);
+    assert_eq!(items("lookup, RACE"), 32.0);
+    assert_eq!(items("update, RACE"), 33.0);
+    // Out of band: the record comes second, and an insertion is made live after a look.
+    let trips = |of: &str| ours(&report, &format!("round trips, {of}, RACE out of band"));
+    let asked = ["lookup", "insertion at a load of 0.3", "update", "removal"].map(trips);
+    for (trips, expected) in asked.into_iter().zip([2.0, 3.0, 3.0, 3.0]) {
+        assert!((expected..expected + 0.1).contains(&trips), "{asked:?}");
+    }
 }
 
 #[test]
 fn table_3_has_half_the_operations_of_each_kind() {
-    let report = small("001-table3");
-    assert_eq!(report.rows.len(), 8 * 3);
+    let report = checked("001-table3", &WITH_CACHE);
+    assert_eq!(report.rows.len(), 8 * 5 * 2);
     is_explained(&report);
-    for row in &report.rows {
+    let of_paper = |row: &&crate::ReproRow| !row.cell.contains("out of band");
+    for row in report.rows.iter().filter(of_paper) {
         // One round trip a lookup, two an update or an insertion, of CuckooDuo one; each near 3.2 us.
-        let range = match row.cell.contains("YCSB-A") {
-            true => 4.6..5.3,
-            false => 3.2..3.7,
+        let range = match (row.cell.contains("YCSB-A"), row.cell.contains("cached")) {
+            (true, false) => 4.6..5.6,
+            (false, false) => 3.2..3.9,
+            // Less what was asked for before.
+            (true, true) => 3.4..5.6,
+            (false, true) => 0.9..3.9,
         };
         assert!(range.contains(&row.ours), "{row:?}");
     }
+    let us = |of: &str| ours(&report, of);
+    let newest = ", YCSB-D, latest, CuckooDuo";
+    assert!(us(&format!("us, cached{newest}")) < 0.8 * us(&format!("us{newest}")));
 }
 
 #[test]
@@ -50,25 +71,29 @@ fn figure_6_is_near_the_theorems() {
         ..SMALL
     };
     let report = checked("001-fig6", &options);
-    assert_eq!(report.rows.len(), 9 + 4 + 5);
-    let collide = ours(&report, "keys that collide, one fingerprint, load 0.90");
-    assert!((13.0..40.0).contains(&collide), "{collide}");
-    for name in ["backup slots set aside", "any slot"] {
-        let cell = format!("collisions not resolved / their bound, f = 8, load 0.99, {name}");
-        let bound = report
-            .rows
-            .iter()
-            .find(|row| row.cell.contains("f = 8") && row.cell.contains(name));
-        let bound = bound.unwrap_or_else(|| panic!("no {cell}")).ours;
-        assert!(bound > 0.0 && bound < 4.0, "{name}: {bound}");
+    assert_eq!(report.rows.len(), 2 * 9 + 4 + 2 * 5);
+    is_explained(&report);
+    // By chance as far off as a third of the few, and a twentieth of the many.
+    for (bits, chance) in [(16, 0.5), (12, 0.1)] {
+        let cell = format!("keys that collide, one fingerprint, f = {bits}, load 0.90");
+        let row = report.rows.iter().find(|row| row.cell == cell).unwrap();
+        assert!((row.ratio.unwrap() - 1.0).abs() < chance, "{row:?}");
     }
-    let pathless = report
-        .rows
-        .iter()
-        .find(|row| row.cell.ends_with("L = 1, load 0.95"));
-    let ratio = pathless.and_then(|row| row.ratio).unwrap();
-    // It takes buckets to be full independently of each other.
-    assert!((0.3..4.0).contains(&ratio), "{ratio}");
+    // Two backup slots a bucket are too few for collisions that are as many as with 8 bits; the bound does not know of that.
+    for (name, most) in [("backup slots set aside", 5.0), ("any slot", 1.0)] {
+        let of_name =
+            |row: &&crate::ReproRow| row.cell.contains("f = 8, ") && row.cell.contains(name);
+        let bound = report.rows.iter().find(of_name).unwrap().ours;
+        assert!(bound > 0.0 && bound < most, "{name}: {bound}");
+    }
+    // What the theorem takes to be independent is not; with that counted, it holds.
+    for name in ["roomier bucket first", "first array first"] {
+        let cell = format!("keys without a path, L = 1, {name}, load 0.95");
+        let row = report.rows.iter().find(|row| row.cell == cell).unwrap();
+        let (model, chance) = (row.model.unwrap(), 3.0 * row.standard_error.unwrap());
+        assert!((row.ours - model).abs() < 0.1 * model + chance, "{row:?}");
+        assert!(row.ours > row.paper.unwrap(), "{row:?}");
+    }
 }
 
 #[test]
@@ -122,10 +147,7 @@ fn figure_8_has_fewer_false_positives_with_each_bit() {
 fn figure_9_counts_what_the_designs_do() {
     let report = small("001-fig9");
     for (size, published) in [(4, 0.817), (8, 0.920), (12, 0.947), (16, 0.961)] {
-        let load = ours(
-            &report,
-            &format!("load factor when full, RACE (placement only), d = {size}"),
-        );
+        let load = ours(&report, &format!("load factor when full, RACE, d = {size}"));
         // Small tables get fuller.
         assert!(
             (0.98..1.16).contains(&(load / published)),
@@ -139,13 +161,7 @@ fn figure_9_counts_what_the_designs_do() {
         )
     };
     assert_eq!(cost("round trips", "CuckooDuo"), 1.0);
-    assert_eq!(
-        ours(
-            &report,
-            "slots an insertion, RACE (placement only), load 0.90"
-        ),
-        33.0
-    );
+    assert_eq!(ours(&report, "slots an insertion, RACE, load 0.90"), 33.0);
     assert!(cost("slots", "CuckooDuo") < 1.1);
     // No bucket is full yet.
     let early = ours(&report, "slots an insertion, MapEmbed, load 0.10");
@@ -168,8 +184,99 @@ fn figure_10_has_the_papers_ratios() {
     assert!(us("lookups, 100 % of the keys absent, CuckooDuo") < 0.2);
     assert!(us("lookups, 100 % of the keys absent, TEA") > 3.2);
     let most = ours(&report, "10 Gb/s: most ratio, lookup");
-    assert!((3.0..9.8).contains(&most), "{most}");
+    assert!((3.0..13.0).contains(&most), "{most}");
     assert!(ours(&report, "10 Gb/s: most ratio, insertion") > 6.1);
+}
+
+#[test]
+fn figure_11_has_cuckooduo_ask_for_nothing_that_is_absent() {
+    let report = checked("001-fig11", &WITH_CACHE);
+    assert_eq!(report.rows.len(), 3 * 5 * 5);
+    let trips = |absent: u32, scheme: &str| {
+        let cell = format!("round trips a lookup, {absent} % of the keys absent, {scheme}");
+        ours(&report, &cell)
+    };
+    assert!(trips(100, "CuckooDuo") < 0.01);
+    for scheme in ["MapEmbed", "RACE", "TEA"] {
+        // No absent key is asked for twice; of the others some are.
+        assert_eq!(trips(100, scheme), 1.0);
+        assert!(
+            (0.2..0.9).contains(&trips(0, scheme)),
+            "{}",
+            trips(0, scheme)
+        );
+        assert!(trips(0, scheme) < trips(50, scheme));
+    }
+    // Its index leaves less to its cache.
+    assert!((trips(0, "TEA")..1.0).contains(&trips(0, "CuckooDuo")));
+    let slots = |scheme: &str| {
+        ours(
+            &report,
+            &format!("slots a lookup, 0 % of the keys absent, {scheme}"),
+        )
+    };
+    assert!(slots("CuckooDuo") < 1.0 && slots("RACE") > 8.0);
+}
+
+#[test]
+fn figure_12_has_lazy_growth_far_ahead_of_active_growth() {
+    let options = Options {
+        slots: Some(1 << 13),
+        ..SMALL
+    };
+    let report = checked("001-fig12", &options);
+    assert_eq!(report.rows.len(), 4 + 5 * 4 + 1 + 2 * 3);
+    let faster = ours(&report, "CuckooDuo, how many times as fast lazily");
+    assert!(faster > 6.0, "{faster}");
+    // Every slot is a swap there.
+    let verbs = |of: &str| ours(&report, &format!("verbs a key, {of}"));
+    assert!(verbs("RACE") > 2.0 && verbs("CuckooDuo, active") < 0.2);
+    let load = |what: &str, of: &str| {
+        ours(
+            &report,
+            &format!("load factor while it grows, {what}, {of}"),
+        )
+    };
+    assert!((0.45..0.6).contains(&load("least", "CuckooDuo")));
+    assert!((0.9..0.99).contains(&load("most", "CuckooDuo")));
+    let race = load("mean", "RACE");
+    assert!((0.4..0.9).contains(&race), "{race}");
+}
+
+#[test]
+fn the_supplement_has_all_its_figures() {
+    let options = Options {
+        slots: Some(1 << 13),
+        lookups: Some(400),
+        ..SMALL
+    };
+    let report = checked("001-supplement", &options);
+    let of = |cell: &str| ours(&report, cell);
+    // Bytes and head are written apart.
+    assert!((2.0..3.5).contains(&of("accesses an insertion at 0.9, CuckooDuo")));
+    assert!(of("accesses an insertion at 0.9, MapEmbed") > 4.0);
+    let moved = |scheme: &str| of(&format!("records moved an insertion at 0.9, {scheme}"));
+    assert!(moved("MapEmbed") > 4.0 * moved("CuckooDuo"));
+    for bits in [10, 12, 14, 16] {
+        let per_key = of(&format!("bits of index a key when full, f = {bits}"));
+        let range = f64::from(bits) + 0.4..f64::from(bits) * 1.3;
+        assert!(range.contains(&per_key), "f = {bits}: {per_key}");
+    }
+    assert!(of("load factor when full, CuckooDuo") > 0.97);
+    assert!(of("round trips an insertion below 0.7") < 1.02);
+    // Sixteen round trips of 3.2 us at once.
+    let lookups = of("million/s, lookup at 0.7, CuckooDuo");
+    assert!((4.0..5.0).contains(&lookups), "{lookups}");
+    let hybrid = |of: &str| {
+        ours(
+            &report,
+            &format!("million operations/s, one lookup to nine insertions, {of}"),
+        )
+    };
+    assert!(hybrid("CuckooDuo") > 1.5 * hybrid("RACE"));
+    // A lookup of RACE moves 32 records for one.
+    let most = of("10 Gb/s: most ratio, lookup");
+    assert!((15.0..33.0).contains(&most), "{most}");
 }
 
 /// `FARSLOT_REPRO=001-table1 cargo test -p farslot-bench --lib own_scale -- --ignored --nocapture`

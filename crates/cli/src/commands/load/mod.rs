@@ -50,7 +50,7 @@ pub struct Args {
     )]
     create: Option<Option<u64>>,
     /// Threads that put, each 32 records at a time [default: one a processor, at most 4; a cuckoo
-    /// table has one]
+    /// or duo table has one]
     #[arg(long, value_name = "N", value_parser = count)]
     threads: Option<u64>,
     /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it

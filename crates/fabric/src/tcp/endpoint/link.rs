@@ -57,6 +57,26 @@ enum State {
 impl links::Link for Link {
     type Connection = Admitted;
 
+    fn unconnected(line: Arc<Line<Admitted>>, node: NodeId, down: FabricError) -> Self {
+        Self {
+            line,
+            node,
+            connection: None,
+            info: NodeInfo::UNKNOWN,
+            keys: Vec::new(),
+            frame_words: 0,
+            out: Outbound::default(),
+            input: Inbound::default(),
+            pending: VecDeque::new(),
+            frame: (0, 0),
+            waiting_since: 0,
+            unsent: false,
+            lost: Vec::new(),
+            state: State::Broken,
+            down,
+        }
+    }
+
     fn line(&self) -> &Arc<Line<Admitted>> {
         &self.line
     }
@@ -84,54 +104,12 @@ impl links::Link for Link {
         self.down = FabricError::NodeStopped { node: self.node };
     }
 
-    fn down(&self, attempt: Option<FabricError>) -> FabricError {
-        // Of a node that was there, it is the same news that nobody answers at its address now.
-        let known = self.info.incarnation != 0;
-        attempt
-            .filter(|error| !(known && error.is_outage()))
-            .unwrap_or_else(|| self.down.clone())
+    fn reason(&self) -> FabricError {
+        self.down.clone()
     }
 }
 
 impl Link {
-    /// A link that has its first connection, or none yet because that failed with this.
-    pub(super) fn new(
-        line: Arc<Line<Admitted>>,
-        node: NodeId,
-        first: Result<Connected<Admitted>>,
-    ) -> Self {
-        let (connection, down) = match first {
-            Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
-            Err(error) => (None, error),
-        };
-        let mut link = Self {
-            line,
-            node,
-            connection: None,
-            info: NodeInfo {
-                incarnation: 0,
-                regions: Vec::new(),
-                page_bytes: 0,
-            },
-            keys: Vec::new(),
-            frame_words: 0,
-            out: Outbound::default(),
-            input: Inbound::default(),
-            pending: VecDeque::new(),
-            frame: (0, 0),
-            waiting_since: 0,
-            unsent: false,
-            lost: Vec::new(),
-            state: State::Broken,
-            down,
-        };
-        match connection {
-            Some(connected) => link.open(connected),
-            None => link.line.redial(),
-        }
-        link
-    }
-
     /// What there is in place of a connection that has ended.
     pub(super) fn next(&mut self, slots: &Slots) -> Next {
         if self.state == State::Open {

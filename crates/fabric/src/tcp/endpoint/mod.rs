@@ -7,7 +7,7 @@ pub(crate) mod slots;
 
 use self::line::{Line, Next};
 use self::link::Link;
-use self::slots::Slots;
+use self::slots::{Posted, Slots};
 use super::TcpOptions;
 use super::admission::{Admitted, connect_after};
 use super::socket::{nanos, now};
@@ -40,22 +40,6 @@ pub struct TcpEndpoint {
     idle_since: Cell<Nanos>,
     /// Whether looking for answers pays.
     spin: RefCell<Spin>,
-}
-
-/// A verb posted to a node behind TCP.
-pub struct TcpPosted {
-    slots: Rc<Slots>,
-    /// Nothing once its answer was fetched.
-    slot: Option<u32>,
-}
-
-impl Drop for TcpPosted {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.slots.abandon(slot);
-        }
-    }
 }
 
 /// The longest sleep while verbs are on their way: a task may be woken from another thread, which no
@@ -103,7 +87,7 @@ impl TcpEndpoint {
     fn of_lines(dialed: Vec<Dialed<Admitted>>, options: &TcpOptions) -> Result<Self> {
         Ok(Self {
             core: EndpointCore::new(options.limits),
-            links: Links::new(dialed, Link::new)?,
+            links: Links::new(dialed)?,
             slots: Rc::default(),
             options: options.clone(),
             outstanding: Cell::new(0),
@@ -125,16 +109,13 @@ impl TcpEndpoint {
     }
 
     #[inline(always)]
-    fn note_posted(&self, slot: u32) -> TcpPosted {
+    fn note_posted(&self, slot: u32) -> Posted {
         self.outstanding.set(self.outstanding.get() + 1);
         self.posted.set(true);
-        TcpPosted {
-            slots: Rc::clone(&self.slots),
-            slot: Some(slot),
-        }
+        Posted::new(&self.slots, slot)
     }
 
-    fn try_post(&self, verb: Verb) -> Result<TcpPosted> {
+    fn try_post(&self, verb: Verb) -> Result<Posted> {
         if let Verb::ReadMany { pieces, .. } = &verb {
             check_one_node(pieces)?;
         }
@@ -146,7 +127,7 @@ impl TcpEndpoint {
     }
 
     #[inline(always)]
-    fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<TcpPosted> {
+    fn try_post_read(&self, from: RemoteAddr, into: Buffer) -> Result<Posted> {
         let mut link = self.links.open(from.node, |link| self.next(link))?;
         let answer = link.put_read(from, &into)?;
         let slot = self.slots.take(answer, Some(into));
@@ -169,7 +150,7 @@ fn dial<A: AsRef<str> + Sync>(
 }
 
 impl Endpoint for TcpEndpoint {
-    type Posted = TcpPosted;
+    type Posted = Posted;
 
     #[inline]
     fn core(&self) -> &EndpointCore {
@@ -192,7 +173,7 @@ impl Endpoint for TcpEndpoint {
         self.links.adopt(node, |link| self.next(link))
     }
 
-    fn post(&self, verb: Verb) -> std::result::Result<TcpPosted, PostError> {
+    fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
         if !self.has_room() {
             return Err(PostError::QueueFull(verb));
         }
@@ -200,11 +181,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     #[inline(always)]
-    fn post_read(
-        &self,
-        from: RemoteAddr,
-        into: Buffer,
-    ) -> std::result::Result<TcpPosted, PostError> {
+    fn post_read(&self, from: RemoteAddr, into: Buffer) -> std::result::Result<Posted, PostError> {
         if !self.has_room() {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
@@ -212,21 +189,12 @@ impl Endpoint for TcpEndpoint {
     }
 
     #[inline(always)]
-    fn poll_posted(
-        &self,
-        posted: &mut TcpPosted,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Completion>> {
-        let slot = posted.slot.expect("a verb completes once");
-        let polled = self.slots.poll(slot, cx);
-        if polled.is_ready() {
-            posted.slot = None;
-        }
-        polled
+    fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
+        posted.poll(cx)
     }
 
     #[inline(always)]
-    fn poll_read(&self, posted: &mut TcpPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+    fn poll_read(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
         self.poll_posted(posted, cx)
             .map(|outcome| outcome.map(Buffer::from_completion))
     }

@@ -2,6 +2,7 @@
 
 use crate::{Buffer, Completion, FabricError, Result};
 use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// What the answer to a verb is.
@@ -128,6 +129,47 @@ impl Slots {
             slot.wanted = false;
         } else {
             table.release(number);
+        }
+    }
+}
+
+/// A verb that waits in a slot for its answer. Dropped before that is fetched, it is abandoned.
+pub struct Posted {
+    slots: Rc<Slots>,
+    /// Nothing once its answer was fetched.
+    slot: Option<u32>,
+}
+
+impl Posted {
+    /// The verb of this slot.
+    #[inline(always)]
+    pub(crate) fn new(slots: &Rc<Slots>, slot: u32) -> Self {
+        Self {
+            slots: Rc::clone(slots),
+            slot: Some(slot),
+        }
+    }
+
+    /// Fetches the answer; if it is not here, the task is woken when it is.
+    ///
+    /// # Panics
+    /// If it was fetched before.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Completion>> {
+        let slot = self.slot.expect("a verb completes once");
+        let polled = self.slots.poll(slot, cx);
+        if polled.is_ready() {
+            self.slot = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Posted {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.slots.abandon(slot);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::verbs::abi::{
 use crate::verbs::memory::FoundWords;
 use crate::verbs::path::RefusedVerb;
 use crate::verbs::resource::QueuePair;
-use crate::{FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Result, Rights, Verb};
+use crate::{FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Rights, Verb};
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -121,6 +121,26 @@ pub(super) fn requests_of(verb: &Verb) -> usize {
 impl links::Link for Link {
     type Connection = Paired;
 
+    fn unconnected(line: Arc<Line<Paired>>, node: NodeId, down: FabricError) -> Self {
+        Self {
+            line,
+            node,
+            connection: None,
+            info: NodeInfo::UNKNOWN,
+            regions: Vec::new(),
+            largest: 0,
+            work: WorkList::default(),
+            pending: VecDeque::new(),
+            sent: 0,
+            next_request: 0,
+            first_request: 0,
+            waiting_since: 0,
+            lost: Vec::new(),
+            state: State::Broken,
+            down,
+        }
+    }
+
     fn line(&self) -> &Arc<Line<Paired>> {
         &self.line
     }
@@ -146,61 +166,20 @@ impl links::Link for Link {
         self.down = FabricError::NodeStopped { node: self.node };
     }
 
-    fn down(&self, attempt: Option<FabricError>) -> FabricError {
-        // Of a node that was there, it is the same news that nobody answers at its address now, or that
-        // it does not admit who was told so before.
-        let known = self.info.incarnation != 0;
-        let is_news = |error: &FabricError| match error {
-            FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked => false,
-            error => !(known && error.is_outage()),
-        };
-        let none = || match self.is_revoked() {
+    fn reason(&self) -> FabricError {
+        match self.is_revoked() {
             true => FabricError::GrantRevoked { node: self.node },
             false => self.down.clone(),
-        };
-        attempt.filter(is_news).unwrap_or_else(none)
+        }
+    }
+
+    /// That its grant was revoked ends the connection, and then the attempts to make another.
+    fn was_told(&self, attempt: &FabricError) -> bool {
+        matches!(attempt, FabricError::NotAdmitted { reason, .. } if *reason == Refusal::GrantRevoked)
     }
 }
 
 impl Link {
-    /// A link that has its first connection, or none yet because that failed with this.
-    pub(super) fn new(
-        line: Arc<Line<Paired>>,
-        node: NodeId,
-        first: Result<Connected<Paired>>,
-    ) -> Self {
-        let (connection, down) = match first {
-            Ok(connected) => (Some(connected), FabricError::NodeStopped { node }),
-            Err(error) => (None, error),
-        };
-        let mut link = Self {
-            line,
-            node,
-            connection: None,
-            info: NodeInfo {
-                incarnation: 0,
-                regions: Vec::new(),
-                page_bytes: 0,
-            },
-            regions: Vec::new(),
-            largest: 0,
-            work: WorkList::default(),
-            pending: VecDeque::new(),
-            sent: 0,
-            next_request: 0,
-            first_request: 0,
-            waiting_since: 0,
-            lost: Vec::new(),
-            state: State::Broken,
-            down,
-        };
-        match connection {
-            Some(connected) => link.open(connected),
-            None => link.line.redial(),
-        }
-        link
-    }
-
     /// Gives up a connection that has ended, unless completions may still come; returns what failed.
     pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
         // It may have been said why.

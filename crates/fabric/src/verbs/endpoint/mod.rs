@@ -12,7 +12,7 @@ use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
 use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
 use crate::tcp::endpoint::line::{Line, Next};
-use crate::tcp::endpoint::slots::{Answer, Slots};
+use crate::tcp::endpoint::slots::{Answer, Posted, Slots};
 use crate::tcp::socket::{nanos, now};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -47,22 +47,6 @@ pub struct VerbsEndpoint {
     next_look: Cell<Nanos>,
     /// When nothing more happened.
     idle_since: Cell<Nanos>,
-}
-
-/// A verb posted to a NIC.
-pub struct VerbsPosted {
-    slots: Rc<Slots>,
-    /// Nothing once its answer was fetched.
-    slot: Option<u32>,
-}
-
-impl Drop for VerbsPosted {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.slots.abandon(slot);
-        }
-    }
 }
 
 /// The longest sleep while verbs are on their way: a task may be woken from another thread, which no file
@@ -131,7 +115,7 @@ impl VerbsEndpoint {
         );
         Ok(Self {
             core: EndpointCore::with_buffers(limits, buffers),
-            links: Links::new(dialed, Link::new)?,
+            links: Links::new(dialed)?,
             slots: Rc::default(),
             found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
             nic,
@@ -174,25 +158,19 @@ impl VerbsEndpoint {
     }
 
     #[inline]
-    fn note_posted(&self, slot: u32, requests: usize) -> VerbsPosted {
+    fn note_posted(&self, slot: u32, requests: usize) -> Posted {
         self.outstanding.set(self.outstanding.get() + 1);
         self.requests.set(self.requests.get() + requests);
         self.posted.set(true);
-        VerbsPosted {
-            slots: Rc::clone(&self.slots),
-            slot: Some(slot),
-        }
+        Posted::new(&self.slots, slot)
     }
 
     /// A gather without pieces asks nobody.
     #[cold]
-    fn read_nothing(&self, into: Buffer) -> VerbsPosted {
+    fn read_nothing(&self, into: Buffer) -> Posted {
         let slot = self.slots.take(Answer::Bytes(0), Some(into));
         self.slots.arrivals().complete(slot, &[]);
-        VerbsPosted {
-            slots: Rc::clone(&self.slots),
-            slot: Some(slot),
-        }
+        Posted::new(&self.slots, slot)
     }
 
     fn note_done(&self, done: Done) -> usize {
@@ -282,7 +260,7 @@ fn dial<A: AsRef<str> + Sync>(
 }
 
 impl Endpoint for VerbsEndpoint {
-    type Posted = VerbsPosted;
+    type Posted = Posted;
 
     #[inline]
     fn core(&self) -> &EndpointCore {
@@ -305,7 +283,7 @@ impl Endpoint for VerbsEndpoint {
         self.links.adopt(node, |link| self.next(link))
     }
 
-    fn post(&self, verb: Verb) -> std::result::Result<VerbsPosted, PostError> {
+    fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
         let requests = requests_of(&verb);
         let verb = match verb {
             Verb::ReadMany { pieces, into } if pieces.is_empty() => {
@@ -334,11 +312,7 @@ impl Endpoint for VerbsEndpoint {
     }
 
     #[inline]
-    fn post_read(
-        &self,
-        from: RemoteAddr,
-        into: Buffer,
-    ) -> std::result::Result<VerbsPosted, PostError> {
+    fn post_read(&self, from: RemoteAddr, into: Buffer) -> std::result::Result<Posted, PostError> {
         if !self.has_room(1) {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
@@ -351,21 +325,12 @@ impl Endpoint for VerbsEndpoint {
     }
 
     #[inline]
-    fn poll_posted(
-        &self,
-        posted: &mut VerbsPosted,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Completion>> {
-        let slot = posted.slot.expect("a verb completes once");
-        let polled = self.slots.poll(slot, cx);
-        if polled.is_ready() {
-            posted.slot = None;
-        }
-        polled
+    fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
+        posted.poll(cx)
     }
 
     #[inline]
-    fn poll_read(&self, posted: &mut VerbsPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+    fn poll_read(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
         self.poll_posted(posted, cx)
             .map(|outcome| outcome.map(Buffer::from_completion))
     }

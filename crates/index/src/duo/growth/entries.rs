@@ -8,8 +8,8 @@ use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
 
 /// How often a table can grow: as many entries as the header has room for.
-pub(super) const MOST_EXTENTS: u64 = 34;
-const ENTRY_BYTES: u64 = 24;
+pub(in super::super) const MOST_EXTENTS: u32 = 34;
+pub(super) const ENTRY_BYTES: u64 = 24;
 
 /// By how much a table has grown once, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub(in super::super) async fn read_entries<E: Endpoint>(
     first: u64,
     counted: u64,
 ) -> Result<Vec<Entry>> {
-    if counted > MOST_EXTENTS {
+    if counted > u64::from(MOST_EXTENTS) {
         let limit = format!("{MOST_EXTENTS} at most");
         return Err(bad_option("growths", counted, limit));
     }
@@ -66,4 +66,4 @@ pub(in super::super) async fn read_entries<E: Endpoint>(
 }
 
 // The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS * ENTRY_BYTES <= 4096);
+const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS as u64 * ENTRY_BYTES <= 4096);

@@ -4,41 +4,81 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
+use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT};
 use super::super::placement::{Placement, SlotNumber};
-use super::GrowthMemory;
-use super::entries::{Entry, entry_at, read_entries};
+use super::entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, read_entries};
 use super::step::Step;
-use crate::Result;
+use super::{MOST_RATIO, Place, Vault};
 use crate::slot::bad_option;
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::{IndexError, Result};
+use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::collections::BTreeSet;
 
+/// Extents in memory of the table's own start at multiples of this.
+const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
+/// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
+pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
+    let mut all: u64 = 0;
+    for growth in 0..growths {
+        let before = layout.buckets.checked_mul(1 << growth)?;
+        let bytes = Vault::bytes_of_extent(layout, before, 2)?;
+        all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
+    }
+    Some(all)
+}
+
 impl<E: Endpoint> DuoTable<E> {
     /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
-    pub(super) async fn extend(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+    pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
             return self.learn_extents(known + 1).await;
         }
+        let bytes = self.vault.extent_bytes(&self.layout, ratio)?;
+        self.check_one_split(ratio)?;
+        let at = self.memory_for(bytes, place).await?;
+        let entry = Entry { ratio, at };
+        self.count_extent(known, entry).await?;
+        self.add_extent(entry)
+    }
+
+    /// Where an extent of so many bytes is to be: zeros that nobody else has.
+    async fn memory_for(&self, bytes: u64, place: &Place) -> Result<RemoteAddr> {
+        let memory = match place {
+            Place::Reserve => return self.memory_in_reserve(bytes),
+            Place::Memory(memory) => memory,
+        };
         if memory.start.node != self.table.node {
             let limit = "the table's node";
             let node = memory.start.node.0;
             return Err(bad_option("node to grow on", node, limit));
         }
-        let bytes = self.vault.extent_bytes(&self.layout, ratio)?;
-        self.check_one_split(ratio)?;
         let at = match self.vault.spare.get() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
         };
         self.vault.spare.set(Some((bytes, at)));
-        let entry = Entry { ratio, at };
-        self.count_extent(known, entry).await?;
-        self.add_extent(entry)
+        Ok(at)
+    }
+
+    /// The place behind the extents that there are, in the memory that the table grows into by itself.
+    fn memory_in_reserve(&self, bytes: u64) -> Result<RemoteAddr> {
+        let (start, all) = (
+            self.layout.reserve_at(self.table),
+            self.layout.reserve_bytes,
+        );
+        let used = self.vault.used_of(start, all, &self.layout);
+        let used = used.next_multiple_of(RESERVE_ALIGNMENT);
+        let free = all.saturating_sub(used);
+        if bytes > free {
+            let requested = bytes;
+            return Err(IndexError::OutOfMemory { requested, free });
+        }
+        Ok(start.plus(used))
     }
 
     /// How many buckets can be split at once by this ratio, so that their images leave most of the buffers to others.
@@ -85,6 +125,23 @@ impl<E: Endpoint> DuoTable<E> {
     async fn counted(&self) -> Result<u64> {
         let count = self.endpoint.read(self.layout.growths_at(self.table), 8);
         Ok(count.await?.words()[0])
+    }
+
+    /// Slots of both arrays as the header has them, whoever is the owner.
+    pub(in super::super) async fn slots_counted(&self) -> Result<u64> {
+        let entries = u64::from(MOST_EXTENTS) * ENTRY_BYTES;
+        let entries = self
+            .endpoint
+            .read(self.table.plus(EXTENT_ENTRIES_AT), entries as usize);
+        let (counted, entries) = both(self.counted(), entries).await;
+        let (counted, entries) = (counted?, entries?);
+        let ratios = entries.words().iter().step_by(ENTRY_BYTES as usize / 8);
+        let counted = ratios.take(counted.min(u64::from(MOST_EXTENTS)) as usize);
+        // An entry that is not visible yet is that of a growth which has just begun.
+        let slots = counted.fold(self.layout.slots(), |slots, ratio| {
+            slots.saturating_mul((*ratio).clamp(1, MOST_RATIO))
+        });
+        Ok(slots)
     }
 
     /// Learns of extents that were counted, up to so many. Of all but the last one, all is split.

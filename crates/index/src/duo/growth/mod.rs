@@ -52,6 +52,10 @@
 //! `split_runs` is the one place to change. The node would have to return which of the r is each slot's, a byte or less,
 //! for the owner's index. An owner in the process that lends the memory copies there already.
 //!
+//! **Where extents are.** In memory that the table shares with others ([`GrowthMemory`]), or in memory of its own behind
+//! it ([`most_capacity`](super::DuoOptions::most_capacity)), one after the other in the order of the header's entries:
+//! there nothing has to be taken, for what no entry that is counted names has not been touched.
+//!
 //! **Limits.** Extents are on the table's node. 34 growths, each of a ratio of 2 to 4096. The stash keeps its
 //! size, and a heap its own. A new owner of a table that has grown lets readers read most of the index anew.
 //! `scan` may meet a key twice if its bucket is split between two pieces.
@@ -65,7 +69,8 @@ mod split;
 mod step;
 mod vault;
 
-pub(super) use entries::{Entry, read_entries};
+pub(super) use entries::{Entry, MOST_EXTENTS, read_entries};
+pub(super) use extend::reserve_bytes;
 pub use memory::GrowthMemory;
 pub(super) use vault::{Vault, origins_of};
 
@@ -78,6 +83,8 @@ use farslot_fabric::{Endpoint, EndpointExt};
 const MOST_RATIO: u64 = 4096;
 /// Pieces that a sweep splits side by side: so that it does not wait for round trips alone, and nobody waits long for it.
 const SWEPT_AT_ONCE: usize = 4;
+/// Keys per slot from which on a table grows, unless told otherwise.
+const GROWS_AT: f64 = 0.85;
 /// What is held by who takes a step of growth: no bucket has this number, and no slot.
 const GROWTH_LOCK: u64 = u64::MAX;
 
@@ -92,6 +99,31 @@ pub struct DuoGrowth {
     pub at_load: f64,
 }
 
+/// Where extents are put.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Memory(GrowthMemory),
+    /// Behind the table, in memory of its own.
+    Reserve,
+}
+
+/// How a table grows by itself.
+#[derive(Clone, Copy)]
+pub(super) struct Growth {
+    place: Place,
+    ratio: u64,
+    at_load: f64,
+}
+
+impl Growth {
+    /// That of a table with memory of its own to grow into.
+    pub(super) const IN_RESERVE: Self = Self {
+        place: Place::Reserve,
+        ratio: 2,
+        at_load: GROWS_AT,
+    };
+}
+
 impl DuoGrowth {
     /// To twice the size, when the table is 0.85 full: with 8 slots a bucket there is room for a tenth more.
     #[must_use]
@@ -99,7 +131,7 @@ impl DuoGrowth {
         Self {
             memory,
             ratio: 2,
-            at_load: 0.85,
+            at_load: GROWS_AT,
         }
     }
 }
@@ -117,7 +149,11 @@ impl<E: Endpoint> DuoTable<E> {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
         }
-        self.growth = Some(growth);
+        self.growth = Some(Growth {
+            place: Place::Memory(growth.memory),
+            ratio: growth.ratio,
+            at_load: growth.at_load,
+        });
         Ok(self)
     }
 
@@ -145,7 +181,7 @@ impl<E: Endpoint> DuoTable<E> {
         let growing = async {
             self.start().await?;
             let slots = self.slots();
-            self.grow_from(slots, memory, ratio).await
+            self.grow_from(slots, &Place::Memory(*memory), ratio).await
         };
         self.endpoint.operation(UPKEEP, growing).await
     }
@@ -163,7 +199,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Grows, unless the table has meanwhile grown from this size.
-    async fn grow_from(&self, slots: u64, memory: &GrowthMemory, ratio: u64) -> Result<()> {
+    async fn grow_from(&self, slots: u64, place: &Place, ratio: u64) -> Result<()> {
         loop {
             self.split_all().await?;
             let held = self.locks.take(&[GROWTH_LOCK]).await;
@@ -171,7 +207,7 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(());
             }
             if self.is_settled() {
-                return self.extend(memory, ratio).await;
+                return self.extend(place, ratio).await;
             }
             drop(held);
             drop(self.hold_alone().await?);
@@ -199,7 +235,7 @@ impl<E: Endpoint> DuoTable<E> {
             let index = self.index.borrow();
             index.live() as f64 >= growth.at_load * index.shape().slots() as f64
         };
-        if !full || self.locks.is_held(GROWTH_LOCK) {
+        if !full || self.cannot_grow() || self.locks.is_held(GROWTH_LOCK) {
             return;
         }
         let held = self.locks.take(&[GROWTH_LOCK]).await;
@@ -207,9 +243,22 @@ impl<E: Endpoint> DuoTable<E> {
             return;
         }
         let _ = match self.unsplit() {
-            0 => self.extend(&growth.memory, growth.ratio).await,
+            0 => self.noted(self.extend(&growth.place, growth.ratio).await),
             _ => self.split_pieces(&held, 1).await,
         };
+    }
+
+    /// Whether there is nothing to split, and no memory to grow into: neither comes back.
+    fn cannot_grow(&self) -> bool {
+        self.vault.exhausted.get() && self.unsplit() == 0
+    }
+
+    /// Notes the outcome of a growth that was to begin, if it can never begin.
+    fn noted(&self, outcome: Result<()>) -> Result<()> {
+        if let Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) = outcome {
+            self.vault.exhausted.set(true);
+        }
+        outcome
     }
 
     /// Grows because a key has found no slot; gives the error back if it may not, or cannot.
@@ -218,10 +267,11 @@ impl<E: Endpoint> DuoTable<E> {
             return Err(full);
         };
         let live = self.index.borrow().live();
-        if (live as f64) < growth.at_load / 2.0 * *slots as f64 {
+        if (live as f64) < growth.at_load / 2.0 * *slots as f64 || self.cannot_grow() {
             return Err(full);
         }
-        match self.grow_from(*slots, &growth.memory, growth.ratio).await {
+        let grown = self.grow_from(*slots, &growth.place, growth.ratio).await;
+        match self.noted(grown) {
             Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) => Err(full),
             other => other,
         }

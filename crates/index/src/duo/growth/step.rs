@@ -3,8 +3,7 @@
 use super::super::client::DuoTable;
 use super::super::placement::SlotNumber;
 use crate::Result;
-use crate::client::in_order;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
 /// A verb of a batch.
 pub(super) enum Step {
@@ -18,7 +17,7 @@ pub(super) enum Step {
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn run_steps(&self, steps: Vec<Step>) -> Result<()> {
         let steps = steps.into_iter().map(|step| self.take_step(step));
-        in_order(steps.collect()).await
+        all_in_order(steps.collect()).await
     }
 
     async fn take_step(&self, step: Step) -> Result<()> {

@@ -46,6 +46,7 @@ impl Run {
 }
 
 /// Where everything is.
+#[derive(Clone)]
 pub(in super::super) struct Vault {
     pub(super) table: RemoteAddr,
     /// At least one: where the table started.
@@ -54,6 +55,9 @@ pub(in super::super) struct Vault {
     pub(super) swept: Cell<u64>,
     /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
     pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+    /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
+    /// growth is not given back.
+    pub(super) exhausted: Cell<bool>,
 }
 
 impl Vault {
@@ -71,6 +75,7 @@ impl Vault {
             extents: RefCell::new(vec![start]),
             swept: Cell::new(0),
             spare: Cell::new(None),
+            exhausted: Cell::new(false),
         }
     }
 
@@ -113,13 +118,22 @@ impl Vault {
         (2 * before).div_ceil(512) * 64
     }
 
+    /// Bytes of the extent by which a table of so many buckets an array grows.
+    pub(super) fn bytes_of_extent(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
+        let buckets = before.checked_mul(ratio - 1)?;
+        let arrays = buckets.checked_mul(2)?;
+        let arrays = arrays.checked_mul(layout.bucket_bytes() as u64)?;
+        let bytes = arrays.checked_add(layout.published_growth(buckets)?)?;
+        bytes.checked_add(Self::splits_bytes(before))
+    }
+
     /// Bytes of the extent by which the table would grow now.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for a ratio or a size that is not possible.
     pub(super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
         let (growths, before) = (self.growths() as u64, self.buckets());
-        if growths >= MOST_EXTENTS {
+        if growths >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} at most");
             return Err(bad_option("growths", growths + 1, limit));
         }
@@ -129,14 +143,22 @@ impl Vault {
             before.saturating_mul(ratio).saturating_mul(bucket_slots),
             1.0,
         )?;
-        let buckets = before * (ratio - 1);
-        let arrays = (2 * buckets).checked_mul(layout.bucket_bytes() as u64);
-        let published = layout.published_growth(buckets);
-        let bytes = arrays
-            .zip(published)
-            .and_then(|(arrays, published)| arrays.checked_add(published))
-            .and_then(|bytes| bytes.checked_add(Self::splits_bytes(before)));
+        let bytes = Self::bytes_of_extent(layout, before, ratio);
         bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
+    }
+
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
+    pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
+        let extents = self.extents.borrow();
+        let within = extents[1..].iter().filter(|extent| {
+            let at = extent.splits;
+            at.region == start.region && (start.offset..start.offset + bytes).contains(&at.offset)
+        });
+        let ends = within.map(|extent| {
+            let arrays = 2 * extent.buckets * layout.bucket_bytes() as u64;
+            extent.arrays.offset + arrays - start.offset
+        });
+        ends.max().unwrap_or(0)
     }
 
     /// Adds an extent.

@@ -33,6 +33,11 @@ impl Growing {
         }
     }
 
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.split)
+    }
+
     /// The bucket that this one comes from.
     #[inline]
     fn origin(&self, bucket: u64) -> u64 {

@@ -166,10 +166,11 @@ impl Placement {
         self.stashed
     }
 
-    /// Bytes of local memory, without what a path search needs.
+    /// Bytes of local memory, as large as it has grown, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.parts.bytes() + self.stash.len() * 16
+        let growing = self.growing.as_ref().map_or(0, Growing::bytes);
+        self.parts.bytes() + self.stash.len() * 16 + growing
     }
 
     /// Where a key with this hash may be.

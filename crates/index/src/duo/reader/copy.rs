@@ -6,6 +6,7 @@ use crate::duo::layout::DuoLayout;
 use crate::duo::placement::{Placement, Shape, SlotNumber};
 use crate::duo::published::{PerPage, SEGMENTS, STASH_SEGMENT, entry_parts, stash_entry};
 use farslot_fabric::{Nanos, RemoteAddr};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The count of a segment that has to be read: no count is that.
@@ -200,6 +201,22 @@ impl IndexCopy {
             Some(first) => first / 64..buckets.end.min(self.vault.origins()).div_ceil(64),
             None => 0..0,
         }
+    }
+
+    /// The words of bits that say whether these buckets, or those that they come from, are split: where that is not known.
+    pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> BTreeSet<u64> {
+        let origins = buckets.filter_map(|bucket| self.index.to_split(bucket));
+        origins.map(|origin| origin / 64).collect()
+    }
+
+    /// Whether a bucket is known to have keys of its own.
+    pub(super) fn is_in_use(&self, bucket: u64) -> bool {
+        self.index.is_in_use(bucket)
+    }
+
+    /// Whether a key with this hash can be in this slot, by what is known to be split.
+    pub(super) fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
+        self.index.belongs(slot, hash)
     }
 
     /// Takes in words of bits, from one on, of the growth that is the last one known.

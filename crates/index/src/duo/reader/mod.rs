@@ -39,6 +39,7 @@
 
 mod copy;
 mod refresh;
+mod scan;
 
 use super::layout::{DuoLayout, head_in, live_head};
 use super::placement::SlotNumber;

@@ -10,6 +10,7 @@ use crate::duo::growth::read_entries;
 use crate::duo::published::SEGMENTS;
 use crate::{BATCH_WIDTH, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use std::ops::Range;
 
 /// Words of bits that are read at once.
 const WORDS_A_READ: u64 = 4096;
@@ -102,11 +103,16 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// Reads which buckets of a segment are split, of those that are not known to be.
     async fn read_splits(&self, segment: u64) -> Result<()> {
-        let (growths, words) = {
+        let words = {
             let copy = self.copy.borrow();
-            let pages = copy.vault.segment_pages(&self.layout, segment);
-            (copy.vault.growths(), copy.words_of_bits(pages))
+            copy.words_of_bits(copy.vault.segment_pages(&self.layout, segment))
         };
+        self.read_bits(words).await
+    }
+
+    /// Reads words of bits of the growth that is the last one known.
+    pub(super) async fn read_bits(&self, words: Range<u64>) -> Result<()> {
+        let growths = self.copy.borrow().vault.growths();
         let mut next = words.start;
         while next < words.end {
             let count = WORDS_A_READ.min(words.end - next);

@@ -1,0 +1,310 @@
+//! Results of paper 001's supplement: accesses and moves, the index's size, several operations under way, limited
+//! bandwidth, and large tables.
+
+use super::{filling, reasons, shape, trial};
+use crate::paper001::cost::Filled;
+use crate::paper001::ours::Ours;
+use crate::paper001::published::{
+    BUCKET_SLOTS, LIMITED_FIELD_BYTES, STASH, bandwidth_limited, testbed,
+};
+use crate::paper001::race::Race;
+use crate::paper001::schemes::{SCHEMES, Scheme};
+use crate::paper001::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
+use crate::repro::Scale;
+use crate::{Progress, ReproReport, ReproRow, Result, threads};
+
+pub(in crate::repro) const ID: &str = "001-supplement";
+
+/// Five minutes, and 1 GB of memory.
+pub(in crate::repro) const SCALE: Scale = Scale {
+    slots: 3_000_000,
+    tables: 1,
+    lookups: 20_000,
+    seed: 0,
+};
+
+/// Slots of the tables behind the simulated NIC, at most: latencies do not depend on them.
+const SIMULATED_SLOTS: u64 = 1 << 18;
+/// Slots of the tables where bandwidth is limited, at most: of 2 KiB each.
+const LIMITED_SLOTS: u64 = 1 << 14;
+/// How many times as many slots the tables have that are only counted: 30 million and 10^8 for the scale above.
+const COUNTED_TIMES: [u64; 2] = [10, 32];
+/// The load factors of CuckooDuo and RACE with 30 million slots (section V-A; the published code).
+const LARGE_LOADS: [[Option<f64>; 2]; 2] = [[Some(0.98), Some(0.91)], [None; 2]];
+/// The paper's threads, each with one operation under way.
+const THREADS: usize = 16;
+/// Load factors of the throughputs: the paper's, and, where all designs are compared, what TEA can have.
+const LOAD: f64 = 0.7;
+const COMMON_LOAD: f64 = 0.65;
+/// Load factors of the throughputs where bandwidth is limited. TEA's highest is 0.68.
+const LIMITED_LOADS: [f64; 4] = [0.1, 0.5, 0.68, 0.9];
+
+const OPERATIONS: [(&str, Op); 4] = [
+    ("insertion", Op::PutNew),
+    ("lookup", Op::Get),
+    ("update", Op::Update),
+    ("removal", Op::Remove),
+];
+/// Accesses an insertion, and records moved, at 0.9: CuckooDuo, MapEmbed.
+const AT_HIGH_LOAD: [(f64, f64); 2] = [(3.0, 1.1), (27.0, 13.0)];
+/// Bits of index a key by the bits of a fingerprint: the ends of the range.
+const BITS_PER_KEY: [(u32, Option<f64>); 4] =
+    [(10, Some(12.5)), (12, None), (14, None), (16, Some(16.9))];
+/// Microseconds with 1G slots, in the order of the operations, by load factor.
+const LARGE_US: [(f64, [f64; 4]); 2] = [
+    (0.3, [4.09, 3.80, 6.96, 3.87]),
+    (0.9, [8.01, 3.90, 6.79, 3.90]),
+];
+/// CuckooDuo's million operations/s of 16 threads at 0.7, in their order.
+const RATES: [f64; 4] = [2.92, 3.31, 1.90, 3.25];
+/// Million operations/s of 16 threads, one lookup to nine insertions: CuckooDuo, MapEmbed, RACE, TEA.
+const HYBRID: [f64; 4] = [3.25, 1.08, 1.64, 0.47];
+/// The least and the most of what the others' throughputs are behind CuckooDuo's where bandwidth is limited.
+const LIMITED_RATIOS: [(&str, f64, f64); 3] = [
+    ("insertion", 8.0, 25.0),
+    ("lookup", 8.0, 32.0),
+    ("update", 7.6, 30.0),
+];
+
+const REASONS: [(&str, &str); 7] = [
+    (
+        "accesses an insertion at 0.9, MapEmbed",
+        "the published code counts sixteen READs and sixteen WRITEs for every cell that changes; here the bucket that was read is not \
+         read again, and only what moves is written",
+    ),
+    (
+        "records moved an insertion at 0.9, CuckooDuo",
+        "the paper's is that of its highest load; at 0.9 hardly an insertion here has to move anything",
+    ),
+    (
+        "records moved an insertion at 0.9, MapEmbed",
+        "the paper says only that it is more than 13",
+    ),
+    (
+        "us, insertion",
+        "at a load of 0.9 most insertions take one round trip here, and the paper's two. At 0.3 the paper's table of 1G slots takes \
+         longer than its own of 30M: 128 GiB are more than the NIC's translations reach, which this simulation has as if they did",
+    ),
+    (
+        "us",
+        "the paper's table of 128 GiB takes longer than its own of 30M slots: more than the NIC's translations reach, which this \
+         simulation has as if they did",
+    ),
+    (
+        "million",
+        "the client's processor costs nothing here, and no lock: as many as the round trips and the NIC allow",
+    ),
+    (
+        "10 Gb/s",
+        "the bytes that the designs move decide, and the client's processor costs nothing here: an insertion of MapEmbed and of TEA that \
+         makes room keeps all others waiting",
+    ),
+];
+
+/// Measures all of it.
+pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+    let mut rows = at_high_load(scale, progress)?;
+    rows.extend(index_sizes(scale, progress)?);
+    rows.extend(large(scale, progress)?);
+    let simulated = Scale {
+        slots: scale.slots.min(SIMULATED_SLOTS),
+        ..*scale
+    };
+    rows.extend(latencies(&simulated, progress)?);
+    rows.extend(rates(&simulated, progress)?);
+    rows.extend(limited(&simulated, progress)?);
+    let reasons = reasons(&rows, &REASONS);
+    Ok(ReproReport {
+        id: ID,
+        setup: format!(
+            "Counted in tables of {} slots with records of 16 bytes, and as placements alone in up to {}; times are behind a simulated NIC with 3.2 us \
+             a round trip, in tables of {} slots with keys and values of 64 bytes, without the client's processor; {THREADS} operations of one client are \
+             under way in place of the paper's {THREADS} threads. Where bandwidth is limited: 10 Gb/s, keys and values of 1 KiB, at most {LIMITED_SLOTS} slots. The paper's 1G slots would \
+             be 10 GiB of hashes and fingerprints as a placement, and 136 GiB of records.{reasons}",
+            scale.slots,
+            COUNTED_TIMES[1] * scale.slots,
+            simulated.slots
+        ),
+        rows,
+        plots: Vec::new(),
+    })
+}
+
+/// Accesses and moves of CuckooDuo and MapEmbed.
+fn at_high_load(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    let spent = threads::in_order(AT_HIGH_LOAD.len(), |number| {
+        let scheme = &SCHEMES[number];
+        progress(scheme.name);
+        let stops = vec![(scheme.high_load, vec![Task::only(Op::PutNew)])];
+        let trial = Trial {
+            field_bytes: 8,
+            ..trial(scale, stops)
+        };
+        Ok(spent_at(&(scheme.run)(&trial, &Bed::Memory)?, 0, 0))
+    })?;
+    let mut rows = Vec::new();
+    for ((scheme, spent), (accesses, moved)) in SCHEMES.iter().zip(spent).zip(AT_HIGH_LOAD) {
+        let Some(spent) = spent else { continue };
+        for (what, paper, ours) in [
+            ("accesses", accesses, spent.accesses),
+            ("records moved", moved, spent.moved),
+        ] {
+            let cell = format!("{what} an insertion at 0.9, {}", scheme.name);
+            rows.push(ReproRow::new(cell, Some(paper), ours));
+        }
+    }
+    Ok(rows)
+}
+
+/// Bits of the index for each key of a full table.
+fn index_sizes(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    threads::in_order(BITS_PER_KEY.len(), |number| {
+        let (bits, paper) = BITS_PER_KEY[number];
+        progress(&format!("f = {bits}"));
+        let trial = Trial {
+            fingerprint_bits: bits,
+            ..filling(scale, BUCKET_SLOTS)
+        };
+        let full = (SCHEMES[0].run)(&trial, &Bed::Memory)?;
+        let cell = format!("bits of index a key when full, f = {bits}");
+        Ok(ReproRow::new(cell, paper, full.bits_per_key))
+    })
+}
+
+/// Tables that are large for their records, as far as they can be counted.
+fn large(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    let mut rows = Vec::new();
+    for (times, papers) in COUNTED_TIMES.into_iter().zip(LARGE_LOADS) {
+        let slots = times * scale.slots;
+        progress(&format!("{slots} slots"));
+        let seed = scale.seed_of(0);
+        let ours = Filled::of(&mut Ours::new(shape(slots, BUCKET_SLOTS)), 2.0, 0.01, seed);
+        let mut race = Race::new(slots, BUCKET_SLOTS as u8, STASH.into());
+        let race = Filled::of(&mut race, 2.0, 0.01, seed);
+        for (name, paper, filled) in [("CuckooDuo", papers[0], &ours), ("RACE", papers[1], &race)] {
+            let cell = format!("load factor when full, {name}, {slots} slots");
+            rows.push(ReproRow::new(cell, paper, filled.load));
+        }
+        let low = ours.until(LOAD).mean(|cost| cost.round_trips);
+        let cell = format!("round trips an insertion below {LOAD}, CuckooDuo, {slots} slots");
+        rows.push(ReproRow::new(cell, Some(1.0), low));
+    }
+    Ok(rows)
+}
+
+/// CuckooDuo's latencies.
+fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    progress("latencies");
+    let tasks = || OPERATIONS.map(|(_, op)| Task::only(op)).to_vec();
+    let stops = LARGE_US.map(|(load, _)| (load, tasks()));
+    let outcome = (SCHEMES[0].run)(&trial(scale, stops.to_vec()), &Bed::Simulated(testbed()))?;
+    let mut rows = Vec::new();
+    for (stop, (load, papers)) in LARGE_US.into_iter().enumerate() {
+        for (task, ((operation, _), paper)) in OPERATIONS.into_iter().zip(papers).enumerate() {
+            let Some(spent) = spent_at(&outcome, stop, task) else {
+                continue;
+            };
+            let cell = format!("us, {operation}, CuckooDuo, load {load:.2}");
+            rows.push(ReproRow::new(cell, Some(paper), spent.latency_ns / 1e3));
+        }
+    }
+    Ok(rows)
+}
+
+/// Throughputs with several operations under way.
+fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    let hybrid = Task {
+        parts: vec![(Op::Get, 0.1), (Op::PutNew, 0.9)],
+        draw: Draw::Uniform,
+    };
+    let outcomes = threads::in_order(SCHEMES.len(), |number| {
+        let scheme = &SCHEMES[number];
+        progress(scheme.name);
+        let common = (COMMON_LOAD, vec![hybrid.clone()]);
+        let papers = (LOAD, OPERATIONS.map(|(_, op)| Task::only(op)).to_vec());
+        let trial = Trial {
+            width: THREADS,
+            ..trial(scale, vec![common, papers])
+        };
+        (scheme.run)(&trial, &Bed::Simulated(testbed()))
+    })?;
+    let mut rows = Vec::new();
+    for (scheme, outcome) in SCHEMES.iter().zip(&outcomes) {
+        if let Some(spent) = spent_at(outcome, 0, 0) {
+            let cell = format!(
+                "million operations/s, one lookup to nine insertions, {}",
+                scheme.name
+            );
+            let paper = HYBRID[scheme.published];
+            rows.push(ReproRow::new(cell, Some(paper), spent.per_second / 1e6));
+        }
+        for (task, (operation, _)) in OPERATIONS.into_iter().enumerate() {
+            let Some(spent) = spent_at(outcome, 1, task) else {
+                continue;
+            };
+            let cell = format!("million/s, {operation} at {LOAD}, {}", scheme.name);
+            let is_duo = scheme.published == 0;
+            let paper = is_duo.then_some(RATES[task]);
+            rows.push(ReproRow::new(cell, paper, spent.per_second / 1e6));
+        }
+    }
+    Ok(rows)
+}
+
+/// How much less the others do in a second where bandwidth is limited.
+fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
+    let of_paper: Vec<&Scheme> = SCHEMES
+        .iter()
+        .filter(|scheme| !scheme.name.contains("out of band"))
+        .collect();
+    let outcomes = threads::in_order(of_paper.len(), |number| {
+        progress(&format!("{}, 10 Gb/s", of_paper[number].name));
+        let tasks = || OPERATIONS[..LIMITED_RATIOS.len()].iter();
+        let stops =
+            LIMITED_LOADS.map(|load| (load, tasks().map(|(_, op)| Task::only(*op)).collect()));
+        let trial = Trial {
+            slots: scale.slots.min(LIMITED_SLOTS),
+            field_bytes: LIMITED_FIELD_BYTES,
+            operations: scale.lookups.min(200),
+            width: THREADS,
+            ..trial(scale, stops.to_vec())
+        };
+        (of_paper[number].run)(&trial, &Bed::Simulated(bandwidth_limited()))
+    })?;
+    let mut rows = Vec::new();
+    for (task, (operation, least, most)) in LIMITED_RATIOS.into_iter().enumerate() {
+        let mut ratios = Vec::new();
+        for (scheme, outcome) in of_paper.iter().zip(&outcomes).skip(1) {
+            for (stop, load) in LIMITED_LOADS.into_iter().enumerate() {
+                let rate = |of| spent_at(of, stop, task).map(|spent| spent.per_second);
+                let (Some(theirs), Some(ours)) = (rate(outcome), rate(&outcomes[0])) else {
+                    continue;
+                };
+                let cell = format!(
+                    "10 Gb/s: {operation}/s of CuckooDuo / of {}, load {load:.2}",
+                    scheme.name
+                );
+                rows.push(ReproRow::new(cell, None, ours / theirs));
+                ratios.push(ours / theirs);
+            }
+        }
+        let ends = [
+            (
+                "least",
+                least,
+                ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            ),
+            ("most", most, ratios.iter().copied().fold(0.0, f64::max)),
+        ];
+        for (end, paper, ours) in ends {
+            let cell = format!("10 Gb/s: {end} ratio, {operation}");
+            rows.push(ReproRow::new(cell, Some(paper), ours));
+        }
+    }
+    Ok(rows)
+}
+
+/// What a task took; nothing if the table was full before.
+fn spent_at(outcome: &Outcome, stop: usize, task: usize) -> Option<Spent> {
+    outcome.stops.get(stop)?.get(task).copied()
+}

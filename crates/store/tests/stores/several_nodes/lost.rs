@@ -1,0 +1,295 @@
+//! Nodes that are down, that were cut off, and that come back empty.
+
+use super::{
+    borrowed, cuckoo, duo, filled, is_of_node, key, options, race, records, served, simulated,
+    value,
+};
+use farslot::fabric::{FabricError, NodeId, Rights};
+use farslot::{OnRestart, OpenOptions, Server, Store, StoreError};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_node_that_is_down_fails_its_keys_by_name_and_no_others() {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
+        let store = simulated(OpenOptions::default());
+        let (table, of_node) = filled(&store, &options);
+        let world = store.sim_world().unwrap();
+        world.stop_node(NodeId(1));
+        for (node, numbers) in (0..).zip(&of_node) {
+            for &number in &numbers[..20] {
+                let found = table.get(&key(number));
+                match node {
+                    1 => assert!(is_of_node(found, 1).is_outage()),
+                    _ => assert_eq!(found.unwrap(), Some(value(number))),
+                }
+            }
+        }
+        let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut failed = Vec::new();
+        table.get_many(&keys, |number, found| match found {
+            Ok(found) => assert_eq!(found, Some(&value(number as u64)[..])),
+            Err(error) => {
+                is_of_node::<()>(Err(error), 1);
+                failed.push(number as u64);
+            }
+        });
+        failed.sort_unstable();
+        assert_eq!(failed, of_node[1]);
+        let records = records(0..300);
+        let mut failed = 0;
+        table.put_many(&borrowed(&records), |_, put| match put {
+            Ok(new) => assert!(!new),
+            Err(error) => {
+                is_of_node::<()>(Err(error), 1);
+                failed += 1;
+            }
+        });
+        assert_eq!(failed, of_node[1].len());
+        is_of_node(table.for_each(|_, _| ()), 1);
+        is_of_node(table.occupancy(), 1);
+        let states: Vec<_> = table.partitions();
+        let down: Vec<_> = states.iter().map(|part| part.occupancy.is_err()).collect();
+        assert_eq!(down, [false, true, false]);
+        // A table is made on all nodes or on none.
+        is_of_node(store.create("u", &options), 1);
+        let reports = store.nodes().unwrap();
+        assert!(reports[1].error.is_some() && reports[1].memory.is_none());
+        assert!(reports[2].error.is_none() && reports[2].tables == Some(1));
+        // A client that comes now gets what there is.
+        let late = store.table("t").unwrap();
+        assert_eq!(
+            late.get(&key(of_node[0][0])).unwrap(),
+            Some(value(of_node[0][0]))
+        );
+        is_of_node(late.get(&key(of_node[1][0])), 1);
+    }
+}
+
+#[test]
+fn a_node_cut_off_for_a_while_has_lost_nothing() {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
+        let store = simulated(OpenOptions::default());
+        let (table, of_node) = filled(&store, &options);
+        // It was cut off while `filled` looked for its keys; it is written to again here.
+        for &number in &of_node[1] {
+            assert!(!table.put(&key(number), b"new").unwrap());
+        }
+        let late = store.table("t").unwrap();
+        assert_eq!(
+            late.get(&key(of_node[1][0])).unwrap().as_deref(),
+            Some(&b"new"[..])
+        );
+    }
+}
+
+#[test]
+fn the_keys_of_a_node_that_came_back_empty_are_absent_and_can_be_put_again() {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
+        let store = simulated(OpenOptions::default());
+        let (table, of_node) = filled(&store, &options);
+        let world = store.sim_world().unwrap();
+        // Another table of its own shifts what is made anew on the node.
+        world.stop_node(NodeId(2));
+        world.return_node(NodeId(2));
+        let other = Store::clone(&store);
+        let created = other.create("before", &options);
+        assert!(created.is_ok(), "{created:?}");
+        let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut absent = Vec::new();
+        table.get_many(&keys, |number, found| match found.unwrap() {
+            Some(found) => assert_eq!(found, value(number as u64)),
+            None => absent.push(number as u64),
+        });
+        absent.sort_unstable();
+        assert_eq!(absent, of_node[2]);
+        assert!(table.put(&key(absent[0]), b"new").unwrap());
+        let late = store.table("t").unwrap();
+        assert_eq!(
+            late.get(&key(absent[0])).unwrap().as_deref(),
+            Some(&b"new"[..])
+        );
+        assert_eq!(late.get(&key(absent[1])).unwrap(), None);
+        let nodes = store.nodes().unwrap();
+        assert_eq!(
+            nodes.iter().map(|node| node.adopted).collect::<Vec<_>>(),
+            [0, 0, 1]
+        );
+        assert!(nodes[2].restarted && !nodes[1].restarted);
+        // Once more, found by a client that opens the table only then.
+        drop(late);
+        world.stop_node(NodeId(2));
+        world.return_node(NodeId(2));
+        let late = store.table("t").unwrap();
+        assert_eq!(late.get(&key(absent[0])).unwrap(), None);
+        assert!(table.remove(&key(of_node[0][0])).unwrap());
+        assert!(late.get(&key(of_node[0][0])).unwrap().is_none());
+        late.close().unwrap();
+        assert_eq!(table.get(&key(absent[0])).unwrap(), None);
+        assert_eq!(store.nodes().unwrap()[2].adopted, 2);
+        table.close().unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_does_not_want_empty_nodes_is_told_of_them() {
+    let store = simulated(OpenOptions {
+        on_restart: OnRestart::Refuse,
+        ..OpenOptions::default()
+    });
+    let (table, of_node) = filled(&store, &options(600));
+    let world = store.sim_world().unwrap();
+    world.stop_node(NodeId(0));
+    world.return_node(NodeId(0));
+    let is_restarted = |table: &farslot::Table| {
+        for &number in &of_node[0][..5] {
+            let error = is_of_node(table.get(&key(number)), 0);
+            assert!(
+                matches!(error, FabricError::NodeRestarted { .. }),
+                "{error}"
+            );
+        }
+        let number = of_node[1][0];
+        assert_eq!(table.get(&key(number)).unwrap(), Some(value(number)));
+    };
+    is_restarted(&table);
+    is_restarted(&store.table("t").unwrap());
+    assert_eq!(store.nodes().unwrap()[0].adopted, 0);
+}
+
+#[test]
+fn what_was_built_whole_is_never_taken_for_empty() {
+    for options in [options(1).sealed(), cuckoo(1)] {
+        let store = simulated(OpenOptions::default());
+        let records = records(0..300);
+        store.build("t", &options, &borrowed(&records)).unwrap();
+        let table = store.table("t").unwrap();
+        let world = store.sim_world().unwrap();
+        world.stop_node(NodeId(1));
+        world.return_node(NodeId(1));
+        for table in [table, store.table("t").unwrap()] {
+            let (mut there, mut gone) = (0, 0);
+            for number in 0..300 {
+                match table.get(&key(number)) {
+                    Ok(found) => {
+                        assert_eq!(found, Some(value(number)));
+                        there += 1;
+                    }
+                    Err(error) => {
+                        let error = is_of_node::<()>(Err(error), 1);
+                        assert!(
+                            matches!(error, FabricError::NodeRestarted { .. }),
+                            "{error}"
+                        );
+                        gone += 1;
+                    }
+                }
+            }
+            assert!(there > 150 && gone > 50, "{there}, {gone}");
+        }
+    }
+    // One that was filled first and sealed then is not taken for empty either.
+    let store = simulated(OpenOptions::default());
+    store.create("t", &cuckoo(600)).unwrap();
+    let records = records(0..300);
+    store
+        .table("t")
+        .unwrap()
+        .build(&borrowed(&records))
+        .unwrap();
+    let world = store.sim_world().unwrap();
+    world.stop_node(NodeId(1));
+    world.return_node(NodeId(1));
+    let table = store.table("t").unwrap();
+    let failed = (0..300).filter(|number| table.get(&key(*number)).is_err());
+    assert!(failed.count() > 50);
+}
+
+#[test]
+fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
+    let store = simulated(OpenOptions::default());
+    let (table, of_node) = filled(&store, &options(600));
+    let world = store.sim_world().unwrap();
+    world.stop_node(NodeId(1));
+    world.return_node(NodeId(1));
+    let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut answered = 0;
+    table.get_many(&keys, |number, found| {
+        answered += 1;
+        let lost = of_node[1].contains(&(number as u64));
+        assert_eq!(found.unwrap().is_none(), lost);
+        match table.get(keys[299 - number]) {
+            Ok(_) => {}
+            // It cannot wait for the batch that it is called by.
+            Err(error) => {
+                let error = is_of_node::<()>(Err(error), 1);
+                assert!(
+                    matches!(error, FabricError::NodeRestarted { .. }),
+                    "{error}"
+                );
+            }
+        }
+    });
+    assert_eq!(answered, 300);
+}
+
+#[test]
+fn who_may_only_read_finds_the_keys_of_an_empty_node_absent() {
+    let (mut servers, all) = served();
+    let store = Store::open(&all).unwrap();
+    store.create("t", &options(600)).unwrap();
+    let writer = store.table("t").unwrap();
+    for number in 0..300 {
+        writer.put(&key(number), &value(number)).unwrap();
+    }
+    let reading = OpenOptions {
+        rights: Rights::READ,
+        ..OpenOptions::default()
+    };
+    let reading = Store::open_with(&all, reading).unwrap();
+    let reader = reading.table("t").unwrap();
+    let address = servers[1].addresses()[0].to_string();
+    drop(std::mem::replace(
+        &mut servers[1],
+        Server::start("tcp://127.0.0.1:0", 1 << 20).unwrap(),
+    ));
+    servers[1] = Server::start(&address, 32 << 20).unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut absent = Vec::new();
+    for number in 0..300 {
+        let found = loop {
+            match reader.get(&key(number)) {
+                Ok(found) => break found,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        match found {
+            Some(found) => assert_eq!(found, value(number)),
+            None => absent.push(number),
+        }
+    }
+    assert!((50..150).contains(&absent.len()), "{}", absent.len());
+    // Nobody has made it anew: the catalog is empty.
+    assert_eq!(reading.nodes().unwrap()[1].tables, Some(0));
+    let mut met = 0;
+    reader.for_each(|_, _| met += 1).unwrap();
+    assert_eq!(
+        (met, reader.get_all(&key(absent[0])).unwrap()),
+        (300 - absent.len(), vec![])
+    );
+    match reader.put(&key(absent[0]), b"") {
+        Err(StoreError::Node { error, .. }) => {
+            assert!(matches!(error, FabricError::AccessDenied { .. }), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // Once somebody has, the reader finds what is put there.
+    while writer.put(&key(absent[0]), b"new").is_err() {
+        assert!(Instant::now() < until);
+    }
+    let found = reader.get(&key(absent[0])).unwrap();
+    assert_eq!(found.as_deref(), Some(&b"new"[..]));
+}

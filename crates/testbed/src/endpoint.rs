@@ -1,0 +1,131 @@
+//! An endpoint of any fabric: what uses it is compiled once for all of them.
+
+use farslot_fabric::shm::ShmEndpoint;
+use farslot_fabric::sim::SimEndpoint;
+use farslot_fabric::tcp::TcpEndpoint;
+use farslot_fabric::verbs::VerbsEndpoint;
+use farslot_fabric::{
+    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
+    RemoteAddr, Result, Verb,
+};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// An endpoint of one of the fabrics; all that it is asked for it passes on.
+#[allow(missing_docs, reason = "each is named after its fabric")]
+pub enum AnyEndpoint {
+    Sim(Rc<SimEndpoint>),
+    Shm(ShmEndpoint),
+    Tcp(TcpEndpoint),
+    Verbs(VerbsEndpoint),
+}
+
+/// A verb that one of them has posted.
+#[allow(missing_docs, reason = "each is named after its fabric")]
+pub enum AnyPosted {
+    Sim(<SimEndpoint as Endpoint>::Posted),
+    Shm(<ShmEndpoint as Endpoint>::Posted),
+    Tcp(<TcpEndpoint as Endpoint>::Posted),
+    Verbs(<VerbsEndpoint as Endpoint>::Posted),
+}
+
+/// Asks the endpoint, whichever it is.
+macro_rules! ask {
+    ($any:expr, $endpoint:ident => $question:expr) => {
+        match $any {
+            AnyEndpoint::Sim($endpoint) => $question,
+            AnyEndpoint::Shm($endpoint) => $question,
+            AnyEndpoint::Tcp($endpoint) => $question,
+            AnyEndpoint::Verbs($endpoint) => $question,
+        }
+    };
+}
+
+/// Posts with the endpoint, whichever it is.
+macro_rules! post {
+    ($any:expr, $endpoint:ident => $posting:expr) => {
+        match $any {
+            AnyEndpoint::Sim($endpoint) => $posting.map(AnyPosted::Sim),
+            AnyEndpoint::Shm($endpoint) => $posting.map(AnyPosted::Shm),
+            AnyEndpoint::Tcp($endpoint) => $posting.map(AnyPosted::Tcp),
+            AnyEndpoint::Verbs($endpoint) => $posting.map(AnyPosted::Verbs),
+        }
+    };
+}
+
+/// Asks the endpoint for what it has posted.
+macro_rules! poll {
+    ($any:expr, $all:expr, $endpoint:ident, $posted:ident => $poll:expr) => {
+        match ($any, $all) {
+            (AnyEndpoint::Sim($endpoint), AnyPosted::Sim($posted)) => $poll,
+            (AnyEndpoint::Shm($endpoint), AnyPosted::Shm($posted)) => $poll,
+            (AnyEndpoint::Tcp($endpoint), AnyPosted::Tcp($posted)) => $poll,
+            (AnyEndpoint::Verbs($endpoint), AnyPosted::Verbs($posted)) => $poll,
+            _ => unreachable!("an endpoint is asked for what it has posted itself"),
+        }
+    };
+}
+
+impl Endpoint for AnyEndpoint {
+    type Posted = AnyPosted;
+
+    fn core(&self) -> &EndpointCore {
+        ask!(self, endpoint => endpoint.core())
+    }
+
+    fn node_count(&self) -> usize {
+        ask!(self, endpoint => endpoint.node_count())
+    }
+
+    fn node(&self, node: NodeId) -> Result<NodeInfo> {
+        ask!(self, endpoint => endpoint.node(node))
+    }
+
+    fn node_state(&self, node: NodeId) -> Result<NodeState> {
+        ask!(self, endpoint => endpoint.node_state(node))
+    }
+
+    fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
+        ask!(self, endpoint => endpoint.adopt(node))
+    }
+
+    fn post(&self, verb: Verb) -> std::result::Result<AnyPosted, PostError> {
+        post!(self, endpoint => endpoint.post(verb))
+    }
+
+    fn post_read(
+        &self,
+        from: RemoteAddr,
+        into: Buffer,
+    ) -> std::result::Result<AnyPosted, PostError> {
+        post!(self, endpoint => endpoint.post_read(from, into))
+    }
+
+    fn poll_posted(
+        &self,
+        posted: &mut AnyPosted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion>> {
+        poll!(self, posted, endpoint, posted => endpoint.poll_posted(posted, cx))
+    }
+
+    fn poll_read(&self, posted: &mut AnyPosted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+        poll!(self, posted, endpoint, posted => endpoint.poll_read(posted, cx))
+    }
+
+    fn ring_doorbell(&self) {
+        ask!(self, endpoint => endpoint.ring_doorbell());
+    }
+
+    fn poll_completions(&self) -> usize {
+        ask!(self, endpoint => endpoint.poll_completions())
+    }
+
+    fn now(&self) -> Nanos {
+        ask!(self, endpoint => endpoint.now())
+    }
+
+    fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
+        ask!(self, endpoint => endpoint.wait(deadline, idle_turns));
+    }
+}
