@@ -229,7 +229,7 @@ fn asked(otherwise: u64) -> u64 {
 fn trouble() -> FaultPlan {
     let mut plan = FaultPlan::chaos(3, 0.2);
     let partition = |number: u64| Partition {
-        side: Side::Host(HostId(u32::from(number % 3 == 0))),
+        side: Side::Host(HostId(u32::from(number.is_multiple_of(3)))),
         node: NodeId(0),
         from: number * 3_000_000,
         until: number * 3_000_000 + 5_000,

@@ -74,9 +74,7 @@ impl<E: Endpoint> DuoReader<E> {
             });
             live.collect()
         };
-        let looks = live
-            .into_iter()
-            .map(|(slot, bytes)| self.meet(slot, bytes));
+        let looks = live.into_iter().map(|(slot, bytes)| self.meet(slot, bytes));
         side_by_side(BATCH_WIDTH, looks, |_, met| match met {
             Met::Slot(bytes) => {
                 if let Some(record) = self.layout.record_in(&bytes) {
