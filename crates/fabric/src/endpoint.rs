@@ -10,7 +10,7 @@ use crate::{
     Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, NodeState,
     OperationClass, RemoteAddr, Result,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
@@ -48,6 +48,16 @@ pub struct EndpointCore {
     pub limits: Limits,
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
+    nesting: Cell<u32>,
+}
+
+/// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
+pub(crate) struct Blocking<'c>(&'c Cell<u32>);
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 impl EndpointCore {
@@ -66,7 +76,20 @@ impl EndpointCore {
             limits,
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
+            nesting: Cell::new(0),
         }
+    }
+
+    /// How many calls of [`Executor::block_on`](crate::Executor::block_on) are within one another at this moment. What a
+    /// future waits for that was begun within fewer of them, and is no task, cannot happen before it has ended.
+    #[must_use]
+    pub fn nesting(&self) -> u32 {
+        self.nesting.get()
+    }
+
+    pub(crate) fn block(&self) -> Blocking<'_> {
+        self.nesting.set(self.nesting.get() + 1);
+        Blocking(&self.nesting)
     }
 
     #[cold]

@@ -196,6 +196,7 @@ impl<E: Endpoint> Executor<E> {
     /// Runs `future` to its end, and the spawned tasks alongside it. May be called from within a
     /// future that it runs, such as from a callback of a batch.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _blocking = self.endpoint.core().block();
         let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);

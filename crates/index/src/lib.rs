@@ -39,7 +39,7 @@ pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, OPERATIONS, Occupancy, PUT,
-    REMOVE, SCAN, UPDATE, UPKEEP,
+    REMOVE, SCAN, UPDATE, UPKEEP, Write, Written,
 };
 pub use slot::{KeyRule, SlotKind};
 pub use value::Value;

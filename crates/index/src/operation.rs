@@ -41,6 +41,42 @@ pub enum FindOrPut {
     Inserted,
 }
 
+/// A write of a batch in which there are several kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Write<'r> {
+    /// [`Index::put`] of this key and this value.
+    Put(&'r [u8], &'r [u8]),
+    /// [`Index::find_or_put`].
+    FindOrPut(&'r [u8], &'r [u8]),
+    /// [`Index::update`].
+    Update(&'r [u8], &'r [u8]),
+    /// [`Index::remove`] of this key.
+    Remove(&'r [u8]),
+}
+
+impl<'r> Write<'r> {
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub const fn key(&self) -> &'r [u8] {
+        match self {
+            Self::Put(key, _)
+            | Self::FindOrPut(key, _)
+            | Self::Update(key, _)
+            | Self::Remove(key) => key,
+        }
+    }
+}
+
+/// What a [`Write`] did.
+#[derive(Debug)]
+pub enum Written {
+    /// What [`Index::put`], [`Index::update`] or [`Index::remove`] answers.
+    Changed(bool),
+    /// What [`Index::find_or_put`] answers.
+    FoundOrPut(FindOrPut),
+}
+
 /// How far an iteration has come: a slot number. 0 starts one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Cursor(pub u64);
@@ -173,6 +209,26 @@ pub trait Index {
             .into_iter()
             .map(|(key, value)| self.update(key, value));
         window(BATCH_WIDTH, updates, done).await;
+    }
+
+    /// Writes of several kinds, [`BATCH_WIDTH`] at a time. They are under way side by side: of several with the same
+    /// key, which one comes last is not said.
+    async fn write_many<'k>(
+        &self,
+        writes: impl IntoIterator<Item = Write<'k>>,
+        done: impl FnMut(usize, Result<Written>),
+    ) {
+        let jobs = writes.into_iter().map(async |write| {
+            Ok(match write {
+                Write::Put(key, value) => Written::Changed(self.put(key, value).await?),
+                Write::FindOrPut(key, value) => {
+                    Written::FoundOrPut(self.find_or_put(key, value).await?)
+                }
+                Write::Update(key, value) => Written::Changed(self.update(key, value).await?),
+                Write::Remove(key) => Written::Changed(self.remove(key).await?),
+            })
+        });
+        window(BATCH_WIDTH, jobs, done).await;
     }
 
     /// Looks up all records of many keys; `done` gets the values of each key.

@@ -2,11 +2,12 @@
 
 use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
+use farslot_index::cache::{CacheCounts, Cached};
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
-use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value};
+use farslot_index::{FindOrPut, Index, IndexError, Result as Answer, Value, Write, Written};
 
 /// A key and its value.
 type Pair<'r> = (&'r [u8], &'r [u8]);
@@ -52,6 +53,11 @@ pub(crate) trait SchemeClient: Index {
     /// Is the writer no longer.
     async fn resign(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// What its cache of answers has done.
+    fn cache_counts(&self) -> CacheCounts {
+        CacheCounts::default()
     }
 }
 
@@ -145,6 +151,51 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     }
 }
 
+/// A client with a cache is what it is without. What is asked of it here goes to the table; one that is built is no
+/// longer what was known of it.
+impl<C: SchemeClient> SchemeClient for Cached<C> {
+    const WRITES_WAIT: bool = <C as SchemeClient>::WRITES_WAIT;
+    const LOOKUPS_WAIT: bool = <C as SchemeClient>::LOOKUPS_WAIT;
+
+    fn read_size(&self) -> u64 {
+        SchemeClient::read_size(self.index())
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        SchemeClient::survey(self.index()).await
+    }
+
+    async fn writer(&self) -> Result<Option<u64>> {
+        SchemeClient::writer(self.index()).await
+    }
+
+    async fn start_writing(&self) -> Result<()> {
+        SchemeClient::start_writing(self.index()).await
+    }
+
+    async fn take_over(&self) -> Result<()> {
+        SchemeClient::take_over(self.index()).await
+    }
+
+    fn is_sealed(&self) -> bool {
+        SchemeClient::is_sealed(self.index())
+    }
+
+    async fn build(&self, records: &[Pair<'_>]) -> Result<()> {
+        let built = SchemeClient::build(self.index(), records).await;
+        self.clear();
+        built
+    }
+
+    async fn resign(&self) -> Result<()> {
+        SchemeClient::resign(self.index()).await
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        self.counts()
+    }
+}
+
 /// A table as one thread's coroutines see it, on one node or on several. Its operations are those of
 /// [`Table`](crate::Table), where each is described.
 pub(crate) trait Client {
@@ -167,6 +218,7 @@ pub(crate) trait Client {
     async fn find_or_put_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<Found>));
     async fn update_many(&self, records: &[Pair<'_>], done: impl FnMut(usize, Result<bool>));
     async fn remove_many(&self, keys: &[&[u8]], done: impl FnMut(usize, Result<bool>));
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>));
 
     async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
     -> Result<Option<Cursor>>;
@@ -185,9 +237,11 @@ pub(crate) trait Client {
 
     fn is_sealed(&self) -> bool;
     fn read_size(&self) -> u64;
+    fn cache_counts(&self) -> CacheCounts;
+    fn client_bytes(&self) -> u64;
 }
 
-fn found(outcome: FindOrPut) -> Found {
+pub(crate) fn found(outcome: FindOrPut) -> Found {
     match outcome {
         FindOrPut::Found(value) => Found::Already(value.to_vec()),
         FindOrPut::Inserted => Found::Inserted,
@@ -260,6 +314,10 @@ impl<C: SchemeClient> Client for C {
         Index::remove_many(self, keys.iter().copied(), answering(done)).await;
     }
 
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        Index::write_many(self, writes.iter().copied(), answering(done)).await;
+    }
+
     async fn scan(
         &self,
         cursor: Cursor,
@@ -311,5 +369,13 @@ impl<C: SchemeClient> Client for C {
 
     fn read_size(&self) -> u64 {
         SchemeClient::read_size(self)
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        SchemeClient::cache_counts(self)
+    }
+
+    fn client_bytes(&self) -> u64 {
+        Index::client_bytes(self)
     }
 }

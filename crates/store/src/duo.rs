@@ -85,6 +85,10 @@ impl<E: Endpoint> Index for DuoClient<E> {
         self.owner.now()
     }
 
+    fn is_up(&self) -> bool {
+        self.owner.is_up()
+    }
+
     fn client_bytes(&self) -> u64 {
         let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
         self.owner.client_bytes() + copy as u64

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod cache;
 mod catalog;
 mod client;
 mod cursor;
@@ -37,6 +38,7 @@ mod distinct;
 mod duo;
 mod error;
 mod fabrics;
+mod mixed;
 mod nodes;
 mod open_options;
 mod options;
@@ -44,6 +46,7 @@ mod profile;
 mod server;
 mod session;
 mod shapes;
+mod share;
 mod slot_map;
 mod spread;
 mod store;
@@ -51,12 +54,14 @@ mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
+pub use cache::Cache;
 pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use cursor::Cursor;
 pub use error::{Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;
+pub use farslot_index::cache::CacheCounts;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
@@ -64,6 +69,7 @@ pub use farslot_index::race::RaceLayout;
 pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
 pub use farslot_model as model;
+pub use mixed::{Operation, Outcome};
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use open_options::{OpenOptions, RECORD_HINTS};
 pub use options::{HashKind, TableOptions};

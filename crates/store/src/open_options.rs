@@ -1,6 +1,7 @@
 //! How stores are opened.
 
 use crate::OnRestart;
+use crate::cache::Cache;
 use crate::fabrics::Fabric;
 use farslot_fabric::tcp::{Secret, TcpOptions};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
@@ -27,8 +28,11 @@ pub struct OpenOptions {
     pub cluster_hints: usize,
     /// For how many keys of a linear table each thread remembers where their records lie out of band, on each node that
     /// the table is on: lookups and updates of these take one round trip, of others two and three. 16 bytes a key; 0 for
-    /// none; by default [`RECORD_HINTS`] where the memory is behind a network.
+    /// none; by default [`RECORD_HINTS`] where the memory is behind a network, or what a quarter of [`OpenOptions::cache`] has
+    /// room for.
     pub record_hints: Option<usize>,
+    /// A cache of answers for each table that a thread has open; none by default.
+    pub cache: Option<Cache>,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
     /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows, nearly
@@ -56,6 +60,7 @@ impl Default for OpenOptions {
             look_ahead: false,
             cluster_hints: 0,
             record_hints: None,
+            cache: None,
             lookup_order: LookupOrder::default(),
             predetermination: false,
             rights: Rights::ALL,
@@ -91,10 +96,13 @@ impl OpenOptions {
         }
     }
 
-    /// Keys of which a client of a table remembers where their records lie.
-    pub(crate) fn record_hints_over(&self, fabric: &Fabric) -> usize {
+    /// Keys of which a client of a table, or of a partition of one that has such a share of the cache, remembers where
+    /// their records lie.
+    pub(crate) fn record_hints_over(&self, fabric: &Fabric, cache: Option<Cache>) -> usize {
         self.record_hints.unwrap_or(match fabric {
-            Fabric::Tcp(_) | Fabric::Verbs(_) => RECORD_HINTS,
+            Fabric::Tcp(_) | Fabric::Verbs(_) => {
+                cache.map_or(RECORD_HINTS, |cache| cache.record_hints().min(RECORD_HINTS))
+            }
             // A round trip costs next to nothing there, and in a simulation what is measured shall be what was asked for.
             Fabric::Shm(_) | Fabric::Sim(_) => 0,
         })

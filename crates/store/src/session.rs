@@ -1,13 +1,18 @@
 //! One thread's way to one table: an endpoint, its executor, and the index over it.
 
 use crate::client::Client;
-use crate::{Cursor, Found, PartitionReport, Result, Survey};
+use crate::mixed::{self, Answer};
+use crate::{Cursor, Found, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
+use farslot_index::cache::CacheCounts;
 use farslot_index::{Occupancy, Value};
 
 /// Gets the answer to each key of a batch, with the key's number.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<&[u8]>>);
+
+/// Gets the outcome of each operation of a batch, with the operation's number.
+pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome<'_>>);
 
 /// What a table does, whatever its scheme and its fabric: one virtual call for an operation or a
 /// whole batch, everything below it is compiled for the fabric.
@@ -28,6 +33,7 @@ pub(crate) trait Session {
     fn update_many(&self, records: &[(&[u8], &[u8])], done: &mut dyn FnMut(usize, Result<bool>));
     fn get_all_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<Vec<Vec<u8>>>));
     fn remove_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(usize, Result<bool>));
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -44,6 +50,8 @@ pub(crate) trait Session {
     fn abandon(&self);
     fn counters(&self) -> Snapshot;
     fn read_size(&self) -> u64;
+    fn cache_counts(&self) -> CacheCounts;
+    fn client_bytes(&self) -> u64;
     fn now(&self) -> Nanos;
 }
 
@@ -74,15 +82,15 @@ async fn close(index: &impl Client) -> Result<()> {
 }
 
 impl<E: Endpoint, C: Client> SchemeSession<E, C> {
-    /// Runs a batch of writes; `done` gets each answer, and may itself use the table. Where writes
-    /// wait for one another, one of `done` would wait for the batch that it is called by: there, it
+    /// Runs a batch of writes, or one that has writes; `done` gets each answer, and may itself use the table. Where
+    /// operations wait for one another, one of `done` would wait for the batch that it is called by: there, it
     /// gets the answers when all have come.
     fn write_many<T>(
         &self,
         done: &mut dyn FnMut(usize, Result<T>),
         batch: impl AsyncFnOnce(&C, &mut dyn FnMut(usize, Result<T>)),
     ) {
-        if !C::WRITES_WAIT {
+        if !C::WRITES_WAIT && !C::LOOKUPS_WAIT {
             return self.executor.block_on(batch(&self.index, done));
         }
         let mut outcomes = Vec::new();
@@ -197,6 +205,16 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
         });
     }
 
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        let mut tell = |number, answer: Result<Answer>| match answer {
+            Ok(answer) => answer.tell(|outcome| done(number, Ok(outcome))),
+            Err(error) => done(number, Err(error)),
+        };
+        self.write_many(&mut tell, async |index, done| {
+            mixed::run(index, operations, done).await;
+        });
+    }
+
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
         self.executor.block_on(self.index.scan(cursor, visit))
     }
@@ -261,6 +279,14 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
 
     fn read_size(&self) -> u64 {
         self.index.read_size()
+    }
+
+    fn cache_counts(&self) -> CacheCounts {
+        self.index.cache_counts()
+    }
+
+    fn client_bytes(&self) -> u64 {
+        self.index.client_bytes()
     }
 
     fn now(&self) -> Nanos {

@@ -1,12 +1,13 @@
 //! A store: where its memory is, and the tables in it.
 
+use crate::cache::Cache;
 use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
 use crate::distinct::Pair;
 use crate::fabrics::{Fabric, with_endpoint};
 use crate::nodes::Nodes;
 use crate::session::{self, Session};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, Found, KnownSizes, NewTable, Opener, Spread};
+use crate::spread::{self, Caching, Found, KnownSizes, NewTable, Opener, Spread};
 use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::TcpEndpoint;
@@ -357,6 +358,11 @@ impl Store {
             Found::Whole(_, record) => record.clone(),
             Found::Spread(table) => table.sample.clone(),
         };
+        let partitions = match &found {
+            Found::Whole(..) => 1,
+            Found::Spread(table) => table.map.slots.partitions(),
+        };
+        let cache = self.0.options.cache.map(|cache| cache.share(partitions));
         let session = match &record.scheme {
             Scheme::Linear(_) => self.open_session(
                 executor,
@@ -364,19 +370,23 @@ impl Store {
                 spread::Linear {
                     sizes: Arc::clone(&self.0.sizes),
                     hints: self.0.options.cluster_hints,
-                    record_hints: self.0.options.record_hints_over(&self.0.fabric),
+                    record_hints: self.0.options.record_hints_over(&self.0.fabric, cache),
                 },
+                cache,
             ),
             Scheme::Cuckoo(_) => {
                 let opener = spread::Cuckoo {
                     order: self.0.options.lookup_order,
                     predetermines: self.0.options.predetermination,
                 };
-                self.open_session(executor, found, opener)
+                self.open_session(executor, found, opener, cache)
             }
-            Scheme::Sealed(_) => self.open_session(executor, found, spread::Sealed(self.0.policy)),
-            Scheme::Race(_) => self.open_session(executor, found, spread::Race),
-            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo),
+            Scheme::Sealed(_) => {
+                let opener = spread::Sealed(self.0.policy);
+                self.open_session(executor, found, opener, cache)
+            }
+            Scheme::Race(_) => self.open_session(executor, found, spread::Race, cache),
+            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo, cache),
         };
         Ok(Table::new(record, session?))
     }
@@ -386,7 +396,9 @@ impl Store {
         executor: Executor<E>,
         found: Found,
         opener: O,
+        cache: Option<Cache>,
     ) -> Result<Box<dyn Session>> {
+        let opener = Caching { opener, cache };
         let endpoint = Rc::clone(executor.endpoint());
         match found {
             Found::Whole(node, record) => {

@@ -3,7 +3,7 @@
 use crate::catalog::{Scheme, TableRecord};
 use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{Cursor, Occupancy, PartitionReport, Result, Survey};
+use crate::{CacheCounts, Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 
@@ -29,8 +29,8 @@ pub enum Found {
 /// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
 /// (visiting it, counting, building) fails if any does.
 ///
-/// Callbacks may use the table they are called by. Operations on one key are linearizable. A table
-/// that fails to do something is as it was before,
+/// Callbacks may use the table they are called by. Operations on one key are linearizable, unless the store was opened
+/// with a [`Cache`](crate::Cache) of answers that may be old. A table that fails to do something is as it was before,
 /// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
 /// unknown.
 pub struct Table {
@@ -152,6 +152,38 @@ impl Table {
     /// Removes many keys side by side.
     pub fn remove_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<bool>)) {
         self.session.remove_many(keys, &mut done);
+    }
+
+    /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
+    /// in which they come. Of a batch that would be one of gets and then one of writes this saves the round trips of
+    /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Operation, Outcome, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// # stock.put(b"pears", b"7")?;
+    /// let operations = [
+    ///     Operation::Get(b"pears"),
+    ///     Operation::Put(b"plums", b"12"),
+    ///     Operation::Remove(b"figs"),
+    /// ];
+    /// stock.run_many(&operations, |number, outcome| match outcome {
+    ///     Ok(Outcome::Value(value)) => assert_eq!((number, value), (0, Some(&b"7"[..]))),
+    ///     Ok(outcome) => assert_eq!(outcome, Outcome::Changed(number == 1)),
+    ///     Err(error) => panic!("{error}"),
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_many(
+        &self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome<'_>>),
+    ) {
+        self.session.run_many(operations, &mut done);
     }
 
     /// Visits every record. One that is there all along is visited once, whatever others write; but in a cuckoo or
@@ -294,6 +326,21 @@ impl Table {
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.read_size()
+    }
+
+    /// What this table's cache has done, and what it holds; zeros without one
+    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of [`Table::counters`]. Of a
+    /// partition whose node came back empty, since it was made anew.
+    #[must_use]
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.session.cache_counts()
+    }
+
+    /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
+    /// graph or an index, and answers.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        self.session.client_bytes()
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.

@@ -9,13 +9,16 @@
 //! after the other, or with the next ones prefetched. Between them and the gets stand READs of a line
 //! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP and verbs such READs are
 //! the ceiling: what they are worth themselves, [`raw`](crate::raw) tells.
+//!
+//! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache 16MiB --stale-for 1s`,
+//! beside the same without.
 
 mod measures;
 
 use crate::median::median;
 use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
 use farslot::index::GET;
-use farslot::{FieldSize, Store, Table, TableOptions};
+use farslot::{Cache, FieldSize, OpenOptions, Store, Table, TableOptions};
 use hdrhistogram::Histogram;
 use measures::{Fabric, Lines, fill, get_many, gets};
 use rand::{RngExt, SeedableRng};
@@ -34,6 +37,9 @@ pub struct Options {
     pub single_gets: usize,
     /// What the keys derive from.
     pub seed: u64,
+    /// The client's cache. Keys are drawn with equal chances: of what it has room for among all records comes what it
+    /// brings.
+    pub cache: Option<Cache>,
 }
 
 impl Default for Options {
@@ -44,6 +50,7 @@ impl Default for Options {
             operations: 1 << 21,
             single_gets: 1 << 18,
             seed: 0,
+            cache: None,
         }
     }
 }
@@ -107,7 +114,13 @@ impl Options {
 /// [`BenchError::BadOption`], [`BenchError::NotReal`], or what the store says.
 pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     options.check()?;
-    let store = Store::open(address)?;
+    let store = Store::open_with(
+        address,
+        OpenOptions {
+            cache: options.cache,
+            ..OpenOptions::default()
+        },
+    )?;
     let fabric = Fabric::of(&store)?;
     let description = match store.shm_node() {
         Some(node) => {
@@ -170,7 +183,8 @@ impl Bench<'_> {
         }
         let filling = name(&format!("put_many, {} threads, on to it", self.threads));
         self.rows.push(BenchRow::new(filling, puts, "puts/s"));
-        self.rows.extend(samples.rows(&table, name));
+        let has_cache = self.options.cache.is_some();
+        self.rows.extend(samples.rows(&table, has_cache, name));
         Ok(())
     }
 
@@ -219,7 +233,7 @@ impl Samples {
         }
     }
 
-    fn rows(&self, table: &Table, name: impl Fn(&str) -> String) -> Vec<BenchRow> {
+    fn rows(&self, table: &Table, has_cache: bool, name: impl Fn(&str) -> String) -> Vec<BenchRow> {
         let of_memory = !self.prefetched.is_empty();
         let median = |samples: &[f64]| median(samples.iter().copied());
         let ceiling = median(if of_memory {
@@ -233,9 +247,11 @@ impl Samples {
             BenchRow::new(name(what), nanoseconds as f64, "ns")
         };
         let counted = table.counters().operation(GET);
+        let hits = table.cache_counts().hits;
+        let lookups = (counted.count + hits) as f64;
         let counted = |row| BenchRow {
             read_size: Some(table.read_size()),
-            reads_per_lookup: Some(counted.verbs as f64 / counted.count as f64),
+            reads_per_lookup: Some(counted.verbs as f64 / lookups),
             ..row
         };
         let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
@@ -255,6 +271,11 @@ impl Samples {
             latency("get, p50", 0.5),
             latency("get, p99", 0.99),
         ]);
+        if has_cache {
+            let share = 100.0 * hits as f64 / lookups;
+            let what = name("lookups answered from the cache");
+            rows.push(BenchRow::new(what, share, "%"));
+        }
         rows
     }
 }
@@ -263,6 +284,7 @@ impl Samples {
 mod tests {
     use super::*;
     use farslot::Server;
+    use std::time::Duration;
 
     const SMALL: Options = Options {
         slots: 1 << 14,
@@ -270,18 +292,40 @@ mod tests {
         operations: 1 << 10,
         single_gets: 1 << 10,
         seed: 3,
+        cache: None,
     };
 
     #[test]
     fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
         let name = format!("shm://bench-lookup-{}", std::process::id());
-        check_rows(&name, 8);
-        check_rows("tcp://127.0.0.1:0", 6);
+        check_rows(&name, 8, &SMALL);
+        check_rows("tcp://127.0.0.1:0", 6, &SMALL);
     }
 
-    fn check_rows(address: &str, rows: usize) {
-        let server = Server::start(address, SMALL.memory().unwrap()).unwrap();
-        let report = run(&server.addresses()[0].to_string(), &SMALL, &|_| {}).unwrap();
+    #[test]
+    fn a_cache_saves_reads() {
+        let cached = Options {
+            cache: Some(Cache::new(1 << 20).stale_for(Duration::from_secs(3_600))),
+            ..SMALL
+        };
+        let report = report("tcp://127.0.0.1:0", &cached);
+        let mut reads = report.rows.iter().filter_map(|row| row.reads_per_lookup);
+        assert!(reads.all(|reads| reads < 0.95), "{report:?}");
+        let hits = report.rows.iter().filter(|row| row.unit == "%");
+        let hits: Vec<f64> = hits.map(|row| row.value).collect();
+        assert_eq!(hits.len(), LOADS.len());
+        // Each of 8,192 keys, then 14,746, is drawn with equal chances, 4,096 times.
+        assert!((10.0..40.0).contains(&hits[0]), "{report:?}");
+        assert!((5.0..25.0).contains(&hits[1]), "{report:?}");
+    }
+
+    fn report(address: &str, options: &Options) -> BenchReport {
+        let server = Server::start(address, options.memory().unwrap()).unwrap();
+        run(&server.addresses()[0].to_string(), options, &|_| {}).unwrap()
+    }
+
+    fn check_rows(address: &str, rows: usize, options: &Options) {
+        let report = report(address, options);
         assert_eq!(report.rows.len(), LOADS.len() * rows);
         for row in &report.rows {
             assert!(row.value > 0.0, "{row:?}");

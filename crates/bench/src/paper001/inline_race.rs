@@ -9,7 +9,7 @@
 //! reads them, then writes the slot: two round trips. Keys without room go to a stash in the client's memory.
 
 use super::race::{Pair, pairs};
-use farslot::fabric::{Buffer, Endpoint, EndpointExt, Nanos, RemoteAddr, both};
+use farslot::fabric::{Buffer, Endpoint, EndpointExt, Nanos, NodeState, RemoteAddr, both};
 use farslot::index::{
     Cursor, FindOrPut, GET, GET_ALL, Hasher, Index, IndexError, Occupancy, PUT, REMOVE, Result,
     SCAN, UPDATE, Value,
@@ -57,13 +57,16 @@ impl InlineRaceShape {
     }
 }
 
+/// Records that found no slot, by their keys.
+type Stash = HashMap<Box<[u8]>, Rc<[u8]>>;
+
 /// A table as its one client's coroutines see it.
 pub(crate) struct InlineRace<E> {
     endpoint: Rc<E>,
     at: RemoteAddr,
     shape: InlineRaceShape,
     hasher: Hasher,
-    stash: RefCell<HashMap<Box<[u8]>, Rc<[u8]>>>,
+    stash: RefCell<Stash>,
     /// Free slots that insertions under way are about to fill: RACE's compare-and-swap would let one of them win.
     taken: RefCell<HashSet<u64>>,
     entries: Cell<u64>,
@@ -324,6 +327,10 @@ impl<E: Endpoint> Index for InlineRace<E> {
 
     fn now(&self) -> Nanos {
         self.endpoint.now()
+    }
+
+    fn is_up(&self) -> bool {
+        matches!(self.endpoint.node_state(self.at.node), Ok(NodeState::Up))
     }
 }
 

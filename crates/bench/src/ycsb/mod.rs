@@ -16,6 +16,9 @@
 //!   all of it is answered. With a pipeline of 1 it is the operation's own.
 //! * Popularity is Zipf's over the records that were loaded, by rank; ranks are scattered over the records by YCSB's
 //!   hash. The latest records are those that the reading client knows of: the loaded ones, and its own.
+//!
+//! With a cache ([`Options::cache`]) Farslot's clients answer some of the reads themselves, which the others' do not: to
+//! be had by `farslot bench ycsb --cache 16MiB --stale-for 10ms`, beside the same without.
 
 mod memcached_client;
 mod peers;
@@ -37,7 +40,7 @@ pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
 use crate::median::median;
 use crate::simulated::Zipf;
 use crate::{BenchError, Progress, Result};
-use farslot::{Scheme, SlotKind, TableOptions};
+use farslot::{Cache, Scheme, SlotKind, TableOptions};
 use memcached_client::MemcachedClient;
 use peers::{Peer, Shape};
 use record::Records;
@@ -73,6 +76,8 @@ pub struct Options {
     /// Threads of each server. Farslot's are its agent's, as whoever serves it was told; Redis has so many for its
     /// connections where that is more than one.
     pub server_threads: usize,
+    /// The cache of each of Farslot's client threads: whoever serves the store opens it with that.
+    pub cache: Option<Cache>,
     /// What Farslot is held against.
     pub against: Vec<PeerAddress>,
     /// What keys, values and operations derive from.
@@ -91,6 +96,7 @@ impl Default for Options {
             time: Duration::from_secs(5),
             rounds: 5,
             server_threads: 1,
+            cache: None,
             against: Vec::new(),
             seed: 0,
         }
@@ -98,14 +104,20 @@ impl Default for Options {
 }
 
 /// What the figures mean, in words.
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 4] = [
     "a hash table has no order: a scan of workload e reads as many records of consecutive numbers, by their keys, \
      in all systems alike",
     "latency: from the issue of an operation's batch until all of the batch is answered",
     "client: the redis crate, and a memcached client of our own; what they cost is in the client's figures",
+    "every value that was read was checked to be one that was written for its key",
+];
+
+/// What Farslot's clients remember, without a cache and with one.
+const REMEMBERED: [&str; 2] = [
     "farslot over a network: a client remembers where the records of up to 65536 keys lie, and never what is in them: \
      every value is read from the server by every operation that returns it",
-    "every value that was read was checked to be one that was written for its key",
+    "farslot's clients keep answers in a cache, empty when a round begins: what they read may be as old as was allowed, \
+     and what another client has written since is not in it; the other systems' clients ask the server each time",
 ];
 
 // The note on hints names what the store does unless told otherwise.
@@ -214,6 +226,7 @@ pub fn run<E: From<BenchError>>(
     progress: Progress<'_>,
 ) -> std::result::Result<YcsbReport, E> {
     options.check()?;
+    let remembered = &REMEMBERED[usize::from(options.cache.is_some())];
     let mut report = YcsbReport {
         bench: "ycsb",
         fabric: String::new(),
@@ -225,7 +238,8 @@ pub fn run<E: From<BenchError>>(
         pipeline: options.pipeline,
         server_threads: options.server_threads,
         rounds: options.rounds,
-        notes: NOTES.to_vec(),
+        cache_bytes: options.cache.map(|cache| cache.bytes),
+        notes: NOTES.iter().chain([remembered]).copied().collect(),
         rows: Vec::new(),
     };
     for workload in options.workloads.iter().copied() {
@@ -315,12 +329,18 @@ fn measure(
     }
     let named = systems.iter().zip(&rounds);
     Ok(named
-        .map(|(system, own)| row(workload, &**system, own, &rounds[0]))
+        .map(|(system, own)| row(options, workload, &**system, own, &rounds[0]))
         .collect())
 }
 
 /// The medians of a system's rounds, beside Farslot's.
-fn row(workload: Workload, system: &dyn System, rounds: &[Round], farslot: &[Round]) -> YcsbRow {
+fn row(
+    options: &Options,
+    workload: Workload,
+    system: &dyn System,
+    rounds: &[Round],
+    farslot: &[Round],
+) -> YcsbRow {
     let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure));
     let per_million = |seconds: f64| seconds * 1e6;
     let operations: u64 = rounds.iter().map(|round| round.operations).sum();
@@ -332,6 +352,11 @@ fn row(workload: Workload, system: &dyn System, rounds: &[Round], farslot: &[Rou
         Some(counted.round_trips as f64 / counted.records as f64)
     });
     let round_trips: Option<Vec<f64>> = round_trips.collect();
+    let cache_hits = rounds.iter().map(|round| {
+        let counted = round.round_trips.filter(|_| options.cache.is_some())?;
+        Some(counted.cache_hits as f64 / counted.records as f64)
+    });
+    let cache_hits: Option<Vec<f64>> = cache_hits.collect();
     let ratios = rounds.iter().zip(farslot);
     let ratios =
         ratios.map(|(own, farslot)| farslot.operations_per_second / own.operations_per_second);
@@ -345,6 +370,7 @@ fn row(workload: Workload, system: &dyn System, rounds: &[Round], farslot: &[Rou
         p50_us: microseconds(0.5),
         p99_us: microseconds(0.99),
         round_trips: round_trips.map(median),
+        cache_hits: cache_hits.map(median),
         server_cpu_seconds_per_million: server
             .map(|seconds| per_million(seconds / operations as f64)),
         client_cpu_seconds_per_million: per_million(client / operations as f64),

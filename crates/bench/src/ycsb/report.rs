@@ -25,6 +25,8 @@ pub struct YcsbReport {
     pub pipeline: usize,
     /// Threads that serve, of each system.
     pub server_threads: usize,
+    /// Bytes of the cache of each of Farslot's client threads; none by default.
+    pub cache_bytes: Option<u64>,
     /// Interleaved rounds, of which medians count.
     pub rounds: usize,
     /// What the figures mean, in words.
@@ -50,6 +52,8 @@ pub struct YcsbRow {
     pub p99_us: f64,
     /// Round trips of a record's read or write, each its own longest chain, where the client counts them.
     pub round_trips: Option<f64>,
+    /// The part of the records read or written that came from the client's cache, where it has one.
+    pub cache_hits: Option<f64>,
     /// Processor seconds of the server's process in a million operations, where it has one here.
     pub server_cpu_seconds_per_million: Option<f64>,
     /// Processor seconds of the client threads in a million operations.

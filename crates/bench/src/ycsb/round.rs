@@ -121,6 +121,7 @@ impl Round {
             let all = self.round_trips.get_or_insert_default();
             all.records += more.records;
             all.round_trips += more.round_trips;
+            all.cache_hits += more.cache_hits;
         }
     }
 }
@@ -194,6 +195,7 @@ impl<'a> Worker<'a> {
                 .map(|(after, before)| RoundTrips {
                     records: after.records - before.records,
                     round_trips: after.round_trips - before.round_trips,
+                    cache_hits: after.cache_hits - before.cache_hits,
                 });
         Ok(worker.share)
     }

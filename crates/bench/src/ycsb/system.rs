@@ -3,7 +3,7 @@
 use super::record::{KEY_BYTES, Key};
 use crate::Result;
 use farslot::index::{GET, PUT, UPDATE};
-use farslot::{FieldSize, Store, Table, TableOptions};
+use farslot::{FieldSize, Operation, Outcome, Store, Table, TableOptions};
 use std::any::Any;
 
 /// What a client asks for at once.
@@ -63,6 +63,8 @@ pub(super) trait Client {
 pub(super) struct RoundTrips {
     pub records: u64,
     pub round_trips: u64,
+    /// How many of the records were read from the client's cache, by no round trip.
+    pub cache_hits: u64,
 }
 
 /// A system under measurement, as it is served.
@@ -134,30 +136,26 @@ impl System for Farslot {
 
 impl Client for Table {
     fn ask(&mut self, request: &Request, answer: Answer<'_>) -> Result<bool> {
+        let gets = request.reads.iter().map(|key| Operation::Get(key));
+        let writes = request.records().enumerate();
+        let writes = writes.map(|(number, (key, value))| {
+            if number < request.updates {
+                Operation::Update(key, value)
+            } else {
+                Operation::Put(key, value)
+            }
+        });
+        let operations: Vec<Operation<'_>> = gets.chain(writes).collect();
         let mut outcome = Ok(true);
-        let mut note = |done: farslot::Result<bool>, expected: bool| match done {
-            Ok(done) if done == expected => {}
-            Ok(_) => outcome = outcome.clone().map(|_| false),
+        self.run_many(&operations, |number, done| match done {
+            Ok(Outcome::Value(value)) => answer(number, value),
+            // An update that finds its key, or a put of a new one.
+            Ok(Outcome::Changed(true)) => {}
+            Ok(Outcome::Changed(false) | Outcome::Found(_)) => {
+                outcome = outcome.clone().map(|_| false);
+            }
             Err(error) => outcome = Err(error.into()),
-        };
-        if !request.reads.is_empty() {
-            let keys: Vec<&[u8]> = request.reads.iter().map(|key| &key[..]).collect();
-            self.get_many(&keys, |number, found| match found {
-                Ok(value) => answer(number, value),
-                Err(error) => note(Err(error), true),
-            });
-        }
-        let records: Vec<(&[u8], &[u8])> = request
-            .records()
-            .map(|(key, value)| (&key[..], value))
-            .collect();
-        let (updates, inserts) = records.split_at(request.updates);
-        if !updates.is_empty() {
-            self.update_many(updates, |_, done| note(done, true));
-        }
-        if !inserts.is_empty() {
-            self.put_many(inserts, |_, new| note(new, true));
-        }
+        });
         outcome
     }
 
@@ -167,9 +165,11 @@ impl Client for Table {
         let sum = |of: fn(&farslot::fabric::counters::OperationCounters) -> u64| {
             classes.iter().map(of).sum()
         };
+        let cache_hits = self.cache_counts().hits;
         Some(RoundTrips {
-            records: sum(|class| class.count),
+            records: sum(|class| class.count) + cache_hits,
             round_trips: sum(|class| class.round_trips),
+            cache_hits,
         })
     }
 }

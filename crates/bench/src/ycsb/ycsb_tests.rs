@@ -295,6 +295,38 @@ fn every_workload_has_its_figures() {
 }
 
 #[test]
+fn what_is_read_from_a_cache_takes_no_round_trip() {
+    let options = Options {
+        workloads: vec![Workload::A, Workload::C],
+        cache: Some(farslot::Cache::new(1 << 20).stale_for(Duration::from_secs(3_600))),
+        ..small()
+    };
+    let cached = |bytes| -> Result<Served> {
+        let with_cache = farslot::OpenOptions {
+            cache: options.cache,
+            ..farslot::OpenOptions::default()
+        };
+        Ok(Served {
+            store: Store::embedded_with(bytes, with_cache)?,
+            ..embedded(bytes)?
+        })
+    };
+    let report = run(&options, cached, &|_| {}).unwrap();
+    assert_eq!(report.cache_bytes, Some(1 << 20));
+    for row in &report.rows {
+        // All values that are read are checked by the run itself.
+        assert!(row.cache_hits.unwrap() > 0.1, "{row:?}");
+    }
+    assert!(report.rows[1].round_trips.unwrap() < 1.0, "{report:?}");
+    assert!(report.notes.iter().any(|note| note.contains("in a cache")));
+    let without = run(&small(), embedded, &|_| {}).unwrap();
+    assert_eq!(
+        (without.cache_bytes, without.rows[0].cache_hits),
+        (None, None)
+    );
+}
+
+#[test]
 fn records_in_their_slots_take_one_round_trip() {
     for slots in [SlotKind::Inline, SlotKind::Hybrid] {
         let options = Options {

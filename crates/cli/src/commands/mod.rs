@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod bench;
+pub mod cache_args;
 pub mod calibrate;
 pub mod count;
 pub mod create;

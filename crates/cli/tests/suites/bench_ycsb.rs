@@ -68,6 +68,23 @@ fn every_workload_runs_on_every_fabric() {
 }
 
 #[test]
+fn a_cache_of_the_client_answers_some_of_the_reads() {
+    let cached = ["--workload", "c", "--cache", "1MiB", "--stale-for", "10s"];
+    let report = report(&cached);
+    assert_eq!(report["cache_bytes"], 1 << 20);
+    let row = &report["rows"][0];
+    check_row(row);
+    assert!(row["cache_hits"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(row["round_trips"].as_f64().unwrap() < 1.6, "{row}");
+    // Said in words as well.
+    let told = ["bench", "ycsb", "--fabric", "embedded"];
+    let told = farslot(told.iter().chain(&SMALL).chain(&cached)).output();
+    let told = String::from_utf8(told.unwrap().stdout).unwrap();
+    assert!(told.contains("a cache of 1.0 MiB"), "{told}");
+    assert!(told.contains("may be as old as was allowed"), "{told}");
+}
+
+#[test]
 fn a_store_that_is_served_already_is_used_by_its_address() {
     let node = crate::common::Node::start_at(crate::common::ANY_PORT, "64MiB");
     let report = report(&["--workload", "b,d", "--address", &node.address]);
@@ -154,6 +171,22 @@ fn what_cannot_be_measured_is_refused() {
         &["value bytes is 8", "from 24"],
     );
     assert_fails(&run(&["--seconds=-1"]), 2, &["--seconds"]);
+    // How old answers may be is the user's to say.
+    assert_fails(&run(&["--cache", "1MiB"]), 2, &["--stale-for"]);
+    let no_time = ["--cache", "1MiB", "--stale-for", "5"];
+    assert_fails(&run(&no_time), 2, &["500us, 10ms or 1s"]);
+    let simulated = ["bench", "lookup", "--fabric", "sim", "--cache", "1MiB"];
+    let simulated = farslot(simulated.iter().chain(&["--stale-for", "1s"])).output();
+    assert_fails(&simulated.unwrap(), 2, &["--fabric sim"]);
+    let little = [
+        "--fabric",
+        "embedded",
+        "--cache",
+        "100B",
+        "--stale-for",
+        "1s",
+    ];
+    assert_fails(&run(&little), 1, &["cache bytes = 100"]);
     let nobody = ["--against", "redis=127.0.0.1:1", "--fabric", "embedded"];
     assert_fails(&run(&nobody), 1, &["redis at 127.0.0.1:1", "refused"]);
 }

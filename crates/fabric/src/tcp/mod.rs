@@ -6,7 +6,8 @@
 //! against every client of either. A [`TcpEndpoint`] has one connection to each of its nodes, shared with
 //! nobody, so that a connection is what a reliable queue pair is: its verbs start in order, complete in
 //! order, and where one is lost every later one is. All verbs of a doorbell leave as one frame by one
-//! system call, and are answered so.
+//! system call, and are answered so. Of a large batch that is posted while none is on its way the first part leaves
+//! before: the agent executes it while the rest is posted.
 //!
 //! What is promised beyond [the verbs](crate):
 //!

@@ -37,6 +37,44 @@ fn words_are_read_and_written_whole_at_any_offset() {
     });
 }
 
+/// Who posts much at once need not have posted all of it, nor have rung the doorbell, for the agent to begin.
+#[test]
+fn a_large_batch_is_begun_before_its_doorbell() {
+    const VERBS: u64 = 64;
+    const LEN: usize = 1024;
+    let (_node, agent) = served::<Tcp>(VERBS * LEN as u64);
+    let executor = client::<Tcp>(&agent);
+    let endpoint = executor.endpoint();
+    for writes in [true, false] {
+        let before = (agent.counters().verbs, endpoint.core().counters.snapshot());
+        let verbs: Vec<_> = (0..VERBS)
+            .map(|number| {
+                let (endpoint, place) = (Rc::clone(endpoint), at(number * LEN as u64));
+                executor.spawn(async move {
+                    if writes {
+                        let mut data = endpoint.core().buffers.take(LEN)?;
+                        data.words_mut().fill(number);
+                        return endpoint.write(place, data).await;
+                    }
+                    let read = endpoint.read(place, LEN).await?;
+                    assert_eq!(read.words(), [number; LEN / 8]);
+                    Ok(())
+                })
+            })
+            .collect();
+        executor.run_ready();
+        while agent.counters().verbs < before.0 + 8 {
+            std::thread::yield_now();
+        }
+        for verb in verbs {
+            assert_eq!(executor.block_on(verb), Ok(()));
+        }
+        assert_eq!(agent.counters().verbs, before.0 + VERBS);
+        let counted = endpoint.core().counters.snapshot().since(&before.1);
+        assert_eq!(counted.doorbells, 1, "one batch all the same");
+    }
+}
+
 #[test]
 fn an_endpoint_dropped_amid_a_batch_leaves_the_others_served() {
     let (_node, agent) = served::<Tcp>(1 << 20);

@@ -2,11 +2,11 @@
 //! running verbs side by side, and visiting a table piece by piece.
 
 mod counts;
-pub(crate) mod locks;
 mod parts;
 pub(crate) mod scan;
 
 pub(crate) use counts::Counts;
+pub(crate) use farslot_local::concurrent::locks;
 pub(crate) use parts::Parts;
 
 use crate::Result;

@@ -103,7 +103,7 @@ impl Batch {
 
 impl<E: Endpoint> DuoTable<E> {
     /// A batch of nothing yet.
-    pub(super) const fn batch(&self) -> Batch {
+    pub(super) fn batch(&self) -> Batch {
         Batch {
             steps: Vec::new(),
             slots: Vec::new(),
@@ -114,11 +114,11 @@ impl<E: Endpoint> DuoTable<E> {
     /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half way, its
     /// slots are in doubt.
     pub(super) async fn run(&self, batch: Batch) -> Result<()> {
-        let doubt = self.doubts.about(batch.slots, &self.journal);
+        let doubt = self.doubt(batch.slots);
         let steps = batch.steps.into_iter().map(|step| self.step(step));
         all_in_order(steps.collect()).await?;
         doubt.resolve();
-        self.changes.set(self.changes.get().wrapping_add(1));
+        self.note_change();
         Ok(())
     }
 

@@ -1,51 +1,42 @@
-//! What a client keeps of a CuckooDuo table.
+//! What a thread of a client keeps of a CuckooDuo table.
 
-use super::doubts::Doubts;
-use super::growth::{Growth, Vault};
-use super::journal::Journal;
+use super::growth::Growth;
 use super::layout::{DuoLayout, live_head};
-use super::placement::{Placement, SlotNumber};
-use super::publish::Stamps;
+use super::shared::DuoOwner;
 use crate::Result;
-use crate::client::Counts;
-use crate::client::locks::{BucketLocks, Held};
+use crate::client::locks::Held;
 use crate::heap::Heap;
 use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, RemoteAddr};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// A CuckooDuo table as one thread's coroutines see it.
+/// A CuckooDuo table as one thread's coroutines see it: the [owner](DuoOwner), whether or not it has other threads,
+/// and an endpoint.
 pub struct DuoTable<E> {
     pub(super) endpoint: Rc<E>,
-    pub(super) layout: DuoLayout,
-    pub(super) table: RemoteAddr,
-    /// Good while this client is the owner.
-    pub(super) index: RefCell<Placement>,
-    /// How often the index has changed. A lookup holds no bucket, and sees by this that what it went
-    /// by is out of date.
-    pub(super) changes: Cell<u64>,
-    pub(super) locks: BucketLocks,
-    pub(super) journal: Journal,
-    pub(super) doubts: Doubts,
+    owner: Arc<DuoOwner>,
+    /// Which of the owner's threads this is.
+    pub(super) thread: u32,
     /// If the records are there.
     pub(super) heap: Option<Heap<E>>,
-    /// Where the index is published.
-    pub(super) stamps: Option<Stamps>,
-    pub(super) vault: Vault,
     pub(super) growth: Option<Growth>,
-    /// What this client writes into the owner's word; 0 until it has drawn one.
-    pub(super) mark: Cell<u64>,
-    /// Whether this client is the owner, and its index is that of the vault.
-    pub(super) owns: Cell<bool>,
-    /// Whether verbs of the owner that this client has taken over from may still be under way.
-    pub(super) unsettled: Cell<bool>,
     pub(super) unverified_updates: bool,
-    pub(super) counts: Counts,
-    pub(super) work: Cell<Work>,
+    work: Cell<Work>,
 }
 
-/// What a client has done besides what it was asked for.
+impl<E> Deref for DuoTable<E> {
+    type Target = DuoOwner;
+
+    #[inline]
+    fn deref(&self) -> &DuoOwner {
+        &self.owner
+    }
+}
+
+/// What a thread of a client has done besides what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Records that its insertions have moved to another slot.
@@ -67,7 +58,8 @@ pub struct Work {
 pub(super) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
-    /// Its buckets, numbered through both arrays: they change when a bucket is split, if nobody holds them.
+    /// Its buckets, numbered through both arrays, as they were when the index was last asked: they change when a
+    /// bucket is split, if nobody holds them.
     pub(super) buckets: Cell<[u64; 2]>,
 }
 
@@ -79,35 +71,28 @@ impl Key<'_> {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Opens the table that lies at `table`. This asks nothing of it yet: the client becomes the owner
-    /// with its first operation, and makes its index then.
+    /// Opens the table that lies at `table`, for an owner of this thread alone; [`DuoOwner`] is for several. This asks
+    /// nothing of it yet: the client becomes the owner with its first operation, and makes its index then.
     ///
     /// # Errors
     /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give.
     pub fn open(endpoint: Rc<E>, table: RemoteAddr, layout: DuoLayout) -> Result<Self> {
-        layout.check()?;
-        Ok(Self {
-            index: RefCell::new(Placement::new(layout.index_shape())),
-            counts: Counts::new(table, layout.slots()),
-            journal: Journal::new(&layout),
-            heap: layout
-                .has_heap()
-                .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
-            stamps: layout.published.then(|| Stamps::new(&layout)),
-            vault: Vault::new(table, &layout),
-            growth: (layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
+        Ok(DuoOwner::of_threads(table, layout, false)?.table(endpoint))
+    }
+
+    /// The table of one of the owner's threads.
+    pub(super) fn of(owner: Arc<DuoOwner>, endpoint: Rc<E>, thread: u32) -> Self {
+        let place = owner.layout.heap_place(owner.table);
+        let heap = owner.layout.has_heap();
+        Self {
+            growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
+            heap: heap.then(|| Heap::new(Rc::clone(&endpoint), place)),
             endpoint,
-            layout,
-            table,
-            changes: Cell::new(0),
-            locks: BucketLocks::default(),
-            doubts: Doubts::default(),
-            mark: Cell::new(0),
-            owns: Cell::new(false),
-            unsettled: Cell::new(false),
+            owner,
+            thread,
             unverified_updates: false,
             work: Cell::default(),
-        })
+        }
     }
 
     /// Lets `update` replace a record without reading it first: one round trip for two. It then goes by
@@ -136,31 +121,13 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(self)
     }
 
-    /// The table's layout.
-    #[must_use]
-    pub const fn layout(&self) -> &DuoLayout {
-        &self.layout
-    }
-
     /// The endpoint that the table is reached by.
     #[must_use]
     pub const fn endpoint(&self) -> &Rc<E> {
         &self.endpoint
     }
 
-    /// Whether this client is the owner, as far as it knows.
-    #[must_use]
-    pub const fn is_owner(&self) -> bool {
-        self.owns.get()
-    }
-
-    /// Keys in the stash, as this client's index has them.
-    #[must_use]
-    pub fn stashed(&self) -> usize {
-        self.index.borrow().stashed()
-    }
-
-    /// What this client has done besides what it was asked for.
+    /// What this thread has done besides what it was asked for.
     #[must_use]
     pub const fn work(&self) -> Work {
         self.work.get()
@@ -176,11 +143,10 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
-        let hash = self.layout.hash_of(bytes);
         Ok(Key {
             bytes,
-            hash,
-            buckets: Cell::new(self.buckets_now(hash)),
+            hash: self.layout.hash_of(bytes),
+            buckets: Cell::default(),
         })
     }
 
@@ -223,36 +189,16 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Whether the index is that of the vault, but for what is under way.
-    #[inline]
-    pub(super) fn is_settled(&self) -> bool {
-        self.owns.get() && self.doubts.is_empty()
+    /// Notes an entry that came, or one that went, while its bucket is held; true when there is enough to
+    /// [tell](Self::tell_counts).
+    pub(super) fn note_entry(&self, change: i64) -> bool {
+        self.counts.change(change, change)
     }
 
-    /// Changes the index.
-    pub(super) fn change_index<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
-        self.changes.set(self.changes.get().wrapping_add(1));
-        change(&mut self.index.borrow_mut())
-    }
-
-    /// Where a slot is.
-    #[inline]
-    pub(super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
-        self.vault.slot_at(&self.layout, slot)
-    }
-
-    /// Forgets all that was known of the vault: as if it were new.
-    pub(super) fn forget(&self) {
-        let empty = Placement::new(self.layout.index_shape());
-        self.change_index(|index| *index = empty);
-        self.vault.forget();
-        self.counts.set_slots(self.layout.slots());
-    }
-
-    /// Notes entries that came or went; tells the table when there is enough to tell. This cannot fail:
-    /// the operation that is counted is done, and counts may lag.
-    pub(super) async fn entries_changed(&self, change: i64) {
-        if self.counts.change(change, change) {
+    /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted is done, and counts
+    /// may lag.
+    pub(super) async fn tell_counts(&self, enough: bool) {
+        if enough {
             let _ = self.report().await;
         }
     }

@@ -3,7 +3,12 @@
 //! A verb that failed may have taken effect or not, and so may those behind it have. Nothing is done until
 //! that is known: the first operation after it reads the slots of such batches, finishes what
 //! was begun, and sets the index right. By then no verb of theirs can be under way: no verb of an endpoint
-//! takes effect behind a later one.
+//! takes effect behind a later one; and who settles what another thread has left waits for as long as a verb of that one
+//! may take. It could not be left to that thread: it may be gone.
+//!
+//! Verbs on other words than slots' can be in doubt as well, for the other threads: on the owner's word, on the
+//! published index, on the count of extents. There is nothing to find out about them, but others must
+//! not act before they are over.
 
 use super::client::DuoTable;
 use super::journal::Journal;
@@ -12,63 +17,126 @@ use super::placement::SlotNumber;
 use super::records::SlotRead;
 use crate::client::side_by_side;
 use crate::{BATCH_WIDTH, Result};
-use farslot_fabric::Endpoint;
-use std::cell::{Cell, RefCell};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The slots that are in doubt.
+/// What is in doubt.
 #[derive(Default)]
-pub(super) struct Doubts(RefCell<BTreeSet<SlotNumber>>);
+pub(super) struct Doubts {
+    /// Whether anything is: read without the lock by every operation.
+    any: AtomicBool,
+    open: Mutex<Open>,
+}
 
-/// Slots that will be in doubt when this is dropped, unless it is resolved.
+#[derive(Default)]
+struct Open {
+    slots: BTreeSet<SlotNumber>,
+    /// The threads whose verbs it was, and how long these may still be under way, which the others wait for.
+    threads: BTreeMap<u32, Nanos>,
+}
+
+/// Slots that will be in doubt when this is dropped, unless it is resolved. To be dropped before
+/// what is held of them: who holds them next sees then that they are in doubt.
 pub(super) struct Doubt<'d> {
     doubts: &'d Doubts,
-    slots: Cell<Vec<SlotNumber>>,
+    slots: Option<Vec<SlotNumber>>,
+    thread: (u32, Nanos),
     journal: &'d Journal,
 }
 
 impl Doubts {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
-    }
-
-    pub(super) fn about<'d>(&'d self, slots: Vec<SlotNumber>, journal: &'d Journal) -> Doubt<'d> {
-        Doubt {
-            doubts: self,
-            slots: Cell::new(slots),
-            journal,
-        }
+        !self.any.load(Ordering::Acquire)
     }
 
     /// Forgets all, as they were seen to.
     pub(super) fn clear(&self) {
-        self.0.borrow_mut().clear();
+        let mut open = self.open();
+        *open = Open::default();
+        self.any.store(false, Ordering::Release);
+    }
+
+    fn add(&self, slots: Vec<SlotNumber>, (thread, longest): (u32, Nanos)) {
+        let mut open = self.open();
+        open.slots.extend(slots);
+        open.threads.insert(thread, longest);
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn slots(&self) -> Vec<SlotNumber> {
+        self.open().slots.iter().copied().collect()
+    }
+
+    /// How long verbs of threads other than this one may still be under way; 0 if none can be.
+    fn longest_of_others(&self, this: u32) -> Nanos {
+        let open = self.open();
+        let others = open.threads.iter().filter(|(thread, _)| **thread != this);
+        others.map(|(_, longest)| *longest).max().unwrap_or(0)
+    }
+
+    /// No verb of threads other than this one is under way any more.
+    fn outlived_others(&self, this: u32) {
+        let mut open = self.open();
+        let others = open
+            .threads
+            .iter_mut()
+            .filter(|(thread, _)| **thread != this);
+        others.for_each(|(_, longest)| *longest = 0);
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Doubt<'_> {
-    /// The batch has taken effect.
-    pub(super) fn resolve(self) {
-        self.slots.take();
+    /// All has taken effect.
+    pub(super) fn resolve(mut self) {
+        self.slots = None;
     }
 }
 
 impl Drop for Doubt<'_> {
     fn drop(&mut self) {
-        self.doubts.0.borrow_mut().extend(self.slots.take());
-        // Who waits for a slot of the journal holds what the doubts must have.
-        self.journal.wake();
+        if let Some(slots) = self.slots.take() {
+            self.doubts.add(slots, self.thread);
+            // Who waits for a slot of the journal holds what the doubts must have.
+            self.journal.wake();
+        }
     }
 }
 
 impl<E: Endpoint> DuoTable<E> {
+    /// Of verbs that this thread is about to post, and that change these slots, or something else than slots.
+    pub(super) fn doubt(&self, slots: Vec<SlotNumber>) -> Doubt<'_> {
+        Doubt {
+            doubts: &self.doubts,
+            slots: Some(slots),
+            thread: (self.thread, self.endpoint.core().limits.verb_timeout),
+            journal: &self.journal,
+        }
+    }
+
+    /// Waits until no verb of the owner's other threads that is in doubt can be under way. Called by who is alone: so
+    /// none that is not in doubt is.
+    pub(super) async fn outlive_doubts(&self) {
+        let longest = self.doubts.longest_of_others(self.thread);
+        if longest > 0 {
+            self.endpoint.sleep(longest).await;
+            self.doubts.outlived_others(self.thread);
+        }
+    }
+
     /// Finishes or undoes what is in doubt. Called by who is alone.
     pub(super) async fn settle_doubts(&self) -> Result<()> {
         if self.doubts.is_empty() {
             return Ok(());
         }
-        let slots: Vec<SlotNumber> = self.doubts.0.borrow().iter().copied().collect();
+        self.outlive_doubts().await;
+        let slots = self.doubts.slots();
         self.learn_splits(&slots).await?;
         let mut live = self.read_live(&slots).await?;
         // Those that are made dead here are spoilt with it.

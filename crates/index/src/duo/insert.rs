@@ -16,6 +16,9 @@ use crate::{IndexError, Result, Value};
 use farslot_fabric::Endpoint;
 use std::collections::HashMap;
 
+/// Paths that others were faster on, after which an insertion waits until it is alone.
+const MOST_SEARCHES: usize = 8;
+
 /// What a write does with a key that is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -73,10 +76,12 @@ impl<E: Endpoint> DuoTable<E> {
         held: Held<'_>,
         alone: bool,
     ) -> Result<Option<Written>> {
-        let matches = self.matches(key);
-        let of = self.index.borrow().candidates(key.hash);
-        let first_entry = self.index.borrow().entry(&of, &[]);
-        let path = self.path_for(&of, first_entry, &matches, &held);
+        let (matches, of, path) = self.look(key, &held);
+        // What is held since then may be in doubt: who has left it so has said so before it released it.
+        let in_doubt = || !alone && !self.is_settled();
+        if in_doubt() {
+            return Ok(None);
+        }
         let moved = path.as_ref().map_or(&[][..], |path| path.sources());
         let mut read = self.read_slots(&matches, moved).await?;
         if let Some(there) = matches.iter().find(|slot| self.is_key(&read[slot], key)) {
@@ -93,39 +98,39 @@ impl<E: Endpoint> DuoTable<E> {
                 }
             };
         }
-        // Slots may have come into doubt meanwhile; the stash is nobody's bucket.
-        if !alone && !self.is_settled() {
-            return Ok(None);
-        }
         let entry = self.entry_beside(&of, &read, &matches)?;
         let Some(place) = self.place(path, entry, &held) else {
             return if alone { Err(self.full()) } else { Ok(None) };
         };
+        // So may the slot of the stash.
+        if in_doubt() {
+            return Ok(None);
+        }
         self.insert(key, value, &of, place, &read).await?;
+        let enough = self.note_entry(1);
         drop(held);
-        self.entries_changed(1).await;
+        self.tell_counts(enough).await;
         Ok(Some(Written::Inserted))
     }
 
-    /// The path by which the key would enter, held.
-    fn path_for(
-        &self,
-        of: &Candidates,
-        entry: Entry,
-        matches: &[SlotNumber],
-        held: &Held<'_>,
-    ) -> Option<Path> {
-        let mut index = self.index.borrow_mut();
-        let own = index.buckets_of(of);
-        let roots = index.roots(of, entry);
-        let usable = |bucket: u64| own.contains(&bucket) || !self.locks.is_held(bucket);
-        let path = index.path(&roots, matches, usable)?;
-        for slot in &path.slots {
-            let bucket = index.bucket_of(*slot)?;
-            // Its own are held already.
-            held.try_add(bucket);
+    /// The slots that match a key whose buckets are held, and the path by which it would enter, held as well. A path on which
+    /// another thread has been faster is abandoned, and the search goes on.
+    fn look(&self, key: &Key<'_>, held: &Held<'_>) -> (Vec<SlotNumber>, Candidates, Option<Path>) {
+        // To the end: what is found here is still so when it is held, for changes wait.
+        let index = self.index.borrow();
+        let of = index.candidates(key.hash);
+        let matches: Vec<SlotNumber> = index.matches_of(key.hash, &of).collect();
+        let roots = index.roots(&of, index.entry(&of, &[]));
+        for _ in 0..MOST_SEARCHES {
+            let Some(path) = index.path(&roots, &matches, |bucket| held.can_add(bucket)) else {
+                break;
+            };
+            let buckets = path.slots.iter().filter_map(|slot| index.bucket_of(*slot));
+            if held.try_add_all(buckets) {
+                return (matches, of, Some(path));
+            }
         }
-        Some(path)
+        (matches, of, None)
     }
 
     /// Reads slots that match, with their records, and slots that are to be moved, in one batch.
@@ -178,8 +183,7 @@ impl<E: Endpoint> DuoTable<E> {
     fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
         // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let slot = index.stash_room(|slot| !self.locks.is_held(slot.0))?;
-        held.try_add(slot.0);
+        let slot = index.stash_room(|slot| held.try_add(slot.0))?;
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,

@@ -6,56 +6,52 @@
 
 use super::layout::DuoLayout;
 use super::placement::SlotNumber;
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use crate::client::locks::Waiting;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The journal's slots that are not in use.
 pub(super) struct Journal {
-    free: RefCell<Vec<SlotNumber>>,
-    waiting: RefCell<Vec<Waker>>,
+    free: Mutex<Vec<SlotNumber>>,
+    waiting: Waiting,
 }
 
 impl Journal {
     pub(super) fn new(layout: &DuoLayout) -> Self {
         Self {
-            free: RefCell::new(layout.journal().collect()),
-            waiting: RefCell::default(),
+            free: Mutex::new(layout.journal().collect()),
+            waiting: Waiting::default(),
         }
     }
 
     /// A slot, once there is one; nothing as soon as `given_up`.
     pub(super) async fn take(&self, given_up: impl Fn() -> bool) -> Option<SlotNumber> {
-        poll_fn(|cx| {
+        let attempt = || {
             if given_up() {
-                return Poll::Ready(None);
+                return Some(None);
             }
-            if let Some(slot) = self.free.borrow_mut().pop() {
-                return Poll::Ready(Some(slot));
-            }
-            let mut waiting = self.waiting.borrow_mut();
-            if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
-                waiting.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await
+            self.free().pop().map(Some)
+        };
+        self.waiting.until(attempt).await
     }
 
     /// Gives back a slot that is dead.
     pub(super) fn give_back(&self, slot: SlotNumber) {
-        self.free.borrow_mut().push(slot);
+        self.free().push(slot);
         self.wake();
     }
 
     /// Lets those who wait look again.
     pub(super) fn wake(&self) {
-        self.waiting.take().into_iter().for_each(Waker::wake);
+        self.waiting.wake();
     }
 
     /// All slots are dead, and in nobody's use.
     pub(super) fn reset(&self, layout: &DuoLayout) {
-        self.free.replace(layout.journal().collect());
+        *self.free() = layout.journal().collect();
         self.wake();
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<SlotNumber>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

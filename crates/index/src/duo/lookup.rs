@@ -12,14 +12,24 @@ use super::placement::SlotNumber;
 use super::records::SlotRead;
 use crate::client::{MOST_READS, pause};
 use crate::{IndexError, Result, Value};
-use farslot_fabric::Endpoint;
+use farslot_fabric::{Endpoint, RemoteAddr};
+use std::sync::atomic::Ordering;
+
+/// What the index says of a key at one moment.
+struct Glance {
+    /// Where the next slot is that matches.
+    slot: Option<RemoteAddr>,
+    /// How often anything had changed.
+    changes: u64,
+    /// Whether, in spite of no slot, a reader beside the owner may have met the key already: it is about to be in the
+    /// index.
+    may_be_met: bool,
+}
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
-        if self.is_settled()
-            && let Some(answer) = self.search(&key).await?
-        {
+        if let Some(answer) = self.search(&key).await? {
             return Ok(answer);
         }
         let _held = self.hold(&key).await?;
@@ -29,25 +39,56 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Looks at the slots that match; no answer if what is written meanwhile may be in the way.
     async fn search(&self, key: &Key<'_>) -> Result<Option<Option<Value>>> {
-        let (before, mut passed) = (self.changes.get(), 0);
+        let (mut before, mut passed) = (None, 0);
         loop {
-            let next = self.index.borrow().matches(key.hash).nth(passed);
-            let held = |bucket: u64| self.locks.is_held(bucket);
-            let Some(slot) = next else {
-                // A key that is about to be in the index may have been met by a reader already.
-                let may_be_met = self.layout.published && key.buckets.get().into_iter().any(held);
-                return Ok((!may_be_met).then_some(None));
+            let Some(glance) = self.glance(key, passed) else {
+                return Ok(None);
             };
-            let bytes = self.read_slot(slot).await?;
+            // The slots that were passed were those of the index as it was then.
+            if before.is_some_and(|before| before != glance.changes) {
+                return Ok(None);
+            }
+            let Some(at) = glance.slot else {
+                return Ok((!glance.may_be_met).then_some(None));
+            };
+            let bytes = self.read_slot_at(at).await?;
             if self.is_key(&bytes, key) {
                 return Ok(Some(Some(self.value_in(bytes))));
             }
-            let quiet = self.is_settled() && self.changes.get() == before;
-            if !quiet || key.buckets.get().into_iter().any(held) {
+            // In this order: who changes something counts that before it says that it is in doubt or settled, and
+            // says so before it releases the bucket.
+            let quiet = !self.is_any_held(key) && self.is_settled();
+            if !quiet || self.changes() != glance.changes {
                 return Ok(None);
             }
+            before = Some(glance.changes);
             passed += 1;
         }
+    }
+
+    /// What the index says of a key at this moment, but for so many of the slots that match; nothing while the index is not
+    /// that of the vault.
+    #[inline]
+    fn glance(&self, key: &Key<'_>, passed: usize) -> Option<Glance> {
+        let index = self.index.borrow();
+        // While nobody changes the index: else this could be one that is made anew.
+        if !self.is_settled() {
+            return None;
+        }
+        let of = index.candidates(key.hash);
+        key.buckets.set(index.buckets_of(&of));
+        let slot = index.matches_of(key.hash, &of).nth(passed);
+        Some(Glance {
+            slot: slot.map(|slot| self.slot_at(slot)),
+            changes: self.changes(),
+            may_be_met: slot.is_none() && self.layout.published && self.is_any_held(key),
+        })
+    }
+
+    /// Whether somebody holds one of the key's buckets.
+    fn is_any_held(&self, key: &Key<'_>) -> bool {
+        let mut buckets = key.buckets.get().into_iter();
+        buckets.any(|bucket| self.locks.is_held(bucket))
     }
 
     /// The slot of a key whose buckets are held, and its bytes.
@@ -97,7 +138,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The error for a slot that is not as the index has it: another client has become the owner.
     pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
-        self.owns.set(false);
+        self.owns.store(false, Ordering::Release);
         IndexError::WriterLost { slot }
     }
 

@@ -9,7 +9,8 @@
 //! **Promises.** Unique keys. One owner at a time: the client that first asks the table for anything
 //! becomes the owner, and any other is told [`WriterBusy`](crate::IndexError::WriterBusy) until the
 //! owner [resigns](DuoTable::resign), or another [takes over](DuoTable::take_over) from one
-//! that is known to be dead. All single-key operations of the owner's coroutines are linearizable, also from
+//! that is known to be dead. The owner may be several threads of a process, each with an endpoint of its own
+//! ([`DuoOwner`]). All single-key operations of the owner's threads and coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
 //! others, and no removal brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while
@@ -56,6 +57,8 @@
 //! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
 //! is the last word on its key.
 //!
+//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`shared.rs`).
+//!
 //! **When things fail.** Of a batch, what takes effect is its first part. The slots of a batch that
 //! failed, or whose operation was dropped, are in doubt, and nothing else is done until the owner has read them,
 //! finished what was begun and set its index right (`doubts.rs`). A new owner does the same for the whole
@@ -71,7 +74,8 @@
 //! **Seams.** Lanes for `get_many`, as the linear table has, would
 //! save the futures.
 //!
-//! Source: paper 001, sections III-A to III-C. Readers, backup fingerprints in any slot, the roomier bucket first,
+//! Source: paper 001, sections III-A to III-C, and its supplement on threads, where lookups lock what they read. Readers,
+//! backup fingerprints in any slot, the roomier bucket first,
 //! the journal, owners that die, and what is in doubt are not in it; nor is a round trip for
 //! a removal's look at the key, which the head makes unnecessary.
 
@@ -93,6 +97,7 @@ mod rebuild;
 mod records;
 mod remove;
 mod scan;
+mod shared;
 mod stash;
 mod survey;
 mod update;
@@ -101,4 +106,5 @@ pub use client::{DuoTable, Work};
 pub use growth::{DuoGrowth, GrowthMemory};
 pub use layout::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
+pub use shared::DuoOwner;
 pub use survey::Survey;

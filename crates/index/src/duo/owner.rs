@@ -4,11 +4,12 @@ use super::client::DuoTable;
 use super::layout::{OWNED_AT, OWNER_AT, TICKETS_AT};
 use crate::{Index, IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
+use std::sync::atomic::Ordering;
 
 impl<E: Endpoint> DuoTable<E> {
     /// Becomes the owner, unless another client is, and makes the index. Called by who is alone.
     pub(super) async fn become_owner(&self) -> Result<()> {
-        if self.owns.get() {
+        if self.owns.load(Ordering::Acquire) {
             return Ok(());
         }
         let becoming = async {
@@ -42,17 +43,18 @@ impl<E: Endpoint> DuoTable<E> {
     async fn claim(&self, from: u64) -> Result<()> {
         let mark = self.mark().await?;
         let word = self.table.plus(OWNER_AT);
-        let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
+        // Another thread's claim or resignation may still be under way.
+        self.outlive_doubts().await;
+        let doubt = self.doubt(Vec::new());
+        let (mut expected, mut seen) = (from, self.endpoint.compare_swap(word, from, mark).await?);
         if seen == 0 && from != 0 {
             // The resignation of the one before was still under way.
-            seen = self.endpoint.compare_swap(word, 0, mark).await?;
-            if seen == 0 {
-                return Ok(());
-            }
+            (expected, seen) = (0, self.endpoint.compare_swap(word, 0, mark).await?);
         }
+        doubt.resolve();
         // The mark is there already if an earlier answer was lost.
-        if seen != from && seen != mark {
-            self.unsettled.set(false);
+        if seen != expected && seen != mark {
+            self.unsettled.store(false, Ordering::Relaxed);
             return Err(IndexError::WriterBusy { writer: seen });
         }
         Ok(())
@@ -60,12 +62,13 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// This client's mark, of no other client.
     async fn mark(&self) -> Result<u64> {
-        if self.mark.get() == 0 {
+        let mut mark = self.mark.load(Ordering::Relaxed);
+        if mark == 0 {
             let tickets = self.table.plus(TICKETS_AT);
-            self.mark
-                .set(1 + self.endpoint.fetch_add(tickets, 1).await?);
+            mark = 1 + self.endpoint.fetch_add(tickets, 1).await?;
+            self.mark.store(mark, Ordering::Relaxed);
         }
-        Ok(self.mark.get())
+        Ok(mark)
     }
 
     /// Ends a claim: makes the index.
@@ -82,16 +85,18 @@ impl<E: Endpoint> DuoTable<E> {
             let live = self.index.borrow().live();
             self.counts.correct(&*self.endpoint, live).await?;
         }
-        self.owns.set(true);
+        self.owns.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Waits as long as verbs of an owner that was taken over from may still be under way.
+    /// Waits as long as verbs of an owner that was taken over from may still be under way, or verbs of this one's
+    /// other threads that are in doubt.
     async fn settle(&self) {
-        if self.unsettled.get() {
+        self.outlive_doubts().await;
+        if self.unsettled.load(Ordering::Relaxed) {
             let longest = self.endpoint.core().limits.verb_timeout;
             self.endpoint.sleep(longest).await;
-            self.unsettled.set(false);
+            self.unsettled.store(false, Ordering::Relaxed);
         }
     }
 
@@ -111,14 +116,14 @@ impl<E: Endpoint> DuoTable<E> {
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
             let mark = self.mark().await?;
-            if holder == mark && self.owns.get() {
+            if holder == mark && self.owns.load(Ordering::Acquire) {
                 return Ok(());
             }
             if holder != 0 && holder != mark {
                 // Also if this is given up now: the mark may be there all the same.
-                self.unsettled.set(true);
+                self.unsettled.store(true, Ordering::Relaxed);
             }
-            self.owns.set(false);
+            self.owns.store(false, Ordering::Release);
             self.claim(holder).await?;
             self.begin().await
         };
@@ -138,18 +143,20 @@ impl<E: Endpoint> DuoTable<E> {
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
         let handed_over = self.flush().await;
-        let mark = self.mark.get();
+        let mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             return handed_over;
         }
         self.settle().await;
         // The mark, not what this client takes itself for: a claim or an earlier resignation whose
         // answer was lost may have left it there, and no other client has it.
-        self.owns.set(false);
+        self.owns.store(false, Ordering::Release);
         self.forget();
         let word = self.table.plus(OWNER_AT);
+        let doubt = self.doubt(Vec::new());
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;
+        doubt.resolve();
         drop(alone);
         handed_over
     }

@@ -70,7 +70,12 @@ pub(super) async fn with_record<E: Endpoint>(
 impl<E: Endpoint> DuoTable<E> {
     /// Reads a slot and its record.
     pub(super) async fn read_slot(&self, slot: SlotNumber) -> Result<SlotRead> {
-        let bytes = self.read_bare(slot).await?;
+        self.read_slot_at(self.slot_at(slot)).await
+    }
+
+    /// Reads the slot that lies there, and its record.
+    pub(super) async fn read_slot_at(&self, at: RemoteAddr) -> Result<SlotRead> {
+        let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         self.resolved(bytes).await
     }
 

@@ -16,7 +16,7 @@ impl<E: Endpoint> DuoTable<E> {
         let key = self.key(key)?;
         let held = self.hold(&key).await?;
         for slot in self.matches(&key) {
-            let doubt = self.doubts.about(vec![slot], &self.journal);
+            let doubt = self.doubt(vec![slot]);
             let head = live_head(key.hash);
             let (seen, block) = self.kill(slot, head).await?;
             doubt.resolve();
@@ -28,9 +28,10 @@ impl<E: Endpoint> DuoTable<E> {
                     self.run(batch).await?;
                 }
                 self.change_index(|index| index.vacate(slot));
+                let enough = self.note_entry(-1);
                 drop(held);
                 self.free(block).await;
-                self.entries_changed(-1).await;
+                self.tell_counts(enough).await;
                 for bucket in key.buckets.get() {
                     self.bring_back(bucket).await;
                 }

@@ -50,7 +50,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     async fn look_at_all(&self) -> Result<Survey> {
         let _alone = self.locks.take_alone(&[]).await;
-        if !self.owns.get() {
+        if !self.is_owner() {
             // The index then has no keys, but says which buckets there are.
             self.forget();
             self.learn_growths().await?;

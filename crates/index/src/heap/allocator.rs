@@ -13,7 +13,9 @@ use super::layout::{
 };
 use crate::{Result, UPKEEP};
 use farslot_fabric::verb::VerbFuture;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, NodeState, Piece, RemoteAddr, window};
+use farslot_fabric::{
+    Buffer, Endpoint, EndpointCore, EndpointExt, NodeState, Piece, RemoteAddr, window,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -171,7 +173,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     async fn give_back(&self) -> Result<()> {
-        let taken = self.extending.take().await;
+        let taken = self.turn().await;
         // The others carve nothing from now on, and wait for their turn.
         let (next, end) = self.extent.replace((0, 0));
         if next < end {
@@ -255,7 +257,7 @@ impl<E: Endpoint> Heap<E> {
         if let Some(block) = self.carve(class) {
             return Ok(Some(block));
         }
-        let _turn = self.extending.take().await;
+        let _turn = self.turn().await;
         // Whoever had the turn before may have got what is needed.
         if let Some(block) = self.carve(class) {
             return Ok(Some(block));
@@ -283,6 +285,10 @@ impl<E: Endpoint> Heap<E> {
             generation: 0,
             class,
         }))
+    }
+
+    async fn turn(&self) -> Taken<'_> {
+        self.extending.take(self.endpoint.core()).await
     }
 
     /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`. What is
@@ -393,18 +399,29 @@ impl<E: Endpoint> Heap<E> {
 }
 
 /// Lets the coroutines of a thread do something one after the other.
+///
+/// Those that a callback of a batch runs do not wait for those of the batch, which goes on only behind the callback:
+/// they do it beside them.
 #[derive(Default)]
 struct Turn {
-    taken: Cell<bool>,
+    /// Within how many calls that block the turn was taken; 0 while it is free.
+    taken_within: Cell<u32>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-struct Taken<'t>(&'t Turn);
+/// A turn; nothing of one whose owner goes on beside that of the turn.
+struct Taken<'t>(Option<&'t Turn>);
 
 impl Turn {
-    async fn take(&self) -> Taken<'_> {
+    async fn take(&self, core: &EndpointCore) -> Taken<'_> {
         poll_fn(|cx| {
-            if self.taken.replace(true) {
+            // Whoever drives its futures by itself blocks nobody.
+            let (taken, nesting) = (self.taken_within.get(), core.nesting().max(1));
+            if taken == 0 {
+                self.taken_within.set(nesting);
+                return Poll::Ready(Taken(Some(self)));
+            }
+            if nesting <= taken {
                 let mut waiting = self.waiting.borrow_mut();
                 if !waiting
                     .last()
@@ -414,7 +431,7 @@ impl Turn {
                 }
                 return Poll::Pending;
             }
-            Poll::Ready(Taken(self))
+            Poll::Ready(Taken(None))
         })
         .await
     }
@@ -422,8 +439,10 @@ impl Turn {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.0.taken.set(false);
-        self.0.waiting.take().into_iter().for_each(Waker::wake);
+        if let Some(turn) = self.0 {
+            turn.taken_within.set(0);
+            turn.waiting.take().into_iter().for_each(Waker::wake);
+        }
     }
 }
 

@@ -7,6 +7,9 @@
 //! again, a chunk round the table's end, a refresh of the load factor) goes on as the ordinary lookup, in its lane, from
 //! where the probe stands.
 //!
+//! Lookups that are known to take one round trip are posted behind those that may take more: the answers to these are
+//! here the sooner, and what follows from them is under way while the others are answered.
+//!
 //! Invariant: a lane and the ordinary lookup walk the same probe by the same steps. They differ in
 //! who posts the READs, never in which, and each lookup is booked once, by whoever ends it.
 
@@ -48,6 +51,8 @@ struct Lane<'t, 'k, E: Endpoint, F> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
+    /// Waits until the other lanes have posted: its key is remembered to be there.
+    Remembering(RecordHint),
     /// Waits for its reader: for the record and the slot that are remembered.
     Recalling(RecordHint),
     /// Waits for its reader: for slots.
@@ -99,7 +104,14 @@ impl<E: Endpoint> LinearTable<E> {
         poll_fn(|cx| {
             let mut idle = true;
             for lane in &mut lanes {
-                idle &= self.run(lane, &mut keys, &go_on, &mut done, cx).is_ready();
+                let ran = self.run(lane, true, &mut keys, &go_on, &mut done, cx);
+                idle &= ran.is_ready() || lane.is_remembering();
+            }
+            for lane in &mut lanes {
+                if lane.is_remembering() {
+                    let ran = self.run(lane, false, &mut keys, &go_on, &mut done, cx);
+                    idle &= ran.is_ready();
+                }
             }
             if idle {
                 Poll::Ready(())
@@ -110,11 +122,13 @@ impl<E: Endpoint> LinearTable<E> {
         .await;
     }
 
-    /// Runs a lane until it waits; ready when there are no more keys for it.
+    /// Runs a lane until it waits; ready when there are no more keys for it. One whose key is remembered waits to be run
+    /// once more if that is to be `later`.
     #[inline]
     fn run<'t, 'k, F: Future<Output = Answer>>(
         &'t self,
         lane: &mut Lane<'t, 'k, E, F>,
+        later: bool,
         keys: &mut impl Iterator<Item = (usize, &'k [u8])>,
         go_on: &impl Fn(Rest<'t, 'k, E>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
@@ -127,8 +141,15 @@ impl<E: Endpoint> LinearTable<E> {
                         return Poll::Ready(());
                     };
                     lane.number = number;
-                    self.begin(lane, key)
+                    match self.begin(lane, key) {
+                        Next::Recall(hint) if later => {
+                            lane.stage = Stage::Remembering(hint);
+                            return Poll::Pending;
+                        }
+                        next => next,
+                    }
                 }
+                Stage::Remembering(hint) => Next::Recall(hint),
                 Stage::Recalling(_) | Stage::Reading | Stage::ReadingRecord => {
                     match ready!(lane.reader.poll(cx)) {
                         Ok(()) => self.judge(lane),
@@ -216,7 +237,9 @@ impl<E: Endpoint> LinearTable<E> {
         match lane.stage {
             Stage::Recalling(hint) => self.judge_recalled(lane, hint),
             Stage::ReadingRecord => self.judge_record(lane),
-            Stage::Reading | Stage::Idle | Stage::GoingOn => self.look(lane),
+            Stage::Reading | Stage::Idle | Stage::Remembering(_) | Stage::GoingOn => {
+                self.look(lane)
+            }
         }
     }
 
@@ -354,6 +377,10 @@ impl<'t, 'k, E: Endpoint, F> Lane<'t, 'k, E, F> {
             reader: table.endpoint.reader(),
             rest: None,
         }
+    }
+
+    fn is_remembering(&self) -> bool {
+        matches!(self.stage, Stage::Remembering(_))
     }
 
     /// The lane's key, and what has been read for it.

@@ -89,6 +89,11 @@ pub fn shm_node(layout: &DuoLayout) -> Node {
 
 pub type ShmTable = DuoTable<ShmEndpoint>;
 
+/// An endpoint for one thread.
+pub fn shm_endpoint(node: &Node) -> Rc<ShmEndpoint> {
+    Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()))
+}
+
 /// A client thread of its own, and the table that lies on the node.
 pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
     shm_client_with(node, layout, Limits::default())
@@ -111,7 +116,7 @@ pub fn shm_reader(
     node: &Node,
     layout: &DuoLayout,
 ) -> (Executor<ShmEndpoint>, DuoReader<ShmEndpoint>) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+    let endpoint = shm_endpoint(node);
     let executor = Executor::new(Rc::clone(&endpoint));
     let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
     (executor, reader)

@@ -58,6 +58,14 @@ pub fn cut_the_host_off(plan: &mut FaultPlan, rng: &mut ChaCha8Rng) {
     }
 }
 
+/// A few times, one of so many clients is cut off the node, for much longer, while the others go on.
+pub fn cut_clients_off(plan: &mut FaultPlan, clients: u32, rng: &mut ChaCha8Rng) {
+    for _ in 0..rng.random_range(0..3) {
+        let side = Side::Client(ClientId(rng.random_range(0..clients)));
+        plan.partitions.push(cut_off(side, LATE, 200_000, rng));
+    }
+}
+
 /// Often, each of these clients stops after one of its first verbs.
 pub fn stop(
     plan: &mut FaultPlan,
@@ -104,5 +112,19 @@ pub fn of_owners(seed: u64, owners: u32, verbs: u64, rng: &mut ChaCha8Rng) -> Fa
     let mut plan = chaos(seed, rng);
     cut_the_host_off(&mut plan, rng);
     stop(&mut plan, 0..owners, 0.6, 1..verbs, rng);
+    plan
+}
+
+/// The same where each owner has so many threads, of which one may be cut off while the others go on.
+pub fn of_threads(
+    seed: u64,
+    (owners, threads): (u32, u32),
+    verbs: u64,
+    rng: &mut ChaCha8Rng,
+) -> FaultPlan {
+    let mut plan = of_owners(seed, owners * threads, verbs, rng);
+    if threads > 1 {
+        cut_clients_off(&mut plan, owners * threads, rng);
+    }
     plan
 }

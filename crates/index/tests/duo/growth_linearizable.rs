@@ -1,7 +1,7 @@
 //! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
-//! the other fill it with coroutines side by side, some of which grow and sweep it; each owner stops anywhere or
-//! resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on other machines look
-//! keys up all the while.
+//! the other fill it with coroutines of some threads side by side, some of which grow and sweep it; the threads stop
+//! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on
+//! other machines look keys up all the while.
 
 use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
@@ -11,12 +11,12 @@ use crate::common::duo::{
 use crate::common::owners::Owners;
 use crate::common::run::{AtEnd, Run, look_around, within};
 use crate::common::seeds::Runs;
-use crate::common::{HEAP, INLINE, Slot, faults};
+use crate::common::{HEAP, INLINE, Slot, TABLE, faults};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{FaultPlan, Simulation};
 use farslot_fabric::{Limits, window};
 use farslot_index::IndexError;
-use farslot_index::duo::{DuoGrowth, DuoLayout};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOwner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -35,6 +35,8 @@ struct Shape {
     /// Readers beside them.
     readers: u32,
     /// Of each owner.
+    threads: u32,
+    /// Of each thread.
     coroutines: u32,
     /// Of each coroutine.
     operations: u32,
@@ -63,12 +65,15 @@ impl Shape {
         };
         let layout = dimensions.layout(slot, rng.random());
         let owners = rng.random_range(2..=4);
+        let threads = rng.random_range(1..=3);
         Self {
             keys: rng.random_range(8..=40),
             owners,
             readers,
+            threads,
             coroutines: rng.random_range(1..=5),
-            operations: rng.random_range(12..=30),
+            // What there is to be checked grows with the operations of all.
+            operations: rng.random_range(12..=30) / threads,
             growth: DuoGrowth {
                 // Now and then too little.
                 memory: memory_behind(&layout, [8 << 10, 1 << 20, 1 << 20][rng.random_range(0..3)]),
@@ -82,7 +87,7 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults: faults::of_owners(seed, owners, 400, rng),
+            faults: faults::of_threads(seed, (owners, threads), 400, rng),
         }
     }
 }
@@ -97,13 +102,17 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let mut simulation = Simulation::new(world.clone());
     let (of_owner, owned) = (shape.clone(), run.clone());
     let opened = shape.clone();
-    let owners = Owners::new(shape.owners);
-    let clients = owners.spawn(
+    let layout = shape.layout.clone();
+    let owners = Owners::new(shape.owners).of_threads(shape.threads);
+    let clients = owners.spawn_threads(
         &mut simulation,
         shape.limits,
         &mut rng,
-        move |endpoint| growing(&opened.layout, endpoint, opened.growth),
-        async move |table: &SimTable, number, rng| own(&owned, &of_owner, table, number, rng).await,
+        || DuoOwner::new(TABLE, layout.clone()).unwrap(),
+        move |owner, endpoint| owner.table(endpoint).with_growth(opened.growth).unwrap(),
+        async move |table: &SimTable, number, thread, rng| {
+            own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
+        },
     );
     let beside = Beside {
         run: run.clone(),
@@ -126,12 +135,12 @@ fn run(slot: Slot, seed: u64) -> Tally {
     run.judged(&world)
 }
 
-/// What an owner does with the table. Buckets that were split count as moves, growths met half way as repairs.
-async fn own(run: &Run, shape: &Shape, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
+/// What a thread of an owner does with the table; its coroutines have numbers from `first` on. Buckets that were split count as moves, growths met half way as repairs.
+async fn own(run: &Run, shape: &Shape, table: &SimTable, first: u32, mut rng: ChaCha8Rng) {
     let _noted = AtEnd(|| run.count(|tally| tally.moves += table.work().buckets_split));
     run.count(|tally| tally.repairs += u64::from(table.unsplit() > 0));
     let coroutines = (0..shape.coroutines).map(|coroutine| {
-        let caller = run.caller(table, number * 10 + coroutine);
+        let caller = run.caller(table, first + coroutine);
         work(caller, shape, ChaCha8Rng::seed_from_u64(rng.random()))
     });
     window(5, coroutines, |_, ()| {}).await;

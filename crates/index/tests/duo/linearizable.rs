@@ -1,7 +1,7 @@
 //! Linearizability of a CuckooDuo table under simulated faults, over several owners one after the other:
-//! each has some coroutines that read and write keys of a nearly full table, with short fingerprints; it
-//! stops anywhere or resigns, and the next one makes its index from the vault. Readers on other machines look
-//! keys up all the while.
+//! each has some threads, and these some coroutines that read and write keys of a nearly full table, with short
+//! fingerprints; its threads stop anywhere or are cut off, the last one resigns, and the next owner makes its index from
+//! the vault. Readers on other machines look keys up all the while.
 
 use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
@@ -9,12 +9,12 @@ use crate::common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
 use crate::common::owners::Owners;
 use crate::common::run::{AtEnd, Run, look_around, within};
 use crate::common::seeds::Runs;
-use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, faults};
+use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, faults};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{FaultPlan, Simulation};
 use farslot_fabric::{EndpointExt, Limits, Nanos, window};
 use farslot_index::SlotKind;
-use farslot_index::duo::{DuoLayout, DuoOptions};
+use farslot_index::duo::{DuoLayout, DuoOptions, DuoOwner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -30,9 +30,11 @@ const RUNS: Runs = Runs {
 struct Shape {
     keys: u64,
     owners: u32,
+    /// Of each owner.
+    threads: u32,
     /// Readers beside them.
     readers: u32,
-    /// Of each owner.
+    /// Of each thread.
     coroutines: u32,
     /// Of each coroutine.
     operations: u32,
@@ -62,15 +64,18 @@ impl Shape {
             0
         };
         let owners = rng.random_range(2..=4);
-        let mut faults = faults::of_owners(seed, owners, 250, rng);
+        let threads = rng.random_range(1..=3);
+        let mut faults = faults::of_threads(seed, (owners, threads), 250, rng);
         faults::slow_down(&mut faults, 0.2, 50.0, rng);
         Self {
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
             owners,
+            threads,
             readers,
             coroutines: rng.random_range(1..=5),
-            operations: rng.random_range(12..=36),
+            // What there is to be checked grows with the operations of all.
+            operations: rng.random_range(12..=36) / threads,
             layout: layout(dimensions, slot, rng),
             pause: [0, 0, 3_000][rng.random_range(0..3)],
             some_are_dropped: rng.random_ratio(1, 3),
@@ -102,14 +107,17 @@ fn run(slot: Slot, seed: u64) -> Tally {
     world.set_faults(shape.faults.clone());
     let run = Run::new(slot, seed);
     let mut simulation = Simulation::new(world.clone());
-    let owners = Owners::new(shape.owners);
+    let owners = Owners::new(shape.owners).of_threads(shape.threads);
     let (of_owner, owned, layout) = (shape.clone(), run.clone(), shape.layout.clone());
-    let clients = owners.spawn(
+    let clients = owners.spawn_threads(
         &mut simulation,
         shape.limits,
         &mut rng,
-        move |endpoint| open(endpoint, &layout),
-        async move |table: &SimTable, number, rng| own(&owned, &of_owner, table, number, rng).await,
+        || DuoOwner::new(TABLE, layout.clone()).unwrap(),
+        |owner, endpoint| owner.table(endpoint),
+        async move |table: &SimTable, number, thread, rng| {
+            own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
+        },
     );
     let beside = Beside {
         run: run.clone(),
@@ -138,11 +146,11 @@ fn note_work(run: &Run, table: &SimTable) {
     });
 }
 
-/// What an owner does with the table.
-async fn own(run: &Run, shape: &Shape, table: &SimTable, number: u32, mut rng: ChaCha8Rng) {
+/// What a thread of an owner does with the table; its coroutines have numbers from `first` on.
+async fn own(run: &Run, shape: &Shape, table: &SimTable, first: u32, mut rng: ChaCha8Rng) {
     let _noted = AtEnd(|| note_work(run, table));
     let coroutines = (0..shape.coroutines).map(|coroutine| {
-        let caller = run.caller(table, number * 10 + coroutine);
+        let caller = run.caller(table, first + coroutine);
         work(caller, shape, ChaCha8Rng::seed_from_u64(rng.random()))
     });
     window(5, coroutines, |_, ()| {}).await;

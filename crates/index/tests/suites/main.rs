@@ -93,6 +93,7 @@ mod protocols {
                 of_a_linear_table_are_linearizable
                 of_a_cuckoo_table_are_linearizable
                 of_a_race_table_are_linearizable
+                of_a_duo_owners_threads_are_linearizable
                 of_a_sealed_table_find_all_or_nothing
             }
             signatures {

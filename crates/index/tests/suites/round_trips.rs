@@ -251,7 +251,7 @@ pub fn chunks_are_round_trips_unless_the_next_is_asked_for_ahead(fabric: Fabric)
         ..Reads::fixed(16)
     };
     let ahead = attach(fill.node, WORD_SET, &layout, ahead);
-    let spent = ahead.get(missing, false);
-    assert_eq!(spent.verbs, 4);
-    assert!(spent.round_trips <= 3, "{spent:?}");
+    let (verbs, round_trips) = ahead.get(missing, false);
+    assert_eq!(verbs, 4);
+    assert!(round_trips <= 3, "{round_trips}");
 }

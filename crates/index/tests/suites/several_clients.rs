@@ -2,10 +2,11 @@
 //! machine's own; in the simulator client threads of its own, without faults.
 
 use crate::common::chaos::{Caller, Record, Tally};
-use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, race, sealed};
+use crate::common::{Reads, SLOTS, Slot, TABLE, cuckoo, duo, new_client, new_node, race, sealed};
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
-use farslot_fabric::window;
+use farslot_fabric::{Executor, Rights, window};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
+use farslot_index::duo::{DuoGrowth, DuoOwner};
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::{ReadPolicy, SealedTable};
@@ -14,6 +15,7 @@ use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
+use std::sync::Arc;
 
 const CLIENTS: u32 = 3;
 const COROUTINES: u32 = 2;
@@ -192,6 +194,56 @@ pub fn of_a_race_table_are_linearizable(fabric: Fabric) {
         }
     }
     println!("{overlapping} tables with clients side by side, {grown} grown, {total:?}");
+    assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
+}
+
+/// The clients are threads of one owner. Every other table grows meanwhile.
+pub fn of_a_duo_owners_threads_are_linearizable(fabric: Fabric) {
+    let (mut overlapping, mut total, mut grown) = (0, Tally::default(), 0);
+    for slot in duo::SLOTS {
+        for seed in 0..u64::from(fabric.cases(60)) {
+            let grows = seed % 2 == 1;
+            let dimensions = duo::Dimensions {
+                // Those that do not grow are full with all but two of the keys.
+                slots: if grows { 2 } else { 8 },
+                bucket_slots: 1 + seed as u32 % 3 / 2,
+                fingerprint_bits: 8,
+                longest_path: 3,
+                stash: 2,
+                readers: !grows && seed % 4 == 0,
+            };
+            let layout = dimensions.layout(slot, seed);
+            let growth = DuoGrowth::from(duo::memory_behind(&layout, 1 << 20));
+            let node = fabric.start(&[(duo::growing_bytes(&growth.memory), Rights::ALL)]);
+            let owner = DuoOwner::new(TABLE, layout.clone()).unwrap();
+            let of = Arc::clone(&owner);
+            let worked =
+                node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+                    let table = of.table(endpoint);
+                    let table = match grows {
+                        true => table.with_growth(growth).unwrap(),
+                        false => table,
+                    };
+                    work(&table, (slot, MORE_KEYS), client, seed, true).await
+                });
+            let endpoint = node.connect(Fabric::limits());
+            let executor = Executor::new(endpoint);
+            // The next owner finds what the threads of this one have left.
+            let after = executor.block_on(async {
+                let resigning = owner.table(executor.endpoint().clone());
+                resigning.resign().await.unwrap();
+                let next = DuoOwner::new(TABLE, layout).unwrap();
+                let table = next.table(executor.endpoint().clone());
+                let after = look_around(&table, slot, MORE_KEYS).await;
+                grown += u64::from(table.slots() > dimensions.slots);
+                after
+            });
+            let (tally, side_by_side) = judge(slot, seed, worked, after);
+            total += tally;
+            overlapping += u64::from(side_by_side);
+        }
+    }
+    println!("{overlapping} tables with threads side by side, {grown} grown, {total:?}");
     assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
 }
 

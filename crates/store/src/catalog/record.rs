@@ -1,12 +1,12 @@
 //! What the catalog keeps of a table.
 
 use crate::slot_map::SlotMap;
-use farslot_index::KeyRule;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
+use farslot_index::{FieldSize, KeyRule};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -58,6 +58,17 @@ impl Scheme {
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
             Self::Race(_) | Self::Duo(_) => KeyRule::Unique,
+        }
+    }
+
+    /// The sizes of keys and values.
+    pub(crate) const fn record_sizes(&self) -> (FieldSize, FieldSize) {
+        match self {
+            Self::Linear(layout) => (layout.key, layout.value),
+            Self::Cuckoo(layout) => (layout.key, layout.value),
+            Self::Sealed(layout) => (layout.key, layout.value),
+            Self::Race(layout) => (layout.key, layout.value),
+            Self::Duo(layout) => (layout.key, layout.value),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
+use crate::share::Share;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, window};
+use farslot_index::Write;
 use std::cell::RefCell;
 
 /// An item of a batch: it goes to the partition of its key.
@@ -23,25 +25,9 @@ impl Keyed for (&[u8], &[u8]) {
     }
 }
 
-/// The items of a batch that fall to one partition, and their numbers in the batch.
-struct Share<I> {
-    numbers: Vec<usize>,
-    items: Vec<I>,
-}
-
-impl<I> Default for Share<I> {
-    fn default() -> Self {
-        Self {
-            numbers: Vec::new(),
-            items: Vec::new(),
-        }
-    }
-}
-
-impl<I> Share<I> {
-    fn push(&mut self, number: usize, item: I) {
-        self.numbers.push(number);
-        self.items.push(item);
+impl Keyed for Write<'_> {
+    fn key(&self) -> &[u8] {
+        Write::key(self)
     }
 }
 

@@ -20,6 +20,8 @@ use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod caches;
+
 const NODES: u16 = 3;
 const LONGEST_RUN: Nanos = 60_000_000_000;
 const KEYS: u64 = 6;
@@ -305,15 +307,48 @@ impl Model for LosingMap {
 
 type Record = Recorder<u64, Op, Option<TableRet<u64>>>;
 
+/// What a client does.
+#[derive(Clone, Copy)]
+struct Work {
+    client: u32,
+    writes: bool,
+    /// How old what its lookups say may be.
+    bound: Nanos,
+    loss: Loss,
+}
+
+/// A node that comes back empty.
+#[derive(Clone, Copy)]
+struct Loss {
+    node: NodeId,
+    back: Nanos,
+}
+
+/// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once the client knows.
+fn since<O: Opener<SimEndpoint>>(
+    table: &Spread<SimEndpoint, O>,
+    Work { bound, loss, .. }: Work,
+    key: &[u8],
+) -> Nanos {
+    let oldest = table.endpoint.now().saturating_sub(bound);
+    let knows = table.nodes.times_adopted(loss.node) > 0;
+    match knows && table.partition_of(key) == loss.node.0 {
+        true => oldest.max(loss.back),
+        false => oldest,
+    }
+}
+
 /// Runs random operations of one client and records what became of them; returns how many failed.
 async fn work<O: Opener<SimEndpoint>>(
     table: &Spread<SimEndpoint, O>,
-    client: u32,
-    writes: bool,
+    work: Work,
     record: &Record,
     mut rng: ChaCha8Rng,
 ) -> u64 {
+    let Work { client, writes, .. } = work;
     let mut failed = 0;
+    // By key, when the last write of it ended.
+    let mut written = [0; KEYS as usize];
     for turn in 0..40_u64 {
         let pause = rng.random_range(0..=20_000);
         table.endpoint.sleep(pause).await;
@@ -327,8 +362,14 @@ async fn work<O: Opener<SimEndpoint>>(
             _ => TableOp::Remove,
         };
         let now = || table.endpoint.now();
-        let id = record.invoke(client, number_of_key, Op::Table(op.clone()), now());
         let key = key(number_of_key);
+        let is_write = op != TableOp::Get;
+        let own = &mut written[number_of_key as usize];
+        let start = match is_write {
+            true => now(),
+            false => since(table, work, &key).max(*own),
+        };
+        let id = record.invoke(client, number_of_key, Op::Table(op.clone()), start);
         let outcome = async {
             Ok(match op {
                 TableOp::Get => TableRet::Got(table.get(&key).await?.map(|found| number(&found))),
@@ -343,7 +384,11 @@ async fn work<O: Opener<SimEndpoint>>(
                 TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
             })
         };
-        match outcome.await {
+        let outcome = outcome.await;
+        if is_write {
+            *own = now();
+        }
+        match outcome {
             Ok(ret) => record.complete(id, Some(ret), now()),
             Err(error) => {
                 failed += 1;
@@ -361,14 +406,33 @@ async fn work<O: Opener<SimEndpoint>>(
     failed
 }
 
-/// One node stops and comes back empty under three clients; returns how many operations failed, and how many clients
-/// have met the node as it came back.
+/// What has come of a loss.
+#[derive(Default, Debug)]
+struct Losses {
+    /// Operations that failed.
+    failed: u64,
+    /// Clients that have met the node as it came back.
+    adopted: u64,
+    /// Lookups that were answered from caches.
+    hits: u64,
+}
+
+impl std::ops::AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        self.failed += other.failed;
+        self.adopted += other.adopted;
+        self.hits += other.hits;
+    }
+}
+
+/// One node stops and comes back empty under three clients, whose lookups may say what was so `bound` ago.
 fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     seed: u64,
     scheme: &Scheme,
     opener: fn() -> O,
     writers: u32,
-) -> (u64, u64) {
+    bound: Nanos,
+) -> Losses {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let world = world(seed, AMPLE);
     make(&world, scheme, seed);
@@ -387,6 +451,10 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     });
     let record = Record::new();
     let mut simulation = Simulation::new(world.clone());
+    let loss = Loss {
+        node: lost,
+        back: stop + back_after,
+    };
     let clients: Vec<_> = (0..3)
         .map(|number| {
             let client = simulation.add_client(HostId(0), limits());
@@ -394,18 +462,28 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
             let rng = ChaCha8Rng::seed_from_u64(rng.random());
             simulation.spawn(client, async move |endpoint| {
                 let table = open_surely(&endpoint, &nodes(), opener).await;
-                let failed = work(&table, number, number < writers, &record, rng).await;
+                let does = Work {
+                    client: number,
+                    writes: number < writers,
+                    bound,
+                    loss,
+                };
+                let failed = work(&table, does, &record, rng).await;
                 let _ = table.flush().await;
-                (failed, table.nodes.times_adopted(lost))
+                Losses {
+                    failed,
+                    adopted: table.nodes.times_adopted(lost),
+                    hits: Client::cache_counts(&table).hits,
+                }
             })
         })
         .collect();
     run(&mut simulation, seed);
-    let ended = clients.iter().map(|client| client.try_take().unwrap());
-    let (failed, adopted) = ended.fold((0, 0), |(failed, adopted), (of_client, times)| {
-        (failed + of_client, adopted + times)
-    });
-    world.advance_to(stop + back_after + 1);
+    let mut losses = Losses::default();
+    for client in clients {
+        losses += client.try_take().unwrap();
+    }
+    world.advance_to(loss.back + 1);
     // In the end, all can be read, and what cannot be there any more is not.
     let last = record.clone();
     simulation.spawn_client(async move |endpoint| {
@@ -428,32 +506,36 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     if let Err(error) = check(&record.take(), &LosingMap(RegisterMap::new())) {
         panic!("seed {seed}, {} lost: {error}", lost.0);
     }
-    (failed, adopted)
+    losses
+}
+
+fn all(runs: impl Iterator<Item = Losses>) -> Losses {
+    runs.fold(Losses::default(), |mut sum, losses| {
+        sum += losses;
+        sum
+    })
 }
 
 #[test]
 fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
-    let add = |sum: (u64, u64), of: (u64, u64)| (sum.0 + of.0, sum.1 + of.1);
     let (scheme, _) = linear();
-    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, || linear().1, 3));
-    let (failed, adopted) = runs.fold((0, 0), add);
-    assert!(failed > 100 && adopted > 200, "{failed}, {adopted}");
+    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, || linear().1, 3, 0));
+    let losses = all(runs);
+    assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
     let (scheme, _) = cuckoo(false);
     let runs = (0..60).map(|seed| {
         let opener: fn() -> Cuckoo = match seed % 2 {
             0 => || cuckoo(false).1,
             _ => || cuckoo(true).1,
         };
-        lose_a_node(seed, &scheme, opener, 1)
+        lose_a_node(seed, &scheme, opener, 1, 0)
     });
-    let (failed, adopted) = runs.fold((0, 0), add);
-    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+    let losses = all(runs);
+    assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
-    let runs = (0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3));
-    let (failed, adopted) = runs.fold((0, 0), add);
-    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3, 0)));
+    assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let runs = (0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1));
-    let (failed, adopted) = runs.fold((0, 0), add);
-    assert!(failed > 50 && adopted > 100, "{failed}, {adopted}");
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1, 0)));
+    assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

@@ -19,6 +19,7 @@
 //! more than one node for a partition in [`SpreadMap`]; moving partitions, a map of the next version.
 
 mod batch;
+mod caching;
 mod create;
 mod everywhere;
 mod find;
@@ -29,6 +30,7 @@ mod revive;
 #[cfg(test)]
 mod fault_tests;
 
+pub(crate) use caching::Caching;
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
@@ -187,6 +189,11 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
 
     fn numbers(&self) -> std::ops::Range<u16> {
         0..self.map.slots.partitions()
+    }
+
+    /// The partitions that have a client.
+    fn open_parts(&self) -> impl Iterator<Item = Held<'_, O::Client>> {
+        self.parts.iter().filter_map(Part::hold)
     }
 
     /// Says which node a partition's failure is of.

@@ -5,7 +5,8 @@ use super::opening::Opener;
 use crate::client::{Client, SchemeClient};
 use crate::{Cursor, Found, Occupancy, PartitionReport, Result, StoreError, Survey};
 use farslot_fabric::Endpoint;
-use farslot_index::Value;
+use farslot_index::cache::CacheCounts;
+use farslot_index::{Value, Write, Written};
 
 type Pair<'r> = (&'r [u8], &'r [u8]);
 
@@ -108,6 +109,13 @@ impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
         .await;
     }
 
+    async fn write_many(&self, writes: &[Write<'_>], done: impl FnMut(usize, Result<Written>)) {
+        self.batch(writes, Err, done, async |client, share, done| {
+            Client::write_many(client, share, done).await;
+        })
+        .await;
+    }
+
     async fn scan(
         &self,
         cursor: Cursor,
@@ -152,15 +160,28 @@ impl<E: Endpoint, O: Opener<E>> Client for Spread<E, O> {
         self.report_all().await
     }
 
+    fn cache_counts(&self) -> CacheCounts {
+        let mut sum = CacheCounts::default();
+        self.open_parts()
+            .for_each(|held| sum += Client::cache_counts(&*held.client));
+        sum
+    }
+
+    fn client_bytes(&self) -> u64 {
+        let bytes = self.open_parts();
+        bytes.map(|held| Client::client_bytes(&*held.client)).sum()
+    }
+
     /// Whether all partitions that were reached are.
     fn is_sealed(&self) -> bool {
-        let mut open = self.parts.iter().filter_map(|part| part.hold()).peekable();
+        let mut open = self.open_parts().peekable();
         open.peek().is_some() && open.all(|held| Client::is_sealed(&*held.client))
     }
 
     fn read_size(&self) -> u64 {
-        let open = self.parts.iter().filter_map(|part| part.hold());
-        let sizes = open.map(|held| Client::read_size(&*held.client));
+        let sizes = self
+            .open_parts()
+            .map(|held| Client::read_size(&*held.client));
         sizes.max().unwrap_or(0)
     }
 }

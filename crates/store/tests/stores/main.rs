@@ -1,5 +1,6 @@
 //! Stores whose fabric matters to the test, each in one process: one test program, for each would link the whole store.
 
+mod caches;
 mod catalog;
 mod cuckoo;
 mod grants;

@@ -1,7 +1,8 @@
 //! Tables over three nodes against a plain map: random operations on tables of every scheme and slot.
 
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Found, RaceShape, SlotKind, Store, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, Found, Operation, Outcome, RaceShape, SlotKind, Store, Table,
+    TableOptions,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -22,6 +23,8 @@ enum Step {
     FindOrPutMany(BTreeMap<u8, u8>),
     UpdateMany(BTreeMap<u8, u8>),
     RemoveMany(BTreeMap<u8, u8>),
+    /// Of each key which operation, and with which value.
+    RunMany(BTreeMap<u8, (u8, u8)>),
     Scan,
     Count,
 }
@@ -41,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => records().prop_map(Step::FindOrPutMany),
         1 => records().prop_map(Step::UpdateMany),
         1 => records().prop_map(Step::RemoveMany),
+        2 => btree_map(0..KEYS, (0..5u8, any::<u8>()), 0..40).prop_map(Step::RunMany),
         1 => Just(Step::Scan),
         1 => Just(Step::Count),
     ]
@@ -219,6 +223,7 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
                 prop_assert_eq!(removed, there.remove(key).is_some());
             }
         }
+        Step::RunMany(of) => run_many(kind, table, there, of)?,
         Step::Scan => {
             let mut met = BTreeMap::new();
             let mut twice = false;
@@ -237,6 +242,66 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         }
     }
     Ok(())
+}
+
+fn run_many(
+    kind: &Kind,
+    table: &Table,
+    there: &mut BTreeMap<u8, u8>,
+    of: &BTreeMap<u8, (u8, u8)>,
+) -> Checked {
+    let records: Vec<_> = of
+        .iter()
+        .map(|(key, (_, value))| (kind.key(*key), kind.value(*value)))
+        .collect();
+    let operations: Vec<_> = of
+        .values()
+        .zip(borrowed(&records))
+        .map(|((which, _), (key, value))| match which {
+            0 => Operation::Get(key),
+            1 => Operation::Put(key, value),
+            2 => Operation::FindOrPut(key, value),
+            3 => Operation::Update(key, value),
+            _ => Operation::Remove(key),
+        })
+        .collect();
+    let outcomes = answers(of.len(), |done| {
+        table.run_many(&operations, |number, outcome| {
+            let told = match outcome.unwrap() {
+                Outcome::Value(value) => Told::Value(value.map(<[u8]>::to_vec)),
+                Outcome::Changed(changed) => Told::Changed(changed),
+                Outcome::Found(found) => Told::Found(found),
+            };
+            done(number, told);
+        });
+    });
+    for ((key, (which, value)), told) in of.iter().zip(outcomes) {
+        let before = there.get(key).map(|of| kind.value(*of));
+        let was = before.is_some();
+        let expected = match which {
+            0 => Told::Value(before),
+            1 => Told::Changed(!was),
+            2 => Told::Found(before.map_or(Found::Inserted, Found::Already)),
+            _ => Told::Changed(was),
+        };
+        prop_assert_eq!(told, expected);
+        match which {
+            0 => {}
+            1 => drop(there.insert(*key, *value)),
+            2 => drop(there.entry(*key).or_insert(*value)),
+            3 => drop(there.entry(*key).and_modify(|old| *old = *value)),
+            _ => drop(there.remove(key)),
+        }
+    }
+    Ok(())
+}
+
+/// An [`Outcome`] that is kept.
+#[derive(Clone, Debug, PartialEq)]
+enum Told {
+    Value(Option<Vec<u8>>),
+    Changed(bool),
+    Found(Found),
 }
 
 fn run_cases<S: Strategy>(cases: u32, runs: &S, run: impl Fn(S::Value) -> Checked) {

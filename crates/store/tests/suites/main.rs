@@ -48,6 +48,7 @@ mod protocols {
             tables {
                 single_operations
                 batches_iteration_and_survey
+                a_batch_of_all_kinds_of_operations_does_each_of_them
                 callbacks_of_writes_may_write
             }
             writers {

@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Found, RaceShape, SlotKind, StoreError, Survey, Table,
-    TableOptions,
+    CuckooShape, DuoShape, FieldSize, Found, Operation, Outcome, RaceShape, SlotKind, StoreError,
+    Survey, Table, TableOptions,
 };
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ fn kinds() -> [TableOptions; 13] {
         fixed(4, 3).duo(DuoShape::default()),
         fixed(4, 3).slots(SlotKind::Heap).duo(DuoShape::default()),
         // One that grows meanwhile.
-        fixed(4, 3).capacity(20).duo(alone).grow_to(500),
+        fixed(4, 3).capacity(40).duo(alone).grow_to(1_000),
     ]
 }
 
@@ -139,11 +139,78 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             Survey::Duo(survey) => {
-                assert_eq!((survey.stashed, survey.unsplit), (0, 0));
+                // One that grows may not have split all of its buckets yet.
+                assert!(survey.stashed < 8, "{survey:?}");
                 assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
             }
             other => panic!("{other:?}"),
         }
+    });
+}
+
+/// More of each than are under way at once; callbacks write as well.
+pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
+    each_table::<S>(|table| {
+        // Of five keys in a row one each is got, put, found or put, updated and removed; the first half is there.
+        let keys: Vec<_> = (0..400).map(key).collect();
+        for key in &keys[..200] {
+            table.put(key, &[1, 1, 1]).unwrap();
+        }
+        let new = [2, 2, 2];
+        let operations: Vec<_> = keys
+            .iter()
+            .enumerate()
+            .map(|(number, key)| match number % 5 {
+                0 => Operation::Get(key),
+                1 => Operation::Put(key, &new),
+                2 => Operation::FindOrPut(key, &new),
+                3 => Operation::Update(key, &new),
+                _ => Operation::Remove(key),
+            })
+            .collect();
+        let mut answered = [0; 400];
+        table.run_many(&operations, |number, outcome| {
+            let was = number < 200;
+            let old = was.then_some(&[1, 1, 1][..]);
+            let expected = match number % 5 {
+                0 => Outcome::Value(old),
+                1 => Outcome::Changed(!was),
+                2 => {
+                    Outcome::Found(old.map_or(Found::Inserted, |old| Found::Already(old.to_vec())))
+                }
+                _ => Outcome::Changed(was),
+            };
+            assert_eq!(outcome, Ok(expected), "{number}");
+            answered[number] += 1;
+            if number < 100 {
+                assert_eq!(table.put(&key(400 + number as u32), &new), Ok(true));
+            }
+        });
+        assert_eq!(answered, [1; 400]);
+        for (number, key) in keys.iter().enumerate() {
+            let left = match (number % 5, number < 200) {
+                (0 | 2, true) => Some(vec![1, 1, 1]),
+                (1, _) | (2, false) | (3, true) => Some(new.to_vec()),
+                _ => None,
+            };
+            assert_eq!(table.get(key).unwrap(), left, "{number}");
+        }
+
+        // Of several on one key each is what it is alone, in some order.
+        let values: Vec<_> = (0..50).map(|number| [number, 0, 0]).collect();
+        let first = values
+            .iter()
+            .map(|value| Operation::FindOrPut(&[9; 4], value));
+        let mut found = Vec::new();
+        table.run_many(&first.collect::<Vec<_>>(), |_, outcome| match outcome {
+            Ok(Outcome::Found(outcome)) => found.push(outcome),
+            other => panic!("{other:?}"),
+        });
+        let kept = table.get(&[9; 4]).unwrap().unwrap();
+        let inserted = |found: &&Found| **found == Found::Inserted;
+        assert_eq!(found.iter().filter(inserted).count(), 1);
+        let same = |found: &&Found| **found == Found::Already(kept.clone());
+        assert_eq!(found.iter().filter(same).count(), 49);
     });
 }
 
@@ -234,6 +301,8 @@ pub fn callbacks_of_writes_may_write<S: TestStore>() {
         let (first, second) = keys.split_at(200);
         let records: Vec<(&[u8], &[u8])> =
             first.iter().map(|key| (&key[..], &b"one"[..])).collect();
+        // Blocks are taken by batch and callbacks in turns: now the batch takes some of those that need a new extent.
+        assert!(table.put(&key(400), b"odd").unwrap());
         table.put_many(&records, |index, put| {
             assert!(put.unwrap());
             assert!(table.put(&second[index], b"two").unwrap());
@@ -243,7 +312,7 @@ pub fn callbacks_of_writes_may_write<S: TestStore>() {
             assert!(was.unwrap());
             assert!(table.update(&second[index], b"six").unwrap());
         });
-        assert_eq!(table.survey().unwrap().live(), 200);
+        assert_eq!(table.survey().unwrap().live(), 201);
         assert_eq!(table.get(&second[199]).unwrap().unwrap(), b"six");
     });
 }

@@ -2,6 +2,7 @@
 
 mod ycsb;
 
+use crate::commands::cache_args::CacheArgs;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
@@ -9,7 +10,8 @@ use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::{
-    BenchError, BenchReport, BenchRow, Progress, lookup_served, lookup_sim, raw, schemes_shm,
+    BenchError, BenchReport, BenchRow, Progress, duo_shm, lookup_served, lookup_sim, raw,
+    schemes_shm,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -29,6 +31,8 @@ enum Bench {
     Raw(RawArgs),
     /// The schemes side by side in memory of another process: hits and misses, by load factor
     Schemes(SchemesArgs),
+    /// CuckooDuo nearly full beside a linear table half full, in memory of another process: puts, gets, bytes a key
+    Duo(DuoArgs),
     /// YCSB's workloads, beside other stores
     Ycsb(ycsb::Args),
 }
@@ -97,6 +101,8 @@ struct LookupArgs {
     /// tcp]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// What all chance derives from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -119,6 +125,26 @@ struct SchemesArgs {
     seed: u64,
 }
 
+#[derive(clap::Args, Debug)]
+struct DuoArgs {
+    /// Records of each table, of 8 bytes of key and 8 of value
+    #[arg(long, value_name = "N", default_value_t = duo_shm::Options::default().records)]
+    records: u64,
+    /// Keys per slot of CuckooDuo's table
+    #[arg(long, value_name = "PART", default_value_t = duo_shm::Options::default().load)]
+    load: f64,
+    /// Keys per slot of the linear table
+    #[arg(long, value_name = "PART", default_value_t = duo_shm::Options::default().linear_load)]
+    linear_load: f64,
+    /// What the linear table's read sizes are chosen by: a profile, or a file that `farslot calibrate` wrote [default:
+    /// shared memory as it was measured once]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    profile: Option<NicProfile>,
+    /// What all chance derives from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
 /// Runs a benchmark.
 ///
 /// # Errors
@@ -131,6 +157,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         },
         Bench::Raw(args) => bare_reads(&args)?,
         Bench::Schemes(args) => schemes(args)?,
+        Bench::Duo(args) => duo(&args)?,
         Bench::Ycsb(args) => return ycsb::run(&args, context),
     };
     if context.json {
@@ -144,6 +171,11 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 }
 
 fn simulated(args: LookupArgs) -> Result<BenchReport> {
+    if args.cache.cache().is_some() {
+        return Err(Failure::Usage(
+            "--cache is not for --fabric sim, which measures the table alone".into(),
+        ));
+    }
     let profile = args.profile.unwrap_or_else(NicProfile::connectx5_edr);
     let defaults = lookup_sim::Options::new(profile);
     let options = lookup_sim::Options {
@@ -185,6 +217,7 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
     let options = lookup_served::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,
+        cache: args.cache.cache(),
         ..defaults
     };
     let node = match args.fabric {
@@ -209,10 +242,31 @@ fn schemes(args: SchemesArgs) -> Result<BenchReport> {
         seed: args.seed,
         ..defaults
     };
-    // The catalog, and what regions are rounded up to.
-    let node = MemoryNode::start("bench", options.memory()? + (2 << 20))?;
+    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
     Ok(on_spinner(|progress| {
         schemes_shm::run(node.address(), &options, progress)
+    })?)
+}
+
+/// Bytes of the catalog, and of what regions are rounded up to.
+const BESIDES: u64 = 2 << 20;
+
+fn duo(args: &DuoArgs) -> Result<BenchReport> {
+    let defaults = duo_shm::Options::default();
+    let options = duo_shm::Options {
+        records: args.records,
+        load: args.load,
+        linear_load: args.linear_load,
+        nic: args
+            .profile
+            .as_ref()
+            .map_or(defaults.nic, farslot::read_cost),
+        seed: args.seed,
+        ..defaults
+    };
+    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
+    Ok(on_spinner(|progress| {
+        duo_shm::run(node.address(), &options, progress)
     })?)
 }
 
@@ -275,10 +329,12 @@ fn cells(row: &BenchRow) -> [String; 9] {
     ]
 }
 
-/// A number as a table shows it: rates in millions, others whole.
+/// A number as a table shows it: rates in millions, small ones with two digits, others whole.
 fn number(value: f64) -> String {
     if value >= 1e5 {
         format!("{:.2} M", value / 1e6)
+    } else if value < 100.0 && value.fract() != 0.0 {
+        format!("{value:.2}")
     } else {
         format!("{value:.0}")
     }

@@ -1,13 +1,14 @@
 //! `farslot bench ycsb`: YCSB's workloads, on Farslot and other stores side by side.
 
 use super::on_spinner;
+use crate::commands::cache_args::CacheArgs;
 use crate::commands::table_args::SlotArg;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
-use farslot::{Address, Store};
+use farslot::{Address, Cache, OpenOptions, Store};
 use farslot_bench::ycsb::{self, PeerAddress, Served, Workload, YcsbReport, YcsbRow};
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub struct Args {
     /// [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     slots: Option<SlotArg>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// Client threads of each system
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().threads)]
     threads: usize,
@@ -80,8 +83,8 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<()> {
     let options = args.options()?;
     let serve = |bytes| match &context.address {
-        Some(address) => at_address(address, context),
-        None => started(args, bytes),
+        Some(address) => at_address(address, context, options.cache),
+        None => started(args, bytes, options.cache),
     };
     let report = on_spinner(|progress| ycsb::run(&options, serve, progress))?;
     if context.json {
@@ -106,6 +109,7 @@ impl Args {
             time,
             rounds: self.rounds,
             server_threads: self.server_threads,
+            cache: self.cache.cache(),
             against: self.against.clone(),
             seed: self.seed,
         })
@@ -123,8 +127,12 @@ impl Args {
 }
 
 /// The store that the user named.
-fn at_address(address: &Address, context: &Context) -> Result<Served> {
-    let opened = Store::open_with(&address.to_string(), context.open_options(address)?);
+fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Result<Served> {
+    let options = OpenOptions {
+        cache,
+        ..context.open_options(address)?
+    };
+    let opened = Store::open_with(&address.to_string(), options);
     let store = opened.map_err(|error| Failure::from(error).at(address))?;
     Ok(Served {
         store,
@@ -134,11 +142,15 @@ fn at_address(address: &Address, context: &Context) -> Result<Served> {
 }
 
 /// A store that is started for this.
-fn started(args: &Args, bytes: u64) -> Result<Served> {
+fn started(args: &Args, bytes: u64, cache: Option<Cache>) -> Result<Served> {
+    let options = OpenOptions {
+        cache,
+        ..OpenOptions::default()
+    };
     let node = match args.fabric {
         Fabric::Embedded => {
             return Ok(Served {
-                store: Store::embedded_with(bytes, farslot::OpenOptions::default())?,
+                store: Store::embedded_with(bytes, options)?,
                 process: None,
                 guard: Box::new(()),
             });
@@ -147,7 +159,7 @@ fn started(args: &Args, bytes: u64) -> Result<Served> {
         Fabric::Tcp => MemoryNode::start_tcp(bytes, args.server_threads)?,
     };
     Ok(Served {
-        store: Store::open(node.address())?,
+        store: Store::open_with(node.address(), options)?,
         process: Some(node.process()),
         guard: Box::new(node),
     })
@@ -210,6 +222,18 @@ fn description(report: &YcsbReport) -> String {
         report.fabric,
         report.slots,
     );
+    if let Some(bytes) = report.cache_bytes {
+        let hits = report.rows.iter().filter_map(|row| {
+            let percent = 100.0 * row.cache_hits?;
+            Some(format!("{} {percent:.0}%", row.workload))
+        });
+        let hits: Vec<String> = hits.collect();
+        text.push_str(&format!(
+            "; a cache of {} a client thread answered, by workload: {}",
+            output::sized(bytes),
+            hits.join(", ")
+        ));
+    }
     for note in &report.notes {
         text.push_str("\n- ");
         text.push_str(note);

@@ -122,7 +122,7 @@ impl TcpEndpoint {
         let mut link = self.links.open(verb.node(), |link| self.next(link))?;
         let (answer, buffer) = link.put(verb)?;
         let slot = self.slots.take(answer, buffer);
-        link.posted(slot);
+        link.posted(slot, answer, now);
         Ok(self.note_posted(slot))
     }
 
@@ -131,7 +131,7 @@ impl TcpEndpoint {
         let mut link = self.links.open(from.node, |link| self.next(link))?;
         let answer = link.put_read(from, &into)?;
         let slot = self.slots.take(answer, Some(into));
-        link.posted(slot);
+        link.posted(slot, answer, now);
         Ok(self.note_posted(slot))
     }
 }

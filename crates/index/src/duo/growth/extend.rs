@@ -57,11 +57,11 @@ impl<E: Endpoint> DuoTable<E> {
             let node = memory.start.node.0;
             return Err(bad_option("node to grow on", node, limit));
         }
-        let at = match self.vault.spare.get() {
+        let at = match self.vault.spare() {
             Some((spare, at)) if spare == bytes => at,
             _ => memory.take(&*self.endpoint, bytes).await?,
         };
-        self.vault.spare.set(Some((bytes, at)));
+        self.vault.set_spare(Some((bytes, at)));
         Ok(at)
     }
 
@@ -105,19 +105,24 @@ impl<E: Endpoint> DuoTable<E> {
         bytes.words_mut().copy_from_slice(&words);
         let count_at = self.layout.growths_at(self.table);
         let write = Step::Write(entry_at(self.table, number), bytes);
+        // If that fails, another thread must not write another entry before it is known to be over.
+        let doubt = self.doubt(Vec::new());
         self.run_steps(vec![write, Step::CountFrom(count_at, number)])
-            .await
+            .await?;
+        doubt.resolve();
+        Ok(())
     }
 
     /// Has the extent from now on.
     fn add_extent(&self, entry: Entry) -> Result<()> {
         self.vault.add(&self.layout, entry)?;
-        self.vault.spare.set(None);
-        self.change_index(|index| index.grow(entry.ratio));
-        self.counts.set_slots(self.slots());
+        self.vault.set_spare(None);
+        // Before other threads split anything.
         if let Some(stamps) = &self.stamps {
             stamps.grow_to(self.vault.buckets());
         }
+        self.change_index(|index| index.grow(entry.ratio));
+        self.counts.set_slots(self.slots());
         Ok(())
     }
 

@@ -78,6 +78,7 @@ use super::client::DuoTable;
 use crate::slot::bad_option;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
+use std::sync::atomic::Ordering;
 
 /// The largest ratio that a table grows by at once.
 const MOST_RATIO: u64 = 4096;
@@ -231,15 +232,16 @@ impl<E: Endpoint> DuoTable<E> {
     /// This cannot fail: the insertion is done, and the next one tries again.
     pub(super) async fn grow_a_step(&self) {
         let Some(growth) = self.growth else { return };
-        let full = {
+        let full = || {
             let index = self.index.borrow();
             index.live() as f64 >= growth.at_load * index.shape().slots() as f64
         };
-        if !full || self.cannot_grow() || self.locks.is_held(GROWTH_LOCK) {
+        if !full() || self.cannot_grow() || self.locks.is_held(GROWTH_LOCK) {
             return;
         }
         let held = self.locks.take(&[GROWTH_LOCK]).await;
-        if !self.is_settled() {
+        // Another thread may have taken the step in between.
+        if !self.is_settled() || !full() {
             return;
         }
         let _ = match self.unsplit() {
@@ -250,13 +252,13 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Whether there is nothing to split, and no memory to grow into: neither comes back.
     fn cannot_grow(&self) -> bool {
-        self.vault.exhausted.get() && self.unsplit() == 0
+        self.vault.exhausted.load(Ordering::Relaxed) && self.unsplit() == 0
     }
 
     /// Notes the outcome of a growth that was to begin, if it can never begin.
     fn noted(&self, outcome: Result<()>) -> Result<()> {
         if let Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) = outcome {
-            self.vault.exhausted.set(true);
+            self.vault.exhausted.store(true, Ordering::Relaxed);
         }
         outcome
     }

@@ -22,7 +22,7 @@ impl Extent {
 impl Vault {
     /// The number of the extent that a bucket is in, and the extent.
     fn numbered(&self, bucket: u64) -> (u64, Extent) {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let later = extents.iter().rposition(|extent| extent.first <= bucket);
         let number = later.expect("the first extent's first bucket is 0");
         (number as u64, extents[number])
@@ -54,7 +54,7 @@ impl Vault {
         if segment == STASH_SEGMENT {
             return layout.stash_pages();
         }
-        let extent = self.extents.borrow()[(segment / SEGMENTS) as usize];
+        let extent = self.extents()[(segment / SEGMENTS) as usize];
         let (pages, each) = (extent.pages(), extent.segment_pages());
         let first = (pages.start + segment % SEGMENTS * each).min(pages.end);
         first..(first + each).min(pages.end)
@@ -62,25 +62,25 @@ impl Vault {
 
     /// Counts that there are: as many of each extent.
     pub(in super::super) fn segments(&self) -> u64 {
-        self.extents.borrow().len() as u64 * SEGMENTS
+        self.extents().len() as u64 * SEGMENTS
     }
 
     /// Where the count of a segment is.
     pub(in super::super) fn count_at(&self, segment: u64) -> RemoteAddr {
-        let extent = self.extents.borrow()[(segment / SEGMENTS) as usize];
+        let extent = self.extents()[(segment / SEGMENTS) as usize];
         extent.counts.plus(segment % SEGMENTS * 8)
     }
 
     /// Where the counts of the extents are whose buckets the last growth splits: all that were there before.
     pub(super) fn counts_of_origins(&self) -> Vec<RemoteAddr> {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let before = &extents[..extents.len() - 1];
         before.iter().map(|extent| extent.counts).collect()
     }
 
     /// All pages, as they lie side by side: the stash's first.
     pub(in super::super) fn page_runs(&self, layout: &DuoLayout) -> Vec<Range<u64>> {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let of_buckets = extents.iter().map(Extent::pages);
         [layout.stash_pages()]
             .into_iter()

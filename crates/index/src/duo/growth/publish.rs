@@ -5,7 +5,7 @@
 //! go by the bit; who goes by the counts, and has not seen it, is right until a key comes to a new bucket.
 
 use super::super::client::DuoTable;
-use super::super::published::{SEGMENTS, bucket_entry};
+use super::super::published::{SEGMENTS, STASH_SEGMENT, bucket_entry};
 use super::split::Keys;
 use super::step::Step;
 use crate::Result;
@@ -96,6 +96,9 @@ impl<E: Endpoint> DuoTable<E> {
             words.for_each(|count| *count = count.wrapping_add(1));
             self.endpoint.write(at, counts).await?;
         }
+        // Nothing but an atomic: other threads count from now on.
+        let at = self.vault.count_at(STASH_SEGMENT);
+        self.endpoint.fetch_add(at, 0).await?;
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ use crate::client::locks::Held;
 use crate::client::side_by_side;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
 /// round trips.
@@ -53,7 +54,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// May split none, if something has come to be in doubt.
     pub(super) async fn split_pieces(&self, held: &Held<'_>, pieces: usize) -> Result<()> {
         debug_assert!(self.locks.is_held(GROWTH_LOCK));
-        let from = self.vault.swept.get();
+        let from = self.vault.swept.load(Ordering::Relaxed);
         let each = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
         let most = self.most_at_once(self.vault.ratio()).max(1);
         let most = (most as usize).min(pieces * each);
@@ -68,7 +69,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let splits = origins.chunks(each).map(|piece| self.split(piece));
         side_by_side(pieces, splits, |_, ()| {}).await?;
-        self.vault.swept.set(end);
+        self.vault.swept.store(end, Ordering::Relaxed);
         Ok(())
     }
 
@@ -105,7 +106,14 @@ impl<E: Endpoint> DuoTable<E> {
         steps.extend(of_old.pages);
         steps.extend(old);
         steps.extend(of_old.counts);
-        let doubt = self.doubts.about(self.slots_of(origins), &self.journal);
+        if let Some(first) = origins.first()
+            && self.has_threads
+            && self.stamps.is_none()
+        {
+            // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
+            steps.push(Step::Add(self.vault.split_bit_at(*first).0, 0));
+        }
+        let doubt = self.doubt(self.slots_of(origins));
         self.run_steps(steps).await?;
         doubt.resolve();
         self.change_index(|index| {

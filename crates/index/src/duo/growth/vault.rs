@@ -8,7 +8,8 @@ use super::entries::{Entry, MOST_EXTENTS};
 use crate::Result;
 use crate::slot::{bad_option, slots_for};
 use farslot_fabric::RemoteAddr;
-use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
@@ -45,20 +46,23 @@ impl Run {
     }
 }
 
-/// Where everything is.
-#[derive(Clone)]
+/// Where everything is, for all threads of the owner.
 pub(in super::super) struct Vault {
     pub(super) table: RemoteAddr,
-    /// At least one: where the table started.
-    pub(super) extents: RefCell<Vec<Extent>>,
+    /// Where the table started: that of most buckets, known without a lock.
+    start: Extent,
+    /// At least one: the start.
+    extents: RwLock<Vec<Extent>>,
     /// Before this bucket, a sweep has none left to split.
-    pub(super) swept: Cell<u64>,
-    /// Memory that was taken for an extent which did not come about: its bytes, and where it is.
-    pub(super) spare: Cell<Option<(u64, RemoteAddr)>>,
+    pub(super) swept: AtomicU64,
+    spare: Mutex<Option<Memory>>,
     /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
     /// growth is not given back.
-    pub(super) exhausted: Cell<bool>,
+    pub(super) exhausted: AtomicBool,
 }
+
+/// Bytes of memory, and where they are.
+type Memory = (u64, RemoteAddr);
 
 impl Vault {
     pub(in super::super) fn new(table: RemoteAddr, layout: &DuoLayout) -> Self {
@@ -72,41 +76,73 @@ impl Vault {
         };
         Self {
             table,
-            extents: RefCell::new(vec![start]),
-            swept: Cell::new(0),
-            spare: Cell::new(None),
-            exhausted: Cell::new(false),
+            start,
+            extents: RwLock::new(vec![start]),
+            swept: AtomicU64::new(0),
+            spare: Mutex::new(None),
+            exhausted: AtomicBool::new(false),
         }
     }
 
     /// Knows of no growth.
     pub(in super::super) fn forget(&self) {
-        self.extents.borrow_mut().truncate(1);
-        self.swept.set(0);
-        self.spare.set(None);
+        self.change(|extents| extents.truncate(1));
+        self.set_spare(None);
+    }
+
+    /// Memory that was taken for an extent which did not come about.
+    pub(super) fn spare(&self) -> Option<Memory> {
+        *self.spare_lock()
+    }
+
+    pub(super) fn set_spare(&self, spare: Option<Memory>) {
+        *self.spare_lock() = spare;
+    }
+
+    fn spare_lock(&self) -> MutexGuard<'_, Option<Memory>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
+        self.extents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what extents there are: a sweep begins anew.
+    fn change(&self, change: impl FnOnce(&mut Vec<Extent>)) {
+        change(&mut self.extents.write().unwrap_or_else(PoisonError::into_inner));
+        self.swept.store(0, Ordering::Relaxed);
+    }
+
+    /// The extent of a bucket, counted within its array.
+    #[inline]
+    fn extent_of(&self, bucket: u64) -> Extent {
+        if bucket < self.start.buckets {
+            return self.start;
+        }
+        extent_of(&self.extents(), bucket)
     }
 
     /// How often the table has grown.
     pub(in super::super) fn growths(&self) -> usize {
-        self.extents.borrow().len() - 1
+        self.extents().len() - 1
     }
 
     /// Buckets of each array.
     pub(in super::super) fn buckets(&self) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.first + last.buckets
     }
 
     /// Buckets of both arrays that the growth under way splits, or the last one has.
     pub(in super::super) fn origins(&self) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         2 * extents[extents.len() - 1].first
     }
 
     /// By how much the table grows, or has last: 1 if it never has.
     pub(super) fn ratio(&self) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.buckets
             .checked_div(last.first)
@@ -149,7 +185,7 @@ impl Vault {
 
     /// Bytes from `start` to the end of the last extent within so many bytes behind it.
     pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let within = extents[1..].iter().filter(|extent| {
             let at = extent.splits;
             at.region == start.region && (start.offset..start.offset + bytes).contains(&at.offset)
@@ -171,21 +207,21 @@ impl Vault {
         let buckets = first * (entry.ratio - 1);
         let counts = entry.at.plus(Self::splits_bytes(first));
         let arrays = 2 * buckets * layout.bucket_bytes() as u64;
-        self.extents.borrow_mut().push(Extent {
+        let extent = Extent {
             first,
             buckets,
             splits: entry.at,
             counts,
             pages: counts.plus(SEGMENTS * 8),
             arrays: entry.at.plus(bytes - arrays),
-        });
-        self.swept.set(0);
+        };
+        self.change(|extents| extents.push(extent));
         Ok(())
     }
 
     /// The word that has the bit of a bucket which is split in the growth under way, and the bit's number.
     pub(in super::super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let splits = extents[extents.len() - 1].splits;
         (splits.plus(origin / 64 * 8), origin % 64)
     }
@@ -193,8 +229,7 @@ impl Vault {
     /// Where a bucket is, numbered through both arrays.
     #[inline]
     pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket / 2);
+        let extent = self.extent_of(bucket / 2);
         let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
         extent.arrays.plus(behind * layout.bucket_bytes() as u64)
     }
@@ -212,7 +247,7 @@ impl Vault {
 
     /// All buckets of an array, in their order.
     pub(in super::super) fn runs(&self, array: u64) -> Vec<Run> {
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let run = |extent: &Extent| Run {
             array,
             first: extent.first,
@@ -223,8 +258,7 @@ impl Vault {
 
     /// How many buckets of an array lie side by side from this one on, counted within the array.
     pub(in super::super) fn side_by_side(&self, bucket: u64) -> u64 {
-        let extents = self.extents.borrow();
-        let extent = extent_of(&extents, bucket);
+        let extent = self.extent_of(bucket);
         extent.first + extent.buckets - bucket
     }
 
@@ -232,7 +266,7 @@ impl Vault {
     pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
-        let extents = self.extents.borrow();
+        let extents = self.extents();
         let mut runs: Vec<Run> = Vec::new();
         for (array, bucket) in sorted {
             let start = extent_of(&extents, bucket).first;
@@ -255,17 +289,11 @@ impl Vault {
     }
 }
 
-#[inline]
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    match extents {
-        [only] => *only,
-        // The later an extent, the more of the table it is.
-        _ => {
-            let mut later = extents.iter().rev();
-            let found = later.find(|extent| extent.first <= bucket);
-            *found.expect("the first extent's first bucket is 0")
-        }
-    }
+    // The later an extent, the more of the table it is.
+    let mut later = extents.iter().rev();
+    let found = later.find(|extent| extent.first <= bucket);
+    *found.expect("the first extent's first bucket is 0")
 }
 
 /// The buckets that have to be split for a key with this hash to be inserted.

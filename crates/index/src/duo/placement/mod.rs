@@ -41,7 +41,6 @@ pub use path::Path;
 use growing::Growing;
 use hashes::Hashes;
 use parts::Parts;
-use path::Scratch;
 
 /// The most slots of a bucket.
 pub const MOST_BUCKET_SLOTS: u32 = 16;
@@ -124,7 +123,6 @@ pub struct Placement {
     stash: Vec<Option<u64>>,
     stashed: usize,
     live: u64,
-    scratch: Scratch,
 }
 
 impl Placement {
@@ -143,7 +141,6 @@ impl Placement {
             stash: vec![None; shape.stash as usize],
             stashed: 0,
             live: 0,
-            scratch: Scratch::default(),
             shape,
         }
     }
@@ -201,8 +198,14 @@ impl Placement {
     #[inline]
     #[must_use]
     pub fn matches(&self, hash: u64) -> Matches<'_> {
-        let of = self.candidates(hash);
-        let [first, second] = self.buckets_of(&of);
+        self.matches_of(hash, &self.candidates(hash))
+    }
+
+    /// As [`Placement::matches`], of the key with this hash and these candidates.
+    #[inline]
+    #[must_use]
+    pub fn matches_of(&self, hash: u64, of: &Candidates) -> Matches<'_> {
+        let [first, second] = self.buckets_of(of);
         let backups = self.backups_in(first);
         let by_backup = match backups {
             0 => 0,

@@ -4,6 +4,7 @@
 //! the last hold a primary fingerprint, which says where its record may go.
 
 use super::{Placement, SlotNumber};
+use std::cell::RefCell;
 
 /// Slots to be filled, from a new key's to a free one: the record of each goes to the next.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,16 +33,17 @@ struct Reached {
     from: Option<(u32, u32)>,
 }
 
-/// What a search needs for itself, kept so that it allocates nothing.
-#[derive(Default)]
-pub(super) struct Scratch(Vec<Reached>);
+thread_local! {
+    /// What a thread's searches have reached, kept so that they allocate nothing.
+    static REACHED: RefCell<Vec<Reached>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Placement {
     /// The shortest path from one of the buckets `roots`, of which the roomier one is taken if there
     /// is a free slot in either: that keeps buckets from filling up early. Buckets that are not
     /// `usable` are gone round, and slots of `fixed` stay where they are.
     pub fn path(
-        &mut self,
+        &self,
         roots: &[u64],
         fixed: &[SlotNumber],
         usable: impl Fn(u64) -> bool,
@@ -54,9 +56,9 @@ impl Placement {
             let slots = vec![self.slot(roomiest, free(roomiest).trailing_zeros())];
             return Some(Path { slots });
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let path = self.search(&mut scratch.0, roots, fixed, usable);
-        self.scratch = scratch;
+        let mut reached = REACHED.take();
+        let path = self.search(&mut reached, roots, fixed, usable);
+        REACHED.set(reached);
         path
     }
 

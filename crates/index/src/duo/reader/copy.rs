@@ -8,6 +8,7 @@ use crate::duo::published::{PerPage, SEGMENTS, STASH_SEGMENT, entry_parts, stash
 use farslot_fabric::{Nanos, RemoteAddr};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The count of a segment that has to be read: no count is that.
 const UNKNOWN: u64 = u64::MAX;
@@ -16,7 +17,7 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) struct IndexCopy {
     layout: DuoLayout,
     /// Where everything is, as far as the table is known to have grown.
-    pub(super) vault: Vault,
+    pub(super) vault: Rc<Vault>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
     /// The entries of the stash.
@@ -57,7 +58,7 @@ impl IndexCopy {
             stash: 0,
             ..layout.index_shape()
         });
-        let vault = Vault::new(table, &layout);
+        let vault = Rc::new(Vault::new(table, &layout));
         let segments = vault.segments() as usize;
         Self {
             index,

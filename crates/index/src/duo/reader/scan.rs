@@ -19,6 +19,7 @@ use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// What a slot turned out to have.
 enum Met {
@@ -52,7 +53,7 @@ impl<E: Endpoint> DuoReader<E> {
         self.learn_splits(cursor).await?;
         let (vault, in_use) = {
             let copy = self.copy.borrow();
-            let vault = copy.vault.clone();
+            let vault = Rc::clone(&copy.vault);
             let buckets = self.buckets_of(&vault, cursor);
             let in_use: Vec<bool> = buckets.map(|bucket| copy.is_in_use(bucket)).collect();
             (vault, in_use)
