@@ -93,7 +93,7 @@ impl DuoOwner {
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
-            stamps: layout.published.then(|| Stamps::new(layout.pages())),
+            stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
             counts: Counts::new(table, layout.slots()),
             mark: AtomicU64::new(0),
