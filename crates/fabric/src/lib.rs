@@ -17,6 +17,7 @@
 //! [`tcp`] (other machines, without their NICs' help).
 
 pub mod addr;
+pub mod any;
 pub mod buffer;
 pub mod counters;
 pub mod endpoint;
@@ -35,6 +36,7 @@ pub mod verbs;
 pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
+pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters};
 pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};

@@ -3,12 +3,11 @@
 use crate::catalog::CATALOG_BYTES;
 use crate::profile::nic_profile;
 use crate::{Address, OpenOptions, Result, StoreError};
-use farslot_fabric::shm::{self, RegionSpec};
+use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::World;
 use farslot_fabric::tcp::{TcpEndpoint, TcpOptions};
 use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{Endpoint, FabricError, NodeId, NodeInfo, Rights};
-use std::rc::Rc;
+use farslot_fabric::{AnyEndpoint, Endpoint, FabricError, Limits, NodeId, NodeInfo, Rights};
 
 /// The memory, as each fabric holds it.
 pub(crate) enum Fabric {
@@ -17,33 +16,6 @@ pub(crate) enum Fabric {
     Verbs(Box<Remote<VerbsEndpoint>>),
     Sim(World),
 }
-
-/// Runs `$work` with a new `$endpoint` of the store's fabric: compiled for each.
-macro_rules! with_endpoint {
-    ($store:expr, $endpoint:ident => $work:expr) => {{
-        let limits = $store.0.options.limits;
-        match &$store.0.fabric {
-            $crate::fabrics::Fabric::Shm(nodes) => {
-                let endpoint = farslot_fabric::shm::ShmEndpoint::new(nodes.clone(), limits);
-                let $endpoint = std::rc::Rc::new(endpoint);
-                $work
-            }
-            $crate::fabrics::Fabric::Tcp(nodes) => {
-                let $endpoint = nodes.endpoint()?;
-                $work
-            }
-            $crate::fabrics::Fabric::Verbs(nodes) => {
-                let $endpoint = nodes.endpoint()?;
-                $work
-            }
-            $crate::fabrics::Fabric::Sim(world) => {
-                let $endpoint = world.endpoint(limits);
-                $work
-            }
-        }
-    }};
-}
-pub(crate) use with_endpoint;
 
 /// An endpoint that connects to where nodes are served.
 pub(crate) trait Connect: Endpoint + Sized {
@@ -93,7 +65,7 @@ impl<E: Connect> Remote<E> {
 
     /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and not of one that
     /// came after it.
-    pub(crate) fn endpoint(&self) -> Result<Rc<E>> {
+    pub(crate) fn endpoint(&self) -> Result<E> {
         let endpoint = E::connect(&self.authorities, &self.options)?;
         if let Some(only) = &self.only
             && endpoint.node(NodeId(0))?.incarnation != only.incarnation
@@ -103,7 +75,7 @@ impl<E: Connect> Remote<E> {
                 expected: only.incarnation,
             }));
         }
-        Ok(Rc::new(endpoint))
+        Ok(endpoint)
     }
 }
 
@@ -142,6 +114,16 @@ fn check_machine(bytes: u64) -> Result<()> {
 }
 
 impl Fabric {
+    /// A new endpoint, whatever the fabric is.
+    pub(crate) fn endpoint(&self, limits: Limits) -> Result<AnyEndpoint> {
+        Ok(match self {
+            Self::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
+            Self::Tcp(nodes) => AnyEndpoint::Tcp(nodes.endpoint()?),
+            Self::Verbs(nodes) => AnyEndpoint::Verbs(nodes.endpoint()?),
+            Self::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
+        })
+    }
+
     /// So many bytes of this process.
     pub(crate) fn embedded(bytes: u64) -> Result<Self> {
         check_size(bytes)?;

@@ -3,16 +3,17 @@
 use crate::cache::Cache;
 use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
 use crate::distinct::Pair;
-use crate::fabrics::{Fabric, with_endpoint};
+use crate::fabrics::Fabric;
 use crate::nodes::Nodes;
 use crate::session::{self, Session};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Caching, Found, KnownSizes, NewTable, Opener, Spread};
 use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
+use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::TcpEndpoint;
 use farslot_fabric::verbs::VerbsEndpoint;
-use farslot_fabric::{Endpoint, Executor, NodeId, shm};
+use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, shm};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::rc::Rc;
@@ -179,20 +180,16 @@ impl Store {
     }
 
     fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
-        with_endpoint!(self, endpoint => {
-            let executor = Executor::new(Rc::clone(&endpoint));
-            executor.block_on(async {
-                let catalog = Catalog::new(&*endpoint, NodeId(0))?;
-                catalog.create(name, scheme, None).await
-            })
+        let executor = self.executor()?;
+        executor.block_on(async {
+            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+            catalog.create(name, scheme, None).await
         })
     }
 
     fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
-        with_endpoint!(self, endpoint => {
-            let executor = Executor::new(Rc::clone(&endpoint));
-            executor.block_on(spread::create(&*endpoint, &self.0.nodes, new))
-        })
+        let executor = self.executor()?;
+        executor.block_on(spread::create(&**executor.endpoint(), &self.0.nodes, new))
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
@@ -202,7 +199,13 @@ impl Store {
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not name all nodes of the
     /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
     pub fn table(&self, name: &str) -> Result<Table> {
-        with_endpoint!(self, endpoint => self.open_table(endpoint, name))
+        let limits = self.0.options.limits;
+        // Tables are compiled for shared memory, where a verb is a few loads, and once for all other fabrics.
+        if let Fabric::Shm(nodes) = &self.0.fabric {
+            let endpoint = ShmEndpoint::new(nodes.clone(), limits);
+            return self.open_table(Rc::new(endpoint), name);
+        }
+        self.open_table(Rc::new(self.0.fabric.endpoint(limits)?), name)
     }
 
     /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
@@ -241,19 +244,16 @@ impl Store {
     /// # Errors
     /// That none answers, and why the first does not.
     pub fn nodes(&self) -> Result<Vec<NodeReport>> {
-        with_endpoint!(self, endpoint => self.report_nodes(endpoint))
-    }
-
-    fn report_nodes<E: Endpoint>(&self, endpoint: Rc<E>) -> Result<Vec<NodeReport>> {
         let nodes = &self.0.nodes;
-        let executor = Executor::new(Rc::clone(&endpoint));
-        let answers = executor.block_on(spread::ask_all(&*endpoint, nodes, async |catalog| {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        let answers = executor.block_on(spread::ask_all(endpoint, nodes, async |catalog| {
             Ok(NodeAnswer {
                 round_trip: Some(catalog.round_trip(PINGS).await?),
                 ..NodeAnswer::of(&catalog, Question::Both).await?
             })
         }))?;
-        let reports = spread::nodes_of(&*endpoint).zip(answers);
+        let reports = spread::nodes_of(endpoint).zip(answers);
         let reports = reports.map(|(node, answer)| {
             let incarnation = endpoint.node(node)?.incarnation;
             let (answer, error) = match answer {
@@ -285,12 +285,11 @@ impl Store {
     /// The answers of the nodes that answer; an error if none does.
     fn ask_all(&self, question: Question) -> Result<Vec<NodeAnswer>> {
         let nodes = &self.0.nodes;
-        let answers = with_endpoint!(self, endpoint => {
-            let executor = Executor::new(Rc::clone(&endpoint));
-            executor.block_on(spread::ask_all(&*endpoint, nodes, async |catalog| {
-                NodeAnswer::of(&catalog, question).await
-            }))
-        })?;
+        let executor = self.executor()?;
+        let asking = spread::ask_all(&**executor.endpoint(), nodes, async |catalog| {
+            NodeAnswer::of(&catalog, question).await
+        });
+        let answers = executor.block_on(asking)?;
         let mut first = None;
         let mut answered = Vec::with_capacity(answers.len());
         for (node, answer) in (0..).map(NodeId).zip(answers) {
@@ -334,7 +333,7 @@ impl Store {
     /// What the fabric says.
     pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
         match &self.0.fabric {
-            Fabric::Tcp(nodes) => nodes.endpoint().map(Some),
+            Fabric::Tcp(nodes) => Ok(Some(Rc::new(nodes.endpoint()?))),
             Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_) => Ok(None),
         }
     }
@@ -345,9 +344,15 @@ impl Store {
     /// What the fabric says.
     pub fn verbs_endpoint(&self) -> Result<Option<Rc<VerbsEndpoint>>> {
         match &self.0.fabric {
-            Fabric::Verbs(nodes) => nodes.endpoint().map(Some),
+            Fabric::Verbs(nodes) => Ok(Some(Rc::new(nodes.endpoint()?))),
             Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Sim(_) => Ok(None),
         }
+    }
+
+    /// Of an endpoint of its own.
+    fn executor(&self) -> Result<Executor<AnyEndpoint>> {
+        let endpoint = self.0.fabric.endpoint(self.0.options.limits)?;
+        Ok(Executor::new(Rc::new(endpoint)))
     }
 
     fn open_table<E: Endpoint>(&self, endpoint: Rc<E>, name: &str) -> Result<Table> {

@@ -24,11 +24,10 @@
 //!
 //! The fabric is a value, and no type parameter, so that the tests and all that they use are compiled once.
 
-mod endpoint;
 mod node;
 mod suites;
 
-pub use endpoint::{AnyEndpoint, AnyPosted};
+pub use farslot_fabric::AnyEndpoint;
 pub use node::TestNode;
 
 use farslot_fabric::{Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};

@@ -201,14 +201,20 @@ impl State {
         true
     }
 
-    /// Whether the client has been told of some of the verbs that this instant's loss took, but not of all:
-    /// the first makes room in the send queue, for a verb that still belongs behind the others.
+    /// Whether the client has been told of some of the verbs that this instant's loss took, but not of all: the first
+    /// makes room in the send queue, for a verb that still belongs behind the others. They have failed already, or will
+    /// on their arrival.
     pub(super) fn is_being_told_of_a_loss(&mut self, client: u32, node: u16) -> bool {
         let now = self.now;
         now > 0
             && self.pair(client, node).broken_until == now
             && self.ops.iter_mut().any(|(_, op)| {
-                op.client == client && op.node == node && op.wanted && op.stage == Stage::Failing
+                let is_taken = match op.stage {
+                    Stage::Failing => true,
+                    Stage::Requested => op.posted_at < now || op.behind_a_loss,
+                    _ => false,
+                };
+                op.client == client && op.node == node && op.wanted && is_taken
             })
     }
 

@@ -150,7 +150,7 @@ impl<E: Endpoint> DuoTable<E> {
                 word,
                 entries,
             } => {
-                let at = self.layout.page_at(self.table, page);
+                let at = self.vault.page_at(&self.layout, page);
                 let entries = self
                     .endpoint
                     .core()
@@ -160,7 +160,7 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(writing.await?)
             }
             Step::CountChange { segment } => {
-                let at = self.layout.count_at(self.table, segment);
+                let at = self.vault.count_at(segment);
                 self.endpoint.fetch_add(at, 1).await?;
                 Ok(())
             }

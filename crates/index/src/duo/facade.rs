@@ -56,7 +56,7 @@ impl<E: Endpoint> Index for DuoTable<E> {
 
     async fn occupancy(&self) -> Result<Occupancy> {
         let heap = self.layout.heap_place(self.table);
-        if !self.is_owner() && !self.layout.published {
+        if !self.is_owner() {
             // Whoever is the owner may have let it grow.
             let counting = self.endpoint.operation(UPKEEP, self.slots_counted());
             self.counts.set_slots(counting.await?);

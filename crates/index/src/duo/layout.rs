@@ -16,7 +16,7 @@ pub(super) const TICKETS_AT: u64 = 3064;
 pub(super) const OWNER_AT: u64 = 3072;
 /// Byte of the word that is not 0 once there was an owner: a vault without one is empty.
 pub(super) const OWNED_AT: u64 = 3080;
-/// Byte of the count of extents, from the table's start.
+/// Byte of the count of extents, from the table's start, where the index is not published.
 pub(super) const EXTENTS_AT: u64 = 3200;
 /// Byte of the first extent's entry; of the others one after the other.
 pub(super) const EXTENT_ENTRIES_AT: u64 = 3264;
@@ -39,7 +39,7 @@ pub struct DuoOptions {
     pub capacity: u64,
     /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
     /// is [told to](super::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
-    /// start, but is not touched before it is needed. Not of a table with readers, nor of an extendible one.
+    /// start, but is not touched before it is needed. Not of an extendible table.
     pub most_capacity: Option<u64>,
     /// The size of its keys: at most 65,535 bytes in the slots.
     pub key: FieldSize,
@@ -202,10 +202,6 @@ impl DuoLayout {
             let limit = "0: an extendible table grows in memory that it shares with others";
             return Err(bad_option("bytes to grow into", self.reserve_bytes, limit));
         }
-        if self.published && self.reserve_bytes > 0 {
-            let limit = "0: a table with readers beside its owner does not grow";
-            return Err(bad_option("bytes to grow into", self.reserve_bytes, limit));
-        }
         if self.key.most() == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
@@ -301,7 +297,8 @@ impl DuoLayout {
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
-        let stamps = if self.published { 4 * self.pages() } else { 0 };
+        let pages = 2 * self.buckets + u64::from(self.stash);
+        let stamps = if self.published { 4 * pages } else { 0 };
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 

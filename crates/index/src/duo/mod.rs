@@ -13,9 +13,9 @@
 //! ([`DuoOwner`]). All single-key operations of the owner's threads and coroutines are linearizable, also from
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others, and nothing brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while the
-//! table [grows](DuoTable::with_growth), too: as a whole, by a ratio, or if it is [extendible](DuoOptions::extendible) a
-//! sub-table at a time.
+//! others, and nothing brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while
+//! the table [grows](DuoTable::with_growth), too, and what readers are [promised](ReaderPromise): as a whole, by a ratio, or
+//! if it is [extendible](DuoOptions::extendible) a sub-table at a time.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -69,8 +69,8 @@
 //!
 //! **Readers** hold a copy of the index that the owner publishes in the batches of its changes (`publish.rs`): a
 //! word and a count more each insertion, and no round trip. A slot says by itself whether it is live,
-//! whose and whole, so that a copy which is old is noticed (`reader/`). A word of four bytes a bucket is added to the
-//! memory of both.
+//! whose and whole, so that a copy which is old is noticed (`reader/`), also where the table has grown meanwhile. A
+//! word of four bytes a bucket is added to the memory of both.
 //!
 //! **Seams.** Lanes for `get_many`, as the linear table has, would
 //! save the futures.

@@ -7,35 +7,47 @@
 
 use super::batch::Batch;
 use super::client::DuoTable;
+use super::layout::DuoLayout;
 use super::placement::SlotNumber;
-use super::published::{bucket_entry, stash_entry};
+use super::published::{PerPage, bucket_entry, stash_entry};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
 /// changes it.
-pub(super) struct Stamps(Box<[AtomicU32]>);
+pub(super) struct Stamps(Mutex<PerPage>);
 
 impl Stamps {
-    pub(super) fn new(pages: u64) -> Self {
-        Self((0..pages).map(|_| AtomicU32::new(0)).collect())
+    pub(super) fn new(layout: &DuoLayout) -> Self {
+        Self(Mutex::new(PerPage::new(layout)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PerPage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has stamps for so many buckets of each array.
+    pub(super) fn grow_to(&self, buckets: u64) {
+        self.lock().grow_to(buckets);
     }
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.0)
+        self.lock().bytes()
     }
 
-    fn next(&self, page: u64) -> u32 {
-        let before = self.0[page as usize].fetch_add(1, Ordering::Relaxed);
-        before.wrapping_add(1)
+    pub(super) fn next(&self, page: u64) -> u32 {
+        let mut stamps = self.lock();
+        let stamp = stamps.of(page);
+        *stamp = stamp.wrapping_add(1);
+        *stamp
     }
 
     fn set(&self, page: u64, stamp: u32) {
-        self.0[page as usize].store(stamp, Ordering::Relaxed);
+        *self.lock().of(page) = stamp;
     }
 }
 
@@ -47,7 +59,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.layout.segment_of(page));
+            batch.count_change(self.vault.segment_of(page));
         }
     }
 
@@ -122,14 +134,13 @@ impl<E: Endpoint> DuoTable<E> {
         let Some(stamps) = &self.stamps else {
             return Ok(());
         };
-        let buckets = 2 * self.layout.buckets;
-        for range in [0..buckets, buckets..self.layout.pages()] {
-            let mut next = range.start;
-            while next < range.end {
-                next = self.publish_piece(next, range.end, stamps).await?;
+        for run in self.vault.page_runs(&self.layout) {
+            let mut next = run.start;
+            while next < run.end {
+                next = self.publish_piece(next, run.end, stamps).await?;
             }
         }
-        Ok(())
+        self.count_splits().await
     }
 
     /// Does so with a piece of the pages; returns where the next begins.
@@ -137,7 +148,7 @@ impl<E: Endpoint> DuoTable<E> {
         let shape = self.layout.page_shape(first);
         let words = shape.words() as usize;
         let pages = scan::piece(first, end, words * 8);
-        let from = self.layout.page_at(self.table, first);
+        let from = self.vault.page_at(&self.layout, first);
         let piece = self.endpoint.read(from, pages as usize * words * 8).await?;
         let mut different = Vec::new();
         for (page, published) in (first..).zip(piece.words().chunks_exact(words)) {

@@ -1,7 +1,8 @@
 //! The published index: the owner's, in remote memory, for readers elsewhere.
 //!
 //! ```text
-//! behind the journal:  counts of changes, a word a segment | stash, a word a slot | pages
+//! behind the journal:  counts of changes, a word a segment | how often the table has grown | stash, a word a slot | pages
+//! in each extent:      counts of changes, a word a segment | pages
 //! page of a bucket     | word | word | ... |         by the buckets' numbers
 //! word of a page       | entries, f + 1 bits each | stamp |
 //! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
@@ -16,13 +17,22 @@
 //! the same stamp is the same word, and pages with the same sum of stamps are the same pages, unless one
 //! was written 2^28 times between two looks. The *count* of a segment, some pages in a row, grows after
 //! a page is written and before the slot is live: by the counts a reader sees which part of its copy is old.
+//!
+//! **Growth.** What is published of the buckets that a growth adds lies in its extent, and the bits there say which
+//! buckets are split (see `growth/mod.rs`). Invariant: the pages of the new buckets name what is in them before the bit is
+//! set; the count of the bucket's segment grows after it is, and before any of these buckets takes another
+//! key. The count of growths and the bits only grow, as stamps do. So who sees them as they were before, with
+//! the words of the pages of the two buckets that are the key's by them, sees all that there is of the key at one moment.
 
-use super::layout::DuoLayout;
+use super::layout::{DuoLayout, EXTENTS_AT};
 use super::placement::SlotNumber;
 use farslot_fabric::RemoteAddr;
+use std::ops::Range;
 
-/// Counts of changes. The stash has one of its own, the last.
+/// Counts of changes of the table, and of each extent. The table's last one is the stash's; that of an extent is nobody's.
 pub(super) const SEGMENTS: u64 = 512;
+/// The segment of the stash.
+pub(super) const STASH_SEGMENT: u64 = SEGMENTS - 1;
 /// Bits of a word that are its entries', at most: the others are the stamp.
 const ENTRY_BITS: u32 = 36;
 /// In a word of the stash: there is a key.
@@ -110,25 +120,29 @@ pub(super) const fn stash_entry(hash: u64) -> u64 {
     STASHED | hash & (STASHED - 1)
 }
 
-/// Where the published index lies, and what is where in it.
+/// The table's part of the published index, and what is where in it. What growths add lies with their buckets.
 impl DuoLayout {
-    /// Pages: one a bucket, through both arrays, then one a slot of the stash.
-    pub(super) const fn pages(&self) -> u64 {
-        2 * self.buckets + self.stash as u64
+    /// How the entries of a bucket's page lie in its words.
+    pub(super) fn bucket_page(&self) -> PageShape {
+        PageShape::of_bucket(self.bucket_slots, self.fingerprint_bits)
     }
 
     pub(super) fn page_shape(&self, page: u64) -> PageShape {
-        if page < 2 * self.buckets {
-            PageShape::of_bucket(self.bucket_slots, self.fingerprint_bits)
-        } else {
-            PageShape::OF_STASH
+        match SlotNumber(page).in_stash() {
+            None => self.bucket_page(),
+            Some(_) => PageShape::OF_STASH,
         }
+    }
+
+    /// Bytes of a bucket's page.
+    pub(super) fn page_bytes(&self) -> u64 {
+        u64::from(self.bucket_page().words()) * 8
     }
 
     /// The page of a slot, and the slot's number in it.
     pub(super) const fn page_of(&self, slot: SlotNumber) -> (u64, u32) {
         match slot.in_stash() {
-            Some(stashed) => (2 * self.buckets + stashed, 0),
+            Some(_) => (slot.0, 0),
             None => {
                 let slots = self.bucket_slots as u64;
                 (slot.0 / slots, (slot.0 % slots) as u32)
@@ -138,61 +152,104 @@ impl DuoLayout {
 
     /// A page's first slot.
     pub(super) const fn first_of_page(&self, page: u64) -> SlotNumber {
-        SlotNumber(match page.checked_sub(2 * self.buckets) {
-            Some(stashed) => SlotNumber::STASH.0 + stashed,
-            None => page * self.bucket_slots as u64,
-        })
-    }
-
-    /// Buckets of a segment.
-    const fn segment_buckets(&self) -> u64 {
-        (2 * self.buckets).div_ceil(SEGMENTS - 1)
-    }
-
-    /// The segment of a page.
-    pub(super) const fn segment_of(&self, page: u64) -> u64 {
-        if page < 2 * self.buckets {
-            page / self.segment_buckets()
-        } else {
-            SEGMENTS - 1
+        match SlotNumber(page).in_stash() {
+            Some(_) => SlotNumber(page),
+            None => SlotNumber(page * self.bucket_slots as u64),
         }
     }
 
-    /// The pages of a segment: of one behind the last bucket none.
-    pub(super) fn segment_pages(&self, segment: u64) -> std::ops::Range<u64> {
-        let buckets = 2 * self.buckets;
-        if segment == SEGMENTS - 1 {
-            return buckets..self.pages();
-        }
-        let first = (segment * self.segment_buckets()).min(buckets);
-        first..(first + self.segment_buckets()).min(buckets)
+    /// The pages of the stash.
+    pub(super) const fn stash_pages(&self) -> Range<u64> {
+        let first = SlotNumber::STASH.0;
+        first..first + self.stash as u64
     }
 
-    /// Bytes of the published index.
+    /// Bytes of the published index, before the table has grown.
     pub(super) fn published_bytes(&self) -> u128 {
         if !self.published {
             return 0;
         }
-        let words = u128::from(self.page_shape(0).words()) * u128::from(2 * self.buckets);
-        let bytes = (u128::from(SEGMENTS) + u128::from(self.stash) + words) * 8;
-        bytes.next_multiple_of(64)
+        let pages = u128::from(self.page_bytes()) * u128::from(2 * self.buckets);
+        let words = u128::from(SEGMENTS) + 1 + u128::from(self.stash);
+        (words * 8 + pages).next_multiple_of(64)
     }
 
-    /// Where the count of a segment is.
-    pub(super) fn count_at(&self, table: RemoteAddr, segment: u64) -> RemoteAddr {
-        table.plus(self.map().bytes() as u64 + segment * 8)
-    }
-
-    /// Where a page is: of the stash's those follow one another, and then those of the buckets.
-    pub(super) fn page_at(&self, table: RemoteAddr, page: u64) -> RemoteAddr {
-        let stash = self.count_at(table, SEGMENTS);
-        match page.checked_sub(2 * self.buckets) {
-            Some(stashed) => stash.plus(stashed * 8),
-            None => {
-                let words = u64::from(self.page_shape(page).words());
-                stash.plus((u64::from(self.stash) + page * words) * 8)
-            }
+    /// Bytes by which the published index grows with so many buckets in each array.
+    pub(super) fn published_growth(&self, buckets: u64) -> Option<u64> {
+        if !self.published {
+            return Some(0);
         }
+        let pages = buckets.checked_mul(2 * self.page_bytes())?;
+        let bytes = pages.checked_add(SEGMENTS * 8)?;
+        bytes.checked_next_multiple_of(64)
+    }
+
+    /// Where the counts of changes are of the table's own buckets, and of the stash.
+    pub(super) fn counts_at(&self, table: RemoteAddr) -> RemoteAddr {
+        table.plus(self.map().bytes() as u64)
+    }
+
+    /// Where the count of growths is: where the index is published, in front of the stash's pages, so that who reads
+    /// those has it in the same piece.
+    pub(super) fn growths_at(&self, table: RemoteAddr) -> RemoteAddr {
+        if self.published {
+            self.counts_at(table).plus(SEGMENTS * 8)
+        } else {
+            table.plus(EXTENTS_AT)
+        }
+    }
+
+    /// Where the stash's pages are: they follow one another, and then those of the buckets.
+    pub(super) fn stash_pages_at(&self, table: RemoteAddr) -> RemoteAddr {
+        self.counts_at(table).plus((SEGMENTS + 1) * 8)
+    }
+
+    /// Where the pages of the table's own buckets are.
+    pub(super) fn pages_at(&self, table: RemoteAddr) -> RemoteAddr {
+        self.stash_pages_at(table).plus(u64::from(self.stash) * 8)
+    }
+}
+
+/// A number for each page: of the buckets, which become more, and of the stash.
+pub(super) struct PerPage {
+    buckets: Vec<u32>,
+    stash: Vec<u32>,
+}
+
+impl PerPage {
+    /// Zeros, for a table that has not grown.
+    pub(super) fn new(layout: &DuoLayout) -> Self {
+        Self {
+            buckets: vec![0; 2 * layout.buckets as usize],
+            stash: vec![0; layout.stash as usize],
+        }
+    }
+
+    /// Has numbers for so many buckets of each array, if it had fewer.
+    pub(super) fn grow_to(&mut self, buckets: u64) {
+        let pages = self.buckets.len().max(2 * buckets as usize);
+        self.buckets.resize(pages, 0);
+    }
+
+    pub(super) fn of(&mut self, page: u64) -> &mut u32 {
+        match SlotNumber(page).in_stash() {
+            Some(stashed) => &mut self.stash[stashed as usize],
+            None => &mut self.buckets[page as usize],
+        }
+    }
+
+    pub(super) fn of_bucket(&self, bucket: u64) -> u32 {
+        self.buckets[bucket as usize]
+    }
+
+    /// The numbers of the stash's pages.
+    pub(super) fn of_stash(&self) -> &[u32] {
+        &self.stash
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        (self.buckets.len() + self.stash.len()) * 4
     }
 }
 

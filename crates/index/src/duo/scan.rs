@@ -38,12 +38,11 @@ impl Piece {
         }
         let stash = Some(Cursor(SlotNumber::STASH.0));
         let end = vault.buckets();
-        let buckets = scan::piece(first, end, 2 * layout.bytes_in_piece());
+        let buckets = Self::buckets(layout, vault, first);
         if buckets == 0 {
             let parts = Vec::new();
             return Ok(Self { parts, next: stash });
         }
-        let buckets = buckets.min(vault.side_by_side(first));
         let slots = u64::from(layout.bucket_slots);
         let read = async |array: u64| {
             let bucket = 2 * first + array;
@@ -61,6 +60,14 @@ impl Piece {
             parts: vec![of_first?, of_second?],
             next: scan::next(first + buckets, end).or(stash),
         })
+    }
+
+    /// Buckets of either array that a piece has which starts at this one: 0 behind the last.
+    pub(super) fn buckets(layout: &DuoLayout, vault: &Vault, first: u64) -> u64 {
+        match scan::piece(first, vault.buckets(), 2 * layout.bytes_in_piece()) {
+            0 => 0,
+            buckets => buckets.min(vault.side_by_side(first)),
+        }
     }
 
     async fn read_stash<E: Endpoint>(

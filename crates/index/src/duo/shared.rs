@@ -96,7 +96,7 @@ impl DuoOwner {
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
-            stamps: layout.published.then(|| Stamps::new(layout.pages())),
+            stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
             splits: SplitList::default(),
             counts: Counts::new(table, layout.slots()),

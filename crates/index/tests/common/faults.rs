@@ -110,6 +110,7 @@ pub fn of_writers(seed: u64, clients: u32, rng: &mut ChaCha8Rng) -> FaultPlan {
 /// What goes wrong in a run of owners one after the other, who need so many verbs.
 pub fn of_owners(seed: u64, owners: u32, verbs: u64, rng: &mut ChaCha8Rng) -> FaultPlan {
     let mut plan = chaos(seed, rng);
+    slow_down(&mut plan, 0.2, 50.0, rng);
     cut_the_host_off(&mut plan, rng);
     stop(&mut plan, 0..owners, 0.6, 1..verbs, rng);
     plan

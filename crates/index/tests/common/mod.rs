@@ -6,6 +6,7 @@
     reason = "every test binary has a copy, and uses its own part of it"
 )]
 
+pub mod beside;
 pub mod chaos;
 pub mod costs;
 pub mod cuckoo;

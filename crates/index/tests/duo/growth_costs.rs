@@ -4,7 +4,6 @@
 use crate::common::costs::{most_round_trips, spent};
 use crate::common::duo::{
     Dimensions, ShmTable, growing, growing_node, growing_world, memory_behind, shm_client,
-    shm_table,
 };
 use crate::common::{INLINE, Slot};
 use farslot_fabric::shm::ShmEndpoint;
@@ -179,10 +178,6 @@ fn options_that_no_growth_can_have_are_refused() {
         let refused = table.with_growth(growth).map(drop);
         assert!(matches!(refused, Err(IndexError::BadOption { .. })));
     }
-    let for_readers = Dimensions::of_paper(1 << 8).with_readers();
-    let (executor, table) = shm_table(&for_readers.layout(RECORD, 5));
-    let refused = executor.block_on(table.grow(&memory, 2));
-    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
 }
 
 /// Issue: lazy growth at least 6 times as fast as active growth, in the same run. Lazily, the table has its new room as

@@ -1,7 +1,9 @@
 //! Linearizability of a CuckooDuo table that grows under simulated faults, as a whole or by sub-tables: it starts tiny, several owners one after
 //! the other fill it with coroutines of some threads side by side, some of which grow and sweep it; the threads stop
-//! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands.
+//! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on
+//! other machines look keys up all the while.
 
+use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::duo::{
     Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind,
@@ -30,6 +32,8 @@ const RUNS: Runs = Runs {
 struct Shape {
     keys: u64,
     owners: u32,
+    /// Readers beside them.
+    readers: u32,
     /// Of each owner.
     threads: u32,
     /// Of each thread.
@@ -54,7 +58,12 @@ impl Shape {
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
             extendible,
-            readers: false,
+            readers: !extendible && rng.random_bool(0.6),
+        };
+        let readers = if dimensions.readers {
+            rng.random_range(1..=3)
+        } else {
+            0
         };
         let layout = dimensions.layout(slot, rng.random());
         let owners = rng.random_range(2..=4);
@@ -62,6 +71,7 @@ impl Shape {
         Self {
             keys: rng.random_range(8..=40),
             owners,
+            readers,
             threads,
             coroutines: rng.random_range(1..=5),
             // What there is to be checked grows with the operations of all.
@@ -100,7 +110,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let opened = shape.clone();
     let layout = shape.layout.clone();
     let owners = Owners::new(shape.owners).of_threads(shape.threads);
-    let owners = owners.spawn_threads(
+    let clients = owners.spawn_threads(
         &mut simulation,
         shape.limits,
         &mut rng,
@@ -110,7 +120,15 @@ fn run(slot: Slot, seed: u64) -> Tally {
             own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
         },
     );
-    run.finish(&mut simulation, &owners);
+    let beside = Beside {
+        run: run.clone(),
+        owners,
+        layout: shape.layout.clone(),
+        keys: shape.keys,
+        pause: 4_000,
+    };
+    beside.spawn(&mut simulation, shape.readers, shape.limits, &mut rng);
+    run.finish(&mut simulation, &clients);
     look_around(&world, async |endpoint| {
         let table = growing(&shape.layout, endpoint, shape.growth);
         table.take_over().await.unwrap();
@@ -195,6 +213,7 @@ fn seeds_of(slot: Slot) {
         // Half of the tables are extendible.
         assert!(total.subtables > runs, "{total:?}");
         assert!(total.stopped > runs / 2, "{total:?}");
+        assert!(total.read_beside > 5 * runs, "{total:?}");
     });
 }
 

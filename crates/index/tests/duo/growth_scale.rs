@@ -1,14 +1,15 @@
 //! A table that starts with 1,000 slots and takes many keys, under concurrent readers and under faults: every key
-//! that was acknowledged is found, at once and to the end, and nobody waits long.
+//! that was acknowledged is found, by the owner's coroutines and by readers on another machine, at once and to the end,
+//! and nobody waits long.
 //!
 //! `FARSLOT_KEYS=<count>` decides how many; `ten_million_keys`, which is ignored by default, takes 10 million.
 
 use crate::common::duo::{Dimensions, SimTable, growing, growing_world, memory_behind};
-use crate::common::{INLINE, Slot};
-use farslot_fabric::sim::{FaultPlan, HostId, Partition, RunEnd, Side, Simulation};
-use farslot_fabric::{EndpointExt, Limits, Nanos, NodeId, window};
-use farslot_index::duo::{DuoGrowth, DuoLayout};
-use farslot_index::{FieldSize, Index};
+use crate::common::{INLINE, Slot, TABLE};
+use farslot_fabric::sim::{FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation};
+use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, NodeId, window};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader};
+use farslot_index::{FieldSize, GET, Index, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,10 @@ const RECORD: Slot = Slot {
 };
 const WRITERS: u64 = 24;
 const READERS: u64 = 8;
+/// Readers on another machine, threads of it.
+const BESIDE: u64 = 3;
+/// Numbers from here on are of keys that nobody puts.
+const ABSENT: u64 = 1 << 40;
 
 fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
@@ -46,9 +51,24 @@ struct Seen {
     /// The longest that an operation has taken.
     longest_put: Cell<Nanos>,
     longest_get: Cell<Nanos>,
+    /// Lookups of readers on another machine, and the most round trips of one.
+    beside: Cell<u64>,
+    most_beside: Cell<u32>,
 }
 
 impl Seen {
+    /// The number of a key that is acknowledged.
+    fn any(&self, rng: &mut ChaCha8Rng) -> Option<u64> {
+        let there = self.there.borrow();
+        (!there.is_empty()).then(|| there[rng.random_range(0..there.len())])
+    }
+
+    /// An operation has failed: because of the fabric.
+    fn failed(&self, error: &IndexError) {
+        assert!(error.may_have_taken_effect(), "{error}");
+        self.failed.set(self.failed.get() + 1);
+    }
+
     /// What a round trip takes where so many operations are under way: nearly every lookup is one.
     fn round_trip(&self) -> Nanos {
         self.looked_up.get() / self.lookups.get()
@@ -69,10 +89,7 @@ async fn put_keys(table: &SimTable, keys: u64, seen: &Seen) {
                     later(&seen.longest_put, table.now() - begun);
                     break;
                 }
-                Err(error) => {
-                    assert!(error.may_have_taken_effect(), "{error}");
-                    seen.failed.set(seen.failed.get() + 1);
-                }
+                Err(error) => seen.failed(&error),
             }
         }
         seen.there.borrow_mut().push(number);
@@ -82,14 +99,7 @@ async fn put_keys(table: &SimTable, keys: u64, seen: &Seen) {
 async fn get_keys(table: &SimTable, keys: u64, seen: &Seen, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     while (seen.there.borrow().len() as u64) < keys {
-        let number = {
-            let there = seen.there.borrow();
-            match there.len() {
-                0 => None,
-                len => Some(there[rng.random_range(0..len)]),
-            }
-        };
-        let Some(number) = number else {
+        let Some(number) = seen.any(&mut rng) else {
             table.endpoint().sleep(1_000).await;
             continue;
         };
@@ -102,12 +112,38 @@ async fn get_keys(table: &SimTable, keys: u64, seen: &Seen, seed: u64) {
                 seen.looked_up.set(seen.looked_up.get() + span);
                 seen.lookups.set(seen.lookups.get() + 1);
             }
-            Err(error) => {
-                assert!(error.may_have_taken_effect(), "{error}");
-                seen.failed.set(seen.failed.get() + 1);
-            }
+            Err(error) => seen.failed(&error),
         }
     }
+}
+
+/// Looks keys up from another machine: those that are there, and now and then one that is not. Nobody tells the reader
+/// that the table grows.
+async fn get_beside(reader: &DuoReader<SimEndpoint>, keys: u64, seen: &Seen, seed: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    while (seen.there.borrow().len() as u64) < keys {
+        let Some(number) = seen.any(&mut rng) else {
+            reader.endpoint().sleep(1_000).await;
+            continue;
+        };
+        let absent = rng.random_bool(0.1);
+        let asked = if absent { ABSENT + number } else { number };
+        match reader.get(&key(asked)).await {
+            Ok(found) => {
+                let expected = (!absent).then(|| value(number));
+                assert_eq!(
+                    found.as_deref(),
+                    expected.as_ref().map(|value| &value[..]),
+                    "key {asked}"
+                );
+                seen.beside.set(seen.beside.get() + 1);
+            }
+            Err(error) => seen.failed(&error),
+        }
+    }
+    let counters = reader.endpoint().core().counters.snapshot();
+    later(&seen.most_beside, counters.operation(GET).most_round_trips);
+    assert!(reader.slots() >= keys / 2, "{} slots", reader.slots());
 }
 
 /// Bytes that a table of so many keys may grow by.
@@ -115,9 +151,9 @@ fn room_for(keys: u64, layout: &DuoLayout) -> u64 {
     (keys * 8 * layout.slot_bytes() as u64).next_power_of_two()
 }
 
-/// As in the paper, of 1,000 slots at first.
-const WHOLE: Dimensions = Dimensions::of_paper(1_000);
-/// Sub-tables of as many.
+/// As in the paper, of 1,000 slots at first, with readers on other machines.
+const WHOLE: Dimensions = Dimensions::of_paper(1_000).with_readers();
+/// Sub-tables of as many, without such readers.
 const SUBTABLES: Dimensions = Dimensions::of_subtable(1_000, 16);
 
 /// Puts so many keys; then another owner reads the vault and finds them all.
@@ -148,6 +184,15 @@ fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
         println!("{slots} slots, {subtables} sub-tables, {:?}", table.work());
         assert!(table.slots() >= keys);
     });
+    let beside = if dimensions.readers { BESIDE } else { 0 };
+    for number in 0..beside {
+        let client = simulation.add_client(HostId(1), limits);
+        let (seen, layout) = (Rc::clone(&seen), layout.clone());
+        simulation.spawn(client, async move |endpoint| {
+            let reader = DuoReader::open(endpoint, TABLE, layout).unwrap();
+            get_beside(&reader, keys, &seen, 100 + number).await;
+        });
+    }
     assert_eq!(simulation.run(), RunEnd::Done);
     world.set_faults(FaultPlan::default());
     let mut simulation = Simulation::new(world);
@@ -169,12 +214,15 @@ fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
     });
     assert_eq!(simulation.run(), RunEnd::Done);
     println!(
-        "{keys} keys, {} lookups of {} ns, {} failed; a put took {} ns at most, a lookup {} ns",
+        "{keys} keys, {} lookups of {} ns, {} failed; a put took {} ns at most, a lookup {} ns; \
+         {} lookups beside the owner, of {} round trips at most",
         seen.lookups.get(),
         seen.round_trip(),
         seen.failed.get(),
         seen.longest_put.get(),
-        seen.longest_get.get()
+        seen.longest_get.get(),
+        seen.beside.get(),
+        seen.most_beside.get(),
     );
     seen
 }
@@ -188,7 +236,7 @@ fn asked(otherwise: u64) -> u64 {
 fn trouble() -> FaultPlan {
     let mut plan = FaultPlan::chaos(3, 0.2);
     let partition = |number: u64| Partition {
-        side: Side::Host(HostId(0)),
+        side: Side::Host(HostId(u32::from(number.is_multiple_of(3)))),
         node: NodeId(0),
         from: number * 3_000_000,
         until: number * 3_000_000 + 5_000,
@@ -215,6 +263,11 @@ fn nobody_waits(dimensions: Dimensions, keys: u64) {
     let most = 10 * seen.round_trip();
     assert!(seen.longest_put.get() <= most, "{most}");
     assert!(seen.longest_get.get() <= most, "{most}");
+    if dimensions.readers {
+        assert!(seen.beside.get() > keys / 10);
+        let most_beside = seen.most_beside.get();
+        assert!((2..=10).contains(&most_beside), "{most_beside}");
+    }
 }
 
 #[test]
@@ -232,6 +285,7 @@ fn found_under_faults(dimensions: Dimensions, keys: u64) {
     let seen = grow_to(dimensions, keys, trouble());
     assert!(seen.failed.get() > 0);
     assert!(seen.lookups.get() > keys / 10);
+    assert!(!dimensions.readers || seen.beside.get() > keys / 10);
 }
 
 /// Takes some minutes in a release build, and 3 GB.

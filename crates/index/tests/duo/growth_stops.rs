@@ -1,13 +1,14 @@
 //! An owner of a growing CuckooDuo table may stop after any verb: the next one has what was acknowledged, and what was
-//! removed stays so, although the bytes of it are copied with the buckets they are in.
+//! removed stays so, although the bytes of it are copied with the buckets they are in. Readers see the same, those too
+//! that knew the table before it grew.
 
 use crate::common::duo::{Dimensions, SimTable, growing_world, memory_behind, open};
-use crate::common::{INLINE, Slot, scan_all};
+use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When, World,
+    ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
 };
 use farslot_fabric::{Executor, Limits, RegionId};
-use farslot_index::duo::{DuoLayout, GrowthMemory};
+use farslot_index::duo::{DuoLayout, DuoReader, GrowthMemory, ReaderPromise};
 use farslot_index::{FieldSize, Index, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -76,6 +77,59 @@ impl Told {
         }
         Ok(())
     }
+
+    /// A reader sees what the table should have. Nobody writes meanwhile.
+    async fn judge_reader(&self, reader: &DuoReader<SimEndpoint>) -> Result<()> {
+        for key in 0..2 * KEYS {
+            let found = reader.get(&key.to_le_bytes()).await?;
+            let found = found.map(|value| u64::from_le_bytes((*value).try_into().unwrap()));
+            let there = self.there.borrow().get(&key).copied();
+            match self.under_way.get() {
+                Some((of, now)) if of == key => {
+                    assert!(found == now || found == there, "key {key}: {found:?}");
+                }
+                _ => assert_eq!(found, there, "key {key}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Readers on another machine.
+struct Readers {
+    executor: Executor<SimEndpoint>,
+    /// Looks at nothing but what it is asked for.
+    linearizable: DuoReader<SimEndpoint>,
+    /// Answers for absent keys by its copy of the index alone.
+    refreshed: DuoReader<SimEndpoint>,
+}
+
+impl Readers {
+    /// They know the table as it is now.
+    fn new(world: &World, layout: &DuoLayout) -> Self {
+        let endpoint = world.endpoint(Limits::default());
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let reader = || DuoReader::open(Rc::clone(&endpoint), TABLE, layout.clone()).unwrap();
+        let most = u64::MAX;
+        let readers = Self {
+            linearizable: reader(),
+            refreshed: reader().promising(ReaderPromise::BoundedStaleness { most }),
+            executor,
+        };
+        readers.executor.block_on(async {
+            readers.linearizable.refresh().await.unwrap();
+            readers.refreshed.refresh().await.unwrap();
+        });
+        readers
+    }
+
+    fn judge(&self, told: &Told) {
+        self.executor.block_on(async {
+            told.judge_reader(&self.linearizable).await.unwrap();
+            self.refreshed.refresh().await.unwrap();
+            told.judge_reader(&self.refreshed).await.unwrap();
+        });
+    }
 }
 
 /// Fills a table, removes some keys, grows, sweeps, and goes on.
@@ -112,10 +166,7 @@ async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resul
     told.put(table, KEYS + 2, value(KEYS + 2)).await
 }
 
-fn table_of(
-    world: &World,
-    layout: &DuoLayout,
-) -> (Executor<farslot_fabric::sim::SimEndpoint>, SimTable) {
+fn table_of(world: &World, layout: &DuoLayout) -> (Executor<SimEndpoint>, SimTable) {
     let limits = Limits {
         verb_timeout: 100_000,
         ..Limits::default()
@@ -134,17 +185,20 @@ struct Outcome {
     dead_bytes_copied: bool,
 }
 
+/// The dimensions of the table that is filled.
+const TINY: Dimensions = Dimensions {
+    slots: 16,
+    bucket_slots: 4,
+    fingerprint_bits: 8,
+    longest_path: 2,
+    stash: 2,
+    extendible: false,
+    readers: false,
+};
+
 /// Stops the first owner after so many verbs.
-fn run(extendible: bool, verbs: u64, seed: u64) -> Outcome {
-    let dimensions = Dimensions {
-        slots: 16,
-        bucket_slots: 4,
-        fingerprint_bits: 8,
-        longest_path: 2,
-        stash: 2,
-        extendible,
-        readers: false,
-    };
+fn run(dimensions: Dimensions, verbs: u64, seed: u64) -> Outcome {
+    let with_readers = dimensions.readers;
     let layout = dimensions.layout(RECORD, 9);
     let memory = memory_behind(&layout, 1 << 20);
     let world = growing_world(seed, &memory);
@@ -158,6 +212,13 @@ fn run(extendible: bool, verbs: u64, seed: u64) -> Outcome {
     let told = Rc::new(Told::default());
     let mut simulation = Simulation::new(world.clone());
     let client = simulation.add_client(HostId(0), Limits::default());
+    let readers = with_readers.then(|| Readers::new(&world, &layout));
+    let judge_readers = |told: &Told| {
+        if let Some(readers) = &readers {
+            readers.judge(told);
+            Readers::new(&world, &layout).judge(told);
+        }
+    };
     let (its, of_layout) = (Rc::clone(&told), layout.clone());
     simulation.spawn(client, async move |endpoint| {
         let table = open(endpoint, &of_layout);
@@ -171,18 +232,23 @@ fn run(extendible: bool, verbs: u64, seed: u64) -> Outcome {
             let grown = &words[memory.start.offset as usize / 8..];
             REMOVED.into_iter().any(|key| grown.contains(&value(key)))
         });
+    judge_readers(&told);
     let mut left_behind = 0;
     for owner in 0..3 {
         let (executor, table) = table_of(&world, &layout);
         executor.block_on(async {
             table.take_over().await.unwrap();
             told.judge(&table).await.unwrap();
+        });
+        judge_readers(&told);
+        executor.block_on(async {
             // It stops without resigning; the last one only looks.
             if owner < 2 {
                 own_next(&table, &memory, &told).await.unwrap();
                 told.judge(&table).await.unwrap();
             }
         });
+        judge_readers(&told);
         left_behind += table.work().copies_removed;
     }
     Outcome {
@@ -192,12 +258,12 @@ fn run(extendible: bool, verbs: u64, seed: u64) -> Outcome {
     }
 }
 
-fn removed_keys_stay_so(extendible: bool) {
+fn stop_everywhere(dimensions: Dimensions) {
     let (mut verbs, mut left_behind, mut copied) = (0, 0, 0);
     for seed in 0..4 {
         verbs = 1;
         loop {
-            let outcome = run(extendible, verbs, seed << 32 | verbs);
+            let outcome = run(dimensions, verbs, seed << 32 | verbs);
             left_behind += outcome.left_behind;
             copied += u64::from(outcome.dead_bytes_copied);
             if !outcome.stopped {
@@ -215,12 +281,20 @@ fn removed_keys_stay_so(extendible: bool) {
 
 #[test]
 fn what_was_removed_stays_so_wherever_an_owner_stops() {
-    removed_keys_stay_so(false);
+    stop_everywhere(TINY);
 }
 
 #[test]
 fn what_was_removed_from_sub_tables_stays_so_wherever_an_owner_stops() {
-    removed_keys_stay_so(true);
+    stop_everywhere(Dimensions {
+        extendible: true,
+        ..TINY
+    });
+}
+
+#[test]
+fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
+    stop_everywhere(TINY.with_readers());
 }
 
 /// The header of a table may be of another version, or damaged: what it says is checked before it is believed.
@@ -240,7 +314,7 @@ fn a_header_that_no_growth_has_written_is_refused() {
     let chunk = memory_behind(&dimensions.layout(RECORD, 3), 1 << 20)
         .start
         .offset
-        - crate::common::TABLE.offset;
+        - TABLE.offset;
     let bad = [
         (3200, u64::MAX),
         (3272, 1 << 16),
@@ -263,7 +337,7 @@ fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
         table.resign().await.unwrap();
     });
     let node = world.node_handle(memory.mark.node);
-    let at = |offset| crate::common::TABLE.offset + offset;
+    let at = |offset| TABLE.offset + offset;
     for &(offset, bad) in places {
         let good = node.peek(RegionId(0), at(offset));
         node.poke(RegionId(0), at(offset), bad);

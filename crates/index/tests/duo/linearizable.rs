@@ -3,17 +3,18 @@
 //! fingerprints; its threads stop anywhere or are cut off, the last one resigns, and the next owner makes its index from
 //! the vault. Readers on other machines look keys up all the while.
 
+use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
 use crate::common::owners::Owners;
 use crate::common::run::{AtEnd, Run, look_around, within};
 use crate::common::seeds::Runs;
 use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, faults};
-use farslot_check::{TableOp, TableRet};
-use farslot_fabric::sim::{FaultPlan, HostId, SimEndpoint, Simulation};
-use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, window};
-use farslot_index::duo::{DuoLayout, DuoOptions, DuoOwner, DuoReader};
-use farslot_index::{IndexError, SlotKind};
+use farslot_check::TableOp;
+use farslot_fabric::sim::{FaultPlan, Simulation};
+use farslot_fabric::{EndpointExt, Limits, Nanos, window};
+use farslot_index::SlotKind;
+use farslot_index::duo::{DuoLayout, DuoOptions, DuoOwner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -65,8 +66,6 @@ impl Shape {
         };
         let owners = rng.random_range(2..=4);
         let threads = rng.random_range(1..=3);
-        let mut faults = faults::of_threads(seed, (owners, threads), 250, rng);
-        faults::slow_down(&mut faults, 0.2, 50.0, rng);
         Self {
             // Enough keys to fill it, and now and then too many.
             keys: rng.random_range(slots - 1..=slots + 3),
@@ -84,7 +83,7 @@ impl Shape {
                 send_queue_depth: [4, 16, 64][rng.random_range(0..3)],
                 ..limits()
             },
-            faults,
+            faults: faults::of_threads(seed, (owners, threads), 250, rng),
         }
     }
 }
@@ -119,15 +118,14 @@ fn run(slot: Slot, seed: u64) -> Tally {
             own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
         },
     );
-    for number in 0..shape.readers {
-        let client = simulation.add_client(HostId(number % 2), shape.limits);
-        let (run, shape, owners) = (run.clone(), shape.clone(), owners.clone());
-        let rng = ChaCha8Rng::seed_from_u64(rng.random());
-        simulation.spawn(client, async move |endpoint| {
-            let reader = DuoReader::open(endpoint, TABLE, shape.layout.clone()).unwrap();
-            look_up(&run, &shape, &owners, &reader, 500 + number, rng).await;
-        });
-    }
+    let beside = Beside {
+        run: run.clone(),
+        owners,
+        layout: shape.layout.clone(),
+        keys: shape.keys,
+        pause: shape.pause + 4_000,
+    };
+    beside.spawn(&mut simulation, shape.readers, shape.limits, &mut rng);
     run.finish(&mut simulation, &clients);
     look_around(&world, async |endpoint| {
         let table = open(endpoint, &shape.layout);
@@ -155,44 +153,6 @@ async fn own(run: &Run, shape: &Shape, table: &SimTable, first: u32, mut rng: Ch
         work(caller, shape, ChaCha8Rng::seed_from_u64(rng.random()))
     });
     window(5, coroutines, |_, ()| {}).await;
-}
-
-/// Looks keys up until the last owner is gone.
-async fn look_up(
-    run: &Run,
-    shape: &Shape,
-    owners: &Owners,
-    reader: &DuoReader<SimEndpoint>,
-    client: u32,
-    mut rng: ChaCha8Rng,
-) {
-    let Run { slot, record, .. } = run;
-    while !owners.are_gone() {
-        let pause = rng.random_range(0..=shape.pause + 4_000);
-        reader.endpoint().sleep(pause).await;
-        if rng.random_bool(0.05) {
-            if let Err(error) = reader.refresh().await {
-                assert!(error.may_have_taken_effect(), "refresh: {error}");
-            }
-            continue;
-        }
-        let key = rng.random_range(0..shape.keys);
-        let now = || reader.endpoint().now();
-        let started = record.invoke(client, key, TableOp::Get, now());
-        match reader.get(&slot.key(key)).await {
-            Ok(value) => {
-                run.count(|tally| tally.read_beside += u64::from(value.is_some()));
-                let value = value.map(|value| slot.number(&value));
-                record.complete(started, TableRet::Got(value), now());
-            }
-            Err(error) => {
-                // An owner that hangs in the middle of an update keeps nobody from reading.
-                let fabric = matches!(error, IndexError::Fabric(_));
-                assert!(fabric, "{}: {error}", slot.name);
-                record.no_effect(started, now());
-            }
-        }
-    }
 }
 
 async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) {

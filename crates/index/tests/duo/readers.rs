@@ -2,11 +2,13 @@
 //! costs READs and no answer, and what they promise for absent keys.
 
 use crate::common::costs::spent;
-use crate::common::duo::{Dimensions, shm_client, shm_node, shm_reader};
+use crate::common::duo::{
+    Dimensions, growing_node, memory_behind, shm_client, shm_node, shm_reader,
+};
 use crate::common::{HEAP, INLINE, Slot};
 use farslot_fabric::Executor;
 use farslot_fabric::shm::ShmEndpoint;
-use farslot_index::duo::{DuoReader, ReaderPromise};
+use farslot_index::duo::{DuoGrowth, DuoReader, ReaderPromise};
 use farslot_index::{Cursor, FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
 use std::collections::BTreeMap;
 
@@ -87,7 +89,7 @@ fn a_reader_finds_a_key_with_one_read_and_learns_what_it_has_to() {
     assert_eq!(round_trips, verbs);
     assert_eq!(bytes, verbs * layout.slot_bytes() as u64);
 
-    // Absent: the two pages, of four words each, and the stash.
+    // Absent: the two pages, of four words each, and the stash with the count of growths.
     let ((trips, verbs, bytes), ()) = cost(&executor, GET, async {
         for number in keys..2 * keys {
             assert!(reader.get(&key(number)).await.unwrap().is_none());
@@ -96,7 +98,7 @@ fn a_reader_finds_a_key_with_one_read_and_learns_what_it_has_to() {
     let false_positives = trips - keys;
     assert!(false_positives < keys / 200, "{false_positives}");
     assert_eq!(verbs, trips);
-    let pages = keys * (2 * 32 + 32 * 8);
+    let pages = keys * (2 * 32 + 33 * 8);
     assert_eq!(bytes, pages + false_positives * layout.slot_bytes() as u64);
 
     // The copy takes what the owner's index takes, but for a few bytes a segment and a word a slot of the stash.
@@ -247,6 +249,183 @@ fn readers_need_no_owner_and_are_told_what_is_wrong() {
         panic!("nothing is published there");
     };
     assert!(matches!(error, IndexError::BadOption { .. }), "{error}");
+}
+
+#[test]
+fn a_reader_follows_a_table_that_grows() {
+    let layout = dimensions().layout(RECORD, 7);
+    let memory = memory_behind(&layout, 8 << 20);
+    let node = growing_node(&memory);
+    let (owner, table) = shm_client(&node, &layout);
+    let keys = SLOTS * 9 / 10;
+    owner.block_on(async {
+        for number in 0..keys {
+            table.put(&key(number), &value(number)).await.unwrap();
+        }
+    });
+    let (executor, reader) = shm_reader(&node, &layout);
+    executor.block_on(reader.refresh()).unwrap();
+    let look_at_all = |most: u64| {
+        let trips = (0..keys).map(|number| {
+            let (trips, found) = look(&executor, &reader, number);
+            assert!(found && trips <= most, "key {number}: {trips} round trips");
+            trips
+        });
+        trips.sum::<u64>()
+    };
+    let copy_is_right = |trips: u64| (keys..keys + keys / 100).contains(&trips);
+
+    // It has begun, and no key has moved: a reader that does not know finds every key at once.
+    owner.block_on(table.grow(&memory, 2)).unwrap();
+    assert!(copy_is_right(look_at_all(2)));
+    assert_eq!(reader.slots(), layout.slots());
+    // Absent keys tell of it, for its entry and for the bits; then it is known.
+    assert_eq!(look(&executor, &reader, keys), (3, false));
+    assert_eq!(reader.slots(), 2 * layout.slots());
+    let ((trips, verbs, bytes), _) = cost(&executor, GET, reader.get(&key(keys + 1)));
+    // Two pages, the stash with the count of growths, a word of bits for each page.
+    assert_eq!((trips, verbs, bytes), (1, 1, 2 * 32 + 33 * 8 + 2 * 8));
+
+    // Half of the keys are elsewhere: the lookups say so, each for itself and its neighbours.
+    owner.block_on(table.sweep()).unwrap();
+    let trips = look_at_all(5);
+    assert!(!copy_is_right(trips), "{trips}");
+    assert!(copy_is_right(look_at_all(2)));
+
+    // Three times as large in the meantime, and grown once more; the copy knows of none of it.
+    owner.block_on(async {
+        table.grow(&memory, 3).await.unwrap();
+        table.sweep().await.unwrap();
+        table.grow(&memory, 2).await.unwrap();
+        for number in keys..2 * keys {
+            table.put(&key(number), &value(number)).await.unwrap();
+        }
+    });
+    let (trips, found) = look(&executor, &reader, keys);
+    assert!(found && trips <= 6, "{trips} round trips");
+    assert!(table.unsplit() > 0);
+    executor.block_on(reader.refresh()).unwrap();
+    assert_eq!(reader.slots(), table.slots());
+    assert!(copy_is_right(look_at_all(2)));
+    let absent = look(&executor, &reader, 3 * keys);
+    assert_eq!(absent, (1, false));
+    let copy = reader.copy_bytes() as u64;
+    let of_slots = layout.index_bytes() * table.slots() / layout.slots();
+    assert!(copy <= of_slots + 4 * 512 * 9 + 32 * 24, "{copy} bytes");
+}
+
+#[test]
+fn a_young_copy_of_a_table_that_grows_says_what_is_absent() {
+    let layout = dimensions().layout(RECORD, 8);
+    let memory = memory_behind(&layout, 8 << 20);
+    let node = growing_node(&memory);
+    let (owner, table) = shm_client(&node, &layout);
+    let keys = SLOTS * 9 / 10;
+    owner.block_on(async {
+        for number in 0..keys {
+            table.put(&key(number), &value(number)).await.unwrap();
+        }
+        table.grow(&memory, 2).await.unwrap();
+    });
+    let (executor, reader) = shm_reader(&node, &layout);
+    let reader = reader.promising(ReaderPromise::BoundedStaleness { most: u64::MAX });
+    executor.block_on(reader.refresh()).unwrap();
+    let absent = || {
+        let trips = (0..1_000).map(|number| look(&executor, &reader, 10 * keys + number));
+        let trips = trips.map(|(trips, found)| {
+            assert!(!found);
+            trips
+        });
+        trips.sum::<u64>()
+    };
+    // But for fingerprints that are alike.
+    assert!(absent() < 10);
+    // What the copy does not know of it may answer as of then; what it learns of it does not take for empty.
+    owner.block_on(table.sweep()).unwrap();
+    for number in 0..keys {
+        let (trips, found) = look(&executor, &reader, number);
+        assert!(found && trips <= 5, "key {number}: {trips} round trips");
+    }
+    executor.block_on(reader.refresh()).unwrap();
+    assert!(absent() < 10);
+    let ((_, verbs, _), refreshed) = cost(&executor, UPKEEP, reader.refresh());
+    refreshed.unwrap();
+    // The counts of the table and of its extent.
+    assert_eq!(verbs, 2);
+
+    // It knows of a growth of which nothing is split, and learns that it is over by the next one's entry.
+    owner.block_on(table.grow(&memory, 2)).unwrap();
+    executor.block_on(reader.refresh()).unwrap();
+    owner.block_on(async {
+        table.sweep().await.unwrap();
+        table.grow(&memory, 2).await.unwrap();
+    });
+    for number in 0..keys {
+        let (trips, found) = look(&executor, &reader, number);
+        assert!(found && trips <= 6, "key {number}: {trips} round trips");
+    }
+}
+
+#[test]
+fn a_reader_meets_every_record_of_a_table_that_grows_meanwhile() {
+    let layout = Dimensions::of_paper(1 << 9)
+        .with_readers()
+        .layout(RECORD, 9);
+    let memory = memory_behind(&layout, 8 << 20);
+    let node = growing_node(&memory);
+    let (owner, table) = shm_client(&node, &layout);
+    let growth = DuoGrowth::from(memory);
+    let table = table.with_growth(growth).unwrap();
+    let keys = 4_000;
+    owner.block_on(async {
+        for number in 0..keys {
+            table.put(&key(number), &value(number)).await.unwrap();
+        }
+    });
+    let (executor, reader) = shm_reader(&node, &layout);
+    let (mut put, mut unsplit) = (keys, 0);
+    let met = executor.block_on(async {
+        let mut met = BTreeMap::new();
+        let mut cursor = Some(Cursor::default());
+        while let Some(from) = cursor {
+            let visit = |key: &[u8], value: &[u8]| {
+                met.insert(key.to_vec(), value.to_vec());
+            };
+            cursor = reader.scan(from, visit).await.unwrap();
+            // Insertions that move nothing, but let buckets be split.
+            owner.block_on(async {
+                for _ in 0..300 {
+                    table.put(&key(put), &value(put)).await.unwrap();
+                    put += 1;
+                }
+            });
+            unsplit += u64::from(table.unsplit() > 0);
+        }
+        met
+    });
+    assert!(unsplit > 1 && put > keys + 2_000, "{unsplit}, {put}");
+    let missed = (0..keys).filter(|number| {
+        met.get(&key(*number)[..])
+            .is_none_or(|met| *met != value(*number))
+    });
+    let missed = missed.count() as u64;
+    assert!(
+        missed <= table.work().moved,
+        "{missed} missed, {:?}",
+        table.work()
+    );
+    // While nothing is written, each is met once.
+    let all = executor.block_on(async {
+        let (mut met, mut cursor) = (BTreeMap::new(), Some(Cursor::default()));
+        while let Some(from) = cursor {
+            let visit = |key: &[u8], value: &[u8]| {
+                assert!(met.insert(key.to_vec(), value.to_vec()).is_none());
+            };
+            cursor = reader.scan(from, visit).await.unwrap();
+        }
+        met
+    });
+    assert_eq!(all.len() as u64, put);
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! What [`ReaderPromise::BoundedStaleness`] promises, under simulated faults: a reader answers "absent" for no
-//! key that has been there for longer than it may lag behind, however often the owner moves it.
+//! key that has been there for longer than it may lag behind, however often the owner moves it, and however the
+//! table grows.
 
 use crate::common::chaos::{Tally, limits, rng_of};
-use crate::common::duo::{Dimensions, SimTable, VARIED, open, world};
+use crate::common::duo::{
+    Dimensions, SimTable, VARIED, growing, growing_world, memory_behind, open,
+};
 use crate::common::seeds::Runs;
 use crate::common::{INLINE, Slot, TABLE};
 use farslot_fabric::sim::{FaultPlan, HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, window};
-use farslot_index::duo::{DuoLayout, DuoReader, ReaderPromise};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader, ReaderPromise};
 use farslot_index::{Index, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -53,7 +56,13 @@ fn run(slot: Slot, seed: u64) -> Tally {
         readers: true,
     };
     let layout = dimensions.layout(slot, rng.random());
-    let world = world(rng.random(), &layout);
+    let growth = DuoGrowth {
+        ratio: rng.random_range(2..=3),
+        at_load: rng.random_range(0.4..=1.0),
+        ..DuoGrowth::from(memory_behind(&layout, 1 << 20))
+    };
+    let world = growing_world(rng.random(), &growth.memory);
+    let growth = rng.random_bool(0.5).then_some(growth);
     world.set_faults(FaultPlan::chaos(seed, rng.random_range(0.0..=1.0)));
     let run = Run {
         slot,
@@ -69,7 +78,10 @@ fn run(slot: Slot, seed: u64) -> Tally {
     let owner = simulation.add_client(HostId(0), limits());
     let (own_run, own_seed) = (run.clone(), rng.random::<u64>());
     simulation.spawn(owner, async move |endpoint| {
-        let table = open(endpoint, &own_run.layout);
+        let table = match growth {
+            Some(growth) => growing(&own_run.layout, endpoint, growth),
+            None => open(endpoint, &own_run.layout),
+        };
         let coroutines = (0..3).map(|number| {
             own(
                 &own_run,
@@ -82,6 +94,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         own_run.owner_done.set(true);
         let mut tally = own_run.tally.get();
         tally.moves += table.work().moved;
+        tally.repairs += table.work().buckets_split;
         own_run.tally.set(tally);
     });
     for _ in 0..2 {
@@ -160,7 +173,8 @@ fn seeds_of(slot: Slot) {
         let runs = total.runs;
         assert!(total.returned > 50 * runs, "{total:?}");
         assert!(total.read_beside > 20 * runs, "{total:?}");
-        assert!(total.moves > runs, "{total:?}");
+        assert!(total.moves > runs / 2, "{total:?}");
+        assert!(total.repairs > runs, "{total:?}");
         assert!(total.laborious > 2 * runs, "{total:?}");
     });
 }

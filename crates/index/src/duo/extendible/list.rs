@@ -6,7 +6,7 @@
 
 use super::super::client::DuoTable;
 use super::super::growth::{
-    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, Vault,
+    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, Vault, entry_at, place_of,
 };
 use super::super::layout::EXTENTS_AT;
 use super::super::placement::MOST_DEPTH;
@@ -207,11 +207,11 @@ impl<E: Endpoint> DuoTable<E> {
             let chunk_at = self.splits.known().chunks[chunk as usize];
             if place == 0 {
                 let entry = self.list_entry(0, chunk_at)?;
-                steps.push(Step::Write(self.entry_at(chunk), entry));
+                steps.push(Step::Write(entry_at(self.table, chunk), entry));
             }
             let entry = self.list_entry(*subtable, *at)?;
-            let entry_at = chunk_at.plus(place * ENTRY_BYTES);
-            steps.push(Step::Write(entry_at, entry));
+            let at = chunk_at.plus(place * ENTRY_BYTES);
+            steps.push(Step::Write(at, entry));
         }
         let count_at = self.table.plus(EXTENTS_AT);
         let counted = known + begun.len() as u64;
@@ -284,16 +284,16 @@ impl<E: Endpoint> DuoTable<E> {
             let limit = format!("{MOST_EXTENTS} chunks of a list at most");
             return Err(bad_option("splits", format!("chunk {chunk}"), limit));
         }
-        let entry = self.entry_at(chunk);
+        let entry = entry_at(self.table, chunk);
         let entry = self.endpoint.read(entry, ENTRY_BYTES as usize).await?;
-        let at = self.place_of(entry.words()[1], entry.words()[2])?;
+        let at = place_of(self.table, entry.words()[1], entry.words()[2])?;
         self.splits.known().chunks.push(at);
         Ok(at)
     }
 
     /// Learns of a split that is in the list.
     fn learn_split(&self, subtable: u64, region: u64, offset: u64) -> Result<()> {
-        let at = self.place_of(region, offset)?;
+        let at = place_of(self.table, region, offset)?;
         let known = subtable < self.subtables();
         if known {
             // The one before, that it took part in, is over.

@@ -4,18 +4,16 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
-use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT, EXTENTS_AT};
-use super::super::placement::SlotNumber;
+use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT};
+use super::super::placement::{Placement, SlotNumber};
+use super::entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, read_entries};
 use super::step::Step;
-use super::{GrowthMemory, MOST_RATIO, Place, Vault, check_ratio};
-use crate::slot::{bad_option, slots_for};
+use super::{GrowthMemory, MOST_RATIO, Place, Vault};
+use crate::slot::bad_option;
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
+use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::collections::BTreeSet;
 
-/// How often a table can grow: as many entries as the header has room for.
-pub(in super::super) const MOST_EXTENTS: u32 = 34;
-pub(in super::super) const ENTRY_BYTES: u64 = 24;
 /// Extents in memory of the table's own start at multiples of this.
 const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
@@ -26,7 +24,7 @@ pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Optio
     let mut all: u64 = 0;
     for growth in 0..growths {
         let before = layout.buckets.checked_mul(1 << growth)?;
-        let bytes = Vault::extent_bytes(layout, before, 2)?;
+        let bytes = Vault::bytes_of_extent(layout, before, 2)?;
         all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
     }
     Some(all)
@@ -38,14 +36,14 @@ impl<E: Endpoint> DuoTable<E> {
         let known = self.vault.growths() as u64;
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
-            return self.learn_extent(known).await;
+            return self.learn_extents(known + 1).await;
         }
-        let bytes = self.extent_bytes(ratio)?;
+        let bytes = self.vault.extent_bytes(&self.layout, ratio)?;
         self.check_one_split(ratio)?;
         let at = self.memory_for(bytes, place).await?;
-        self.count_extent(known, ratio, at).await?;
-        self.add_extent(ratio, at);
-        Ok(())
+        let entry = Entry { ratio, at };
+        self.count_extent(known, entry).await?;
+        self.add_extent(entry)
     }
 
     /// Where an extent of so many bytes is to be: zeros that nobody else has.
@@ -88,12 +86,16 @@ impl<E: Endpoint> DuoTable<E> {
         Err(bad_option("node to grow on", memory.start.node.0, limit))
     }
 
-    /// Checks that the images of two buckets that are split at once leave most of the buffers to others: a growth that
-    /// has begun cannot be taken back.
+    /// How many buckets can be split at once by this ratio, so that their images leave most of the buffers to others.
+    pub(super) fn most_at_once(&self, ratio: u64) -> u64 {
+        let images = ratio.saturating_mul(self.layout.bucket_bytes() as u64);
+        self.endpoint.core().limits.buffer_budget as u64 / 4 / images
+    }
+
+    /// Checks that two buckets can be split at once: a growth that has begun cannot be taken back.
     pub(in super::super) fn check_one_split(&self, ratio: u64) -> Result<()> {
-        let images = ratio.saturating_mul(2 * self.layout.bucket_bytes() as u64);
-        let most = self.endpoint.core().limits.buffer_budget as u64 / 4;
-        if images > most {
+        if self.most_at_once(ratio) < 2 {
+            let most = self.endpoint.core().limits.buffer_budget / 4;
             let limit =
                 format!("two buckets' images within a quarter of the buffers, {most} bytes");
             return Err(bad_option("growth ratio", ratio, limit));
@@ -101,25 +103,13 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Bytes of the extent by which the table grows.
-    fn extent_bytes(&self, ratio: u64) -> Result<u64> {
-        let growths = self.vault.growths() as u64;
-        if growths >= u64::from(MOST_EXTENTS) {
-            let limit = format!("{MOST_EXTENTS} at most");
-            return Err(bad_option("growths", growths + 1, limit));
-        }
-        slots_for(self.slots().saturating_mul(ratio), 1.0)?;
-        let bytes = Vault::extent_bytes(&self.layout, self.vault.buckets(), ratio);
-        bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
-    }
-
     /// Writes an extent's entry, and counts it.
-    async fn count_extent(&self, number: u64, ratio: u64, at: RemoteAddr) -> Result<()> {
-        let mut entry = self.endpoint.core().buffers.take(ENTRY_BYTES as usize)?;
-        let words = [ratio, u64::from(at.region.0), at.offset];
-        entry.words_mut().copy_from_slice(&words);
-        let count_at = self.table.plus(EXTENTS_AT);
-        let write = Step::Write(self.entry_at(number), entry);
+    async fn count_extent(&self, number: u64, entry: Entry) -> Result<()> {
+        let words = entry.words();
+        let mut bytes = self.endpoint.core().buffers.take(size_of_val(&words))?;
+        bytes.words_mut().copy_from_slice(&words);
+        let count_at = self.layout.growths_at(self.table);
+        let write = Step::Write(entry_at(self.table, number), bytes);
         // If that fails, another thread must not write another entry before it is known to be over.
         let doubt = self.doubt(Vec::new());
         self.run_steps(vec![write, Step::Count(count_at, number, number + 1)])
@@ -129,39 +119,38 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Has the extent from now on.
-    fn add_extent(&self, ratio: u64, at: RemoteAddr) {
+    fn add_extent(&self, entry: Entry) -> Result<()> {
+        self.vault.add(&self.layout, entry)?;
         self.vault.set_spare(None);
-        self.vault.add(ratio, at);
-        self.change_index(|index| index.grow(ratio));
+        // Before other threads split anything.
+        if let Some(stamps) = &self.stamps {
+            stamps.grow_to(self.vault.buckets());
+        }
+        self.change_index(|index| index.grow(entry.ratio));
         self.counts.set_slots(self.slots());
+        Ok(())
     }
 
-    /// Where an entry of the header is.
-    pub(in super::super) fn entry_at(&self, number: u64) -> RemoteAddr {
-        self.table.plus(EXTENT_ENTRIES_AT + number * ENTRY_BYTES)
-    }
-
-    /// How many extents the header counts.
+    /// How many extents are counted, or how many splits of sub-tables.
     pub(in super::super) async fn counted(&self) -> Result<u64> {
-        let count = self.endpoint.read(self.table.plus(EXTENTS_AT), 8).await?;
-        Ok(count.words()[0])
+        let count = self.endpoint.read(self.layout.growths_at(self.table), 8);
+        Ok(count.await?.words()[0])
     }
 
     /// Slots of both arrays as the header has them, whoever is the owner.
     pub(in super::super) async fn slots_counted(&self) -> Result<u64> {
         let entries = u64::from(MOST_EXTENTS) * ENTRY_BYTES;
-        let bytes = EXTENT_ENTRIES_AT - EXTENTS_AT + entries;
-        let at = self.table.plus(EXTENTS_AT);
-        let header = self.endpoint.read(at, bytes as usize).await?;
         if self.layout.extendible {
-            let subtables = header.words()[0].saturating_add(1);
+            let subtables = self.counted().await?.saturating_add(1);
             return Ok(self.layout.slots().saturating_mul(subtables));
         }
-        let (counts, entries) = header
-            .words()
-            .split_at((EXTENT_ENTRIES_AT - EXTENTS_AT) as usize / 8);
-        let ratios = entries.iter().step_by(ENTRY_BYTES as usize / 8);
-        let counted = ratios.take(counts[0].min(u64::from(MOST_EXTENTS)) as usize);
+        let entries = self
+            .endpoint
+            .read(self.table.plus(EXTENT_ENTRIES_AT), entries as usize);
+        let (counted, entries) = both(self.counted(), entries).await;
+        let (counted, entries) = (counted?, entries?);
+        let ratios = entries.words().iter().step_by(ENTRY_BYTES as usize / 8);
+        let counted = ratios.take(counted.min(u64::from(MOST_EXTENTS)) as usize);
         // An entry that is not visible yet is that of a growth which has just begun.
         let slots = counted.fold(self.layout.slots(), |slots, ratio| {
             slots.saturating_mul((*ratio).clamp(1, MOST_RATIO))
@@ -169,27 +158,15 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(slots)
     }
 
-    async fn learn_extent(&self, number: u64) -> Result<()> {
-        let entry = self
-            .endpoint
-            .read(self.entry_at(number), ENTRY_BYTES as usize);
-        let entry = entry.await?;
-        let [ratio, region, offset] = [0, 1, 2].map(|word| entry.words()[word]);
-        check_ratio(ratio)?;
-        self.extent_bytes(ratio)?;
-        let at = self.place_of(region, offset)?;
-        self.add_extent(ratio, at);
+    /// Learns of extents that were counted, up to so many. Of all but the last one, all is split.
+    async fn learn_extents(&self, counted: u64) -> Result<()> {
+        let known = self.vault.growths() as u64;
+        let entries = read_entries(&*self.endpoint, self.table, known, counted).await?;
+        for entry in entries {
+            self.change_index(Placement::note_all_split);
+            self.add_extent(entry)?;
+        }
         Ok(())
-    }
-
-    /// The place that an entry names.
-    pub(in super::super) fn place_of(&self, region: u64, offset: u64) -> Result<RemoteAddr> {
-        let damaged = |_| bad_option("region of an extent", region, "at most 65535");
-        Ok(RemoteAddr {
-            node: self.table.node,
-            region: RegionId(u16::try_from(region).map_err(damaged)?),
-            offset,
-        })
     }
 
     /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
@@ -197,13 +174,7 @@ impl<E: Endpoint> DuoTable<E> {
         if self.layout.extendible {
             return self.learn_subtables().await;
         }
-        let counted = self.counted().await?;
-        for number in 0..counted {
-            // All before the last one are over.
-            let over: Vec<u64> = self.index.borrow().unsplit_from(0).collect();
-            self.change_index(|index| over.iter().for_each(|origin| index.note_split(*origin)));
-            self.learn_extent(number).await?;
-        }
+        self.learn_extents(self.counted().await?).await?;
         self.learn_bits(0, self.unsplit()).await
     }
 
@@ -233,7 +204,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// The word that has the bit of a bucket which is to be split, and the bit's number.
     pub(super) fn split_bit(&self, origin: u64) -> Option<(RemoteAddr, u64)> {
         let (newest, bit) = self.index.borrow().split_bit(origin)?;
-        Some(self.vault.split_bit_at(newest, bit))
+        Some(self.vault.split_bit_of(newest, bit))
     }
 
     /// Learns which of the buckets that these slots are in are split, where that is in doubt.
@@ -262,6 +233,3 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 }
-
-// The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS as u64 * ENTRY_BYTES <= 4096);

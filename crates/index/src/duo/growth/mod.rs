@@ -12,34 +12,45 @@
 //! itself. Who splits a bucket holds it, as any operation that changes it does.
 //!
 //! **What it costs.** Starting takes 4 round trips, whatever the table's size. Splitting takes 2, and r + 1 messages
-//! besides an atomic for every run of buckets that lie side by side: one bucket lazily, up to 8 KiB in a sweep. An
-//! insertion does, besides its own, one piece of this work at most. Lookups, updates and removals do
-//! none, and wait only where one of their buckets is being split.
+//! besides an atomic for every run of buckets that lie side by side: one bucket lazily, up to 8 KiB in a sweep, which
+//! has four such pieces under way. With readers it takes r + 2 messages and two atomics more. An insertion does, besides
+//! its own, one piece of this work at most. Lookups, updates and removals do none, and wait only where one of their
+//! buckets is being split.
 //!
 //! **Bytes.** Where the table started, its header, stash and journal stay. Each growth adds an *extent*:
 //!
 //! ```text
 //! header   3200  extents there are | 3264  for each: ratio | region | offset
+//!          (the count is in the published index, where there is one)
 //! extent   which buckets of those before it are split: a bit each, bucket b of the first array
 //!          2b, of the second 2b + 1; to a multiple of 64 bytes
+//!          what is published of these buckets, where the index is; to a multiple of 64 bytes
 //!          first array: buckets m to rm | second array: buckets m to rm
 //! ```
 //! A growth begins when all buckets of the one before are split.
+//!
+//! **Readers** beside the owner go by the same count and the same bits, and see by themselves that they have changed (see
+//! [`DuoReader`](super::DuoReader)). For them a split writes the new buckets' pages of the published index before the bit, and
+//! the old bucket's behind it, in the same batch: no round trip more.
 //!
 //! **When things fail.** The three steps of a split are one batch: the new buckets, the bit, the bucket
 //! itself. If the bit is not set, the new buckets are not in use, and whatever is in them is written over by the next
 //! attempt. If it is set, they are whole; and what the bucket still has of theirs is recognised, for the head of
 //! each slot has its key's hash, and *a slot that its key cannot be in is dead*. That is hereditary: buckets after
 //! a growth only ever take keys from those that they come from. So a record which was left behind is never
-//! taken for one at any later time, whoever rebuilds the index, and however often the table has grown meanwhile.
+//! taken for one at any later time, whoever rebuilds the index, and however often the table has grown meanwhile. An owner
+//! makes such slots dead before it changes anything, so that no reader with an old copy takes one for its key's.
 //!
 //! **Why not as in the paper**, which copies the vault whole, r times, in the memory node, and then drops
 //! fingerprints, at once or at the first access to a bucket. (a) Its copies look alive in the vault:
 //! whoever reads that (a new owner, a reader with an old index) could take them for what they were. (b) Until the copy
 //! is there, nothing may be inserted; here a growth can begin when the table is full. (c) Its lazy
-//! cleaning reads each of the rm buckets once, in whose place the splits read each of m. What a copy in the memory
-//! node would save is the way of the records over the wire: for that, `split_runs` is the one place to change. The
-//! node would have to return which of the r is each slot's, a byte or less, for the owner's index.
+//! cleaning reads each of the rm buckets once, in whose place the splits read each of m. (d) An insertion makes a slot live by
+//! a swap from 0, by which an owner sees that it has lost the table: so copies of other keys' heads would have to be
+//! written over all the same. What a copy in the memory node would save is the way of the records over the wire, if the node
+//! left out what is not a bucket's own, for which it would have to know slots and hashes; for that,
+//! `split_runs` is the one place to change. The node would have to return which of the r is each slot's, a byte or less,
+//! for the owner's index. An owner in the process that lends the memory copies there already.
 //!
 //! **A sub-table at a time** is how an extendible table grows, by the same splits: see [`extendible`](super::extendible).
 //! **Where extents are.** In memory that the table shares with others ([`GrowthMemory`]), or in memory of its own behind
@@ -47,16 +58,20 @@
 //! there nothing has to be taken, for what no entry that is counted names has not been touched.
 //!
 //! **Limits.** Extents are on the table's node. 34 growths, each of a ratio of 2 to 4096. The stash keeps its
-//! size, and a heap its own. A table with [readers](super::DuoReader) beside its owner does not grow: they are not told.
+//! size, and a heap its own. A new owner of a table that has grown lets readers read most of the index anew.
 //! `scan` may meet a key twice if its bucket is split between two pieces.
 
+mod entries;
 mod extend;
 mod memory;
+mod pages;
+mod publish;
 mod split;
 mod step;
 mod vault;
 
-pub(super) use extend::{ENTRY_BYTES, MOST_EXTENTS, reserve_bytes};
+pub(super) use entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, place_of, read_entries};
+pub(super) use extend::reserve_bytes;
 pub use memory::GrowthMemory;
 pub(super) use step::Step;
 pub(super) use vault::{Vault, origins_of};
@@ -70,6 +85,8 @@ use std::sync::atomic::Ordering;
 
 /// The largest ratio that a table grows by at once.
 const MOST_RATIO: u64 = 4096;
+/// Pieces that a sweep splits side by side: so that it does not wait for round trips alone, and nobody waits long for it.
+const SWEPT_AT_ONCE: usize = 4;
 /// Keys per slot from which on a table grows, unless told otherwise.
 const GROWS_AT: f64 = 0.85;
 /// What is held by who takes a step of growth: no bucket has this number, and no slot.
@@ -146,7 +163,6 @@ impl<E: Endpoint> DuoTable<E> {
     /// # Errors
     /// [`IndexError::BadOption`].
     pub fn with_growth(mut self, growth: DuoGrowth) -> Result<Self> {
-        self.check_growable()?;
         self.check_ratio_of(growth.ratio)?;
         if !(growth.at_load > 0.0 && growth.at_load <= 1.0) {
             let limit = "above 0 and at most 1";
@@ -170,15 +186,6 @@ impl<E: Endpoint> DuoTable<E> {
         check_ratio(ratio)
     }
 
-    /// Refuses a table with readers beside the owner: they would not know of it.
-    fn check_growable(&self) -> Result<()> {
-        if self.layout.published {
-            let limit = "a table with readers beside its owner does not grow";
-            return Err(bad_option("growth", "published", limit));
-        }
-        Ok(())
-    }
-
     /// Slots of both arrays, those that it is growing to included.
     #[must_use]
     pub fn slots(&self) -> u64 {
@@ -200,7 +207,6 @@ impl<E: Endpoint> DuoTable<E> {
     /// [`IndexError::BadOption`] for a ratio or a size that is not possible, [`IndexError::OutOfMemory`],
     /// [`IndexError::WriterBusy`], or what the fabric says.
     pub async fn grow(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
-        self.check_growable()?;
         self.check_ratio_of(ratio)?;
         let growing = async {
             self.start().await?;
@@ -213,7 +219,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.endpoint.operation(UPKEEP, growing).await
     }
 
-    /// Splits all buckets that are not, 8 KiB at a time. All other operations go on.
+    /// Splits all buckets that are not, four pieces of 8 KiB at a time. All other operations go on.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`], or what the fabric says. What was split is.
@@ -245,7 +251,7 @@ impl<E: Endpoint> DuoTable<E> {
         while let Some(bucket) = self.any_unsplit() {
             let held = self.locks.take(&[self.step_lock(bucket)]).await;
             if self.is_settled() {
-                self.split_pieces(&held, bucket, 1).await?;
+                self.split_pieces(&held, bucket, SWEPT_AT_ONCE).await?;
             } else {
                 drop(held);
                 drop(self.hold_alone().await?);

@@ -1,12 +1,14 @@
 //! Splitting buckets.
 //!
 //! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are written, then the bit is
-//! set that says so, then the bucket is written without what is not its own any more: one batch.
+//! set that says so, then the bucket is written without what is not its own any more: one batch. What readers are told of
+//! it is in between (`publish.rs`).
 
 use super::super::client::{DuoTable, Key};
 use super::super::layout::{hash_in, head_in};
 use super::super::placement::SlotNumber;
 use super::origins_of;
+use super::publish::Of;
 use super::step::Step;
 use super::vault::Run;
 use crate::Result;
@@ -15,12 +17,12 @@ use crate::client::side_by_side;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::collections::BTreeMap;
 
-/// Bytes that a sweep reads at a time: operations on these buckets wait until they are split, which with so few takes
-/// hardly longer than the round trips.
+/// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
+/// round trips.
 const PIECE: usize = 8 << 10;
 
 /// The keys of a bucket: their slots and their hashes.
-type Keys = Vec<(SlotNumber, u64)>;
+pub(super) type Keys = Vec<(SlotNumber, u64)>;
 
 impl<E: Endpoint> DuoTable<E> {
     /// Holds a key's buckets as the owner, with nothing in doubt, and both split.
@@ -56,8 +58,13 @@ impl<E: Endpoint> DuoTable<E> {
         pieces: usize,
     ) -> Result<()> {
         debug_assert!(self.locks.is_held(self.step_lock(bucket)));
-        let piece = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
-        let most = piece.saturating_mul(pieces);
+        let each = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
+        let ratio = match self.layout.extendible {
+            true => 2,
+            false => self.vault.ratio(),
+        };
+        let most = self.most_at_once(ratio).max(1);
+        let most = (most as usize).min(pieces * each);
         let mut origins: Vec<u64> = {
             let index = self.index.borrow();
             index.unsplit_beside(bucket).take(most).collect()
@@ -70,7 +77,7 @@ impl<E: Endpoint> DuoTable<E> {
         if !self.is_settled() {
             return Ok(());
         }
-        let splits = origins.chunks(piece).map(|piece| self.split(piece));
+        let splits = origins.chunks(each).map(|piece| self.split(piece));
         side_by_side(pieces, splits, |_, ()| {}).await
     }
 
@@ -91,19 +98,28 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Splits buckets that were read.
     async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
-        let (mut steps, mut leftover, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);
-            steps.extend(self.new_buckets(*run, bytes, &of_run)?);
-            leftover.extend(self.old_buckets(*run, bytes, &of_run)?);
+            new.extend(self.new_buckets(*run, bytes, &of_run)?);
+            old.extend(self.old_buckets(*run, bytes, &of_run)?);
             keys.extend(run.numbers().zip(of_run));
         }
+        let of_new = self.publish_split(&keys, Of::New)?;
+        let of_old = self.publish_split(&keys, Of::Old)?;
+        let mut steps = of_new.pages;
+        steps.extend(of_new.counts);
+        steps.extend(new);
         steps.extend(self.bits_of(origins));
-        steps.extend(leftover);
-        let first = origins.first().filter(|_| self.has_threads);
+        steps.extend(of_old.pages);
+        steps.extend(old);
+        steps.extend(of_old.counts);
+        let first = origins
+            .first()
+            .filter(|_| self.has_threads && self.stamps.is_none());
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
             // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
-            steps.push(Step::SetBits(at, 0));
+            steps.push(Step::Add(at, 0));
         }
         let doubt = self.doubt(self.slots_of(origins));
         self.run_steps(steps).await?;
@@ -172,8 +188,9 @@ impl<E: Endpoint> DuoTable<E> {
                 let after = index.slot_after_split(*slot, *hash);
                 if after.0 != slot.0 + behind * slots {
                     let place = (slot.0 % slots) as usize * self.layout.slot_bytes();
-                    let head = bucket * bucket_bytes + place;
-                    image[head..head + 8].fill(0);
+                    let at = bucket * bucket_bytes + place;
+                    // All of it: a dead slot that readers may look at holds no whole record.
+                    image[at..at + self.layout.slot_bytes()].fill(0);
                 }
             }
         }
@@ -189,9 +206,7 @@ impl<E: Endpoint> DuoTable<E> {
             };
             words.entry(at.offset).or_insert((at, 0)).1 |= 1 << bit;
         }
-        words
-            .into_values()
-            .map(|(at, bits)| Step::SetBits(at, bits))
+        words.into_values().map(|(at, bits)| Step::Add(at, bits))
     }
 
     /// All slots of buckets that are split, and of those that they are split into.

@@ -8,8 +8,8 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 /// A verb of a batch.
 pub(in super::super) enum Step {
     Write(RemoteAddr, Buffer),
-    /// Sets bits that are not set, in a word of which others set other bits at the same time.
-    SetBits(RemoteAddr, u64),
+    /// Adds to a word to which others add at the same time: to a count, or bits that are not set.
+    Add(RemoteAddr, u64),
     /// Counts a word on, from what it is to what it shall be.
     Count(RemoteAddr, u64, u64),
 }
@@ -23,8 +23,8 @@ impl<E: Endpoint> DuoTable<E> {
     async fn take_step(&self, step: Step) -> Result<()> {
         match step {
             Step::Write(at, bytes) => self.endpoint.write(at, bytes).await?,
-            Step::SetBits(at, bits) => {
-                self.endpoint.fetch_add(at, bits).await?;
+            Step::Add(at, addend) => {
+                self.endpoint.fetch_add(at, addend).await?;
             }
             Step::Count(at, from, to) => {
                 let seen = self.endpoint.compare_swap(at, from, to).await?;

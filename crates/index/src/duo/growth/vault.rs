@@ -2,19 +2,28 @@
 
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
+use super::super::published::SEGMENTS;
+use super::check_ratio;
+use super::entries::{Entry, MOST_EXTENTS};
+use crate::Result;
+use crate::slot::{bad_option, slots_for};
 use farslot_fabric::RemoteAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
-struct Extent {
+pub(super) struct Extent {
     /// The first bucket of each array.
-    first: u64,
+    pub(super) first: u64,
     /// Buckets of each array.
-    buckets: u64,
+    pub(super) buckets: u64,
     /// Which of the buckets before are split.
     splits: RemoteAddr,
+    /// Where the index is published: the counts of changes of these buckets' segments.
+    pub(super) counts: RemoteAddr,
+    /// Where the index is published: the pages of these buckets.
+    pub(super) pages: RemoteAddr,
     /// The first array's buckets; behind them the second's; behind those of a table as it was made, and of a
     /// sub-table, its stash.
     arrays: RemoteAddr,
@@ -40,7 +49,7 @@ impl Run {
 
 /// Where everything is, for all threads of the owner.
 pub(in super::super) struct Vault {
-    table: RemoteAddr,
+    pub(super) table: RemoteAddr,
     /// Where the table started: that of most buckets, known without a lock.
     start: Extent,
     /// At least one: the start.
@@ -61,6 +70,8 @@ impl Vault {
             first: 0,
             buckets: layout.buckets,
             splits: table,
+            counts: layout.counts_at(table),
+            pages: layout.pages_at(table),
             arrays: layout.arrays_at(table),
         };
         Self {
@@ -91,7 +102,7 @@ impl Vault {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
+    pub(super) fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
         self.extents.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,16 +132,53 @@ impl Vault {
         last.first + last.buckets
     }
 
+    /// Buckets of both arrays that the growth under way splits, or the last one has.
+    pub(in super::super) fn origins(&self) -> u64 {
+        let extents = self.extents();
+        2 * extents[extents.len() - 1].first
+    }
+
+    /// By how much the table grows, or has last: 1 if it never has.
+    pub(super) fn ratio(&self) -> u64 {
+        let extents = self.extents();
+        let last = extents[extents.len() - 1];
+        last.buckets
+            .checked_div(last.first)
+            .map_or(1, |more| more + 1)
+    }
+
     /// Bytes that the bits take which say what is split.
     fn splits_bytes(before: u64) -> u64 {
         (2 * before).div_ceil(512) * 64
     }
 
     /// Bytes of the extent by which a table of so many buckets an array grows.
-    pub(super) fn extent_bytes(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
-        let buckets = before.checked_mul(2 * (ratio - 1))?;
-        let arrays = buckets.checked_mul(layout.bucket_bytes() as u64)?;
-        arrays.checked_add(Self::splits_bytes(before))
+    pub(super) fn bytes_of_extent(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
+        let buckets = before.checked_mul(ratio - 1)?;
+        let arrays = buckets.checked_mul(2)?;
+        let arrays = arrays.checked_mul(layout.bucket_bytes() as u64)?;
+        let bytes = arrays.checked_add(layout.published_growth(buckets)?)?;
+        bytes.checked_add(Self::splits_bytes(before))
+    }
+
+    /// Bytes of the extent by which the table would grow now.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) for a ratio or a size that is not possible.
+    pub(super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
+        let (growths, before) = (self.growths() as u64, self.buckets());
+        if growths >= u64::from(MOST_EXTENTS) {
+            let limit = format!("{MOST_EXTENTS} at most");
+            return Err(bad_option("growths", growths + 1, limit));
+        }
+        check_ratio(ratio)?;
+        let bucket_slots = 2 * u64::from(layout.bucket_slots);
+        slots_for(
+            before.saturating_mul(ratio).saturating_mul(bucket_slots),
+            1.0,
+        )?;
+        let bytes = Self::bytes_of_extent(layout, before, ratio);
+        bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
     }
 
     /// Bytes from `start` to the end of the last extent within so many bytes behind it.
@@ -147,16 +195,26 @@ impl Vault {
         ends.max().unwrap_or(0)
     }
 
-    /// Adds the extent that lies at `at`.
-    pub(super) fn add(&self, ratio: u64, at: RemoteAddr) {
+    /// Adds an extent.
+    ///
+    /// # Errors
+    /// As [`Vault::extent_bytes`], for an entry of a header that is damaged.
+    pub(in super::super) fn add(&self, layout: &DuoLayout, entry: Entry) -> Result<()> {
+        let bytes = self.extent_bytes(layout, entry.ratio)?;
         let first = self.buckets();
+        let buckets = first * (entry.ratio - 1);
+        let counts = entry.at.plus(Self::splits_bytes(first));
+        let arrays = 2 * buckets * layout.bucket_bytes() as u64;
         let extent = Extent {
             first,
-            buckets: first * (ratio - 1),
-            splits: at,
-            arrays: at.plus(Self::splits_bytes(first)),
+            buckets,
+            splits: entry.at,
+            counts,
+            pages: counts.plus(SEGMENTS * 8),
+            arrays: entry.at.plus(bytes - arrays),
         };
         self.change(|extents| extents.push(extent));
+        Ok(())
     }
 
     /// Bytes of a sub-table, of those that have been split from others.
@@ -165,13 +223,16 @@ impl Vault {
         Self::splits_bytes(layout.buckets) + slots * layout.slot_bytes() as u64
     }
 
-    /// Adds the sub-table that lies at `at`.
+    /// Adds the sub-table that lies at `at`. Its index is not published.
     pub(in super::super) fn add_subtable(&self, layout: &DuoLayout, at: RemoteAddr) {
+        let arrays = at.plus(Self::splits_bytes(layout.buckets));
         let extent = Extent {
             first: self.buckets(),
             buckets: layout.buckets,
             splits: at,
-            arrays: at.plus(Self::splits_bytes(layout.buckets)),
+            counts: arrays,
+            pages: arrays,
+            arrays,
         };
         self.change(|extents| extents.push(extent));
     }
@@ -187,9 +248,16 @@ impl Vault {
 
     /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
     /// number in it.
-    pub(super) fn split_bit_at(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
+    pub(super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
         let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)
+    }
+
+    /// The word that has the bit of a bucket which is split in the last growth of the whole table, and the bit's number.
+    pub(in super::super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
+        let extents = self.extents();
+        let splits = extents[extents.len() - 1].splits;
+        (splits.plus(origin / 64 * 8), origin % 64)
     }
 
     /// Where a bucket is, numbered through both arrays.

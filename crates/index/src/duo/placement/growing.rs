@@ -293,6 +293,11 @@ impl Placement {
         }
     }
 
+    /// Notes that all buckets are split, whose slots hold no keys.
+    pub fn note_all_split(&mut self) {
+        self.growing = None;
+    }
+
     /// Splits a bucket whose keys have these hashes: each goes on in [`Placement::slot_after_split`].
     pub fn split(&mut self, origin: u64, keys: &[(SlotNumber, u64)]) {
         for (slot, hash) in keys {

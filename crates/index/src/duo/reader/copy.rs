@@ -1,9 +1,14 @@
-//! A reader's copy of the index.
+//! A reader's copy of the index, and of what it knows of the table's growth.
 
+use crate::Result;
+use crate::duo::growth::{Entry, Vault};
 use crate::duo::layout::DuoLayout;
 use crate::duo::placement::{Placement, Shape, SlotNumber};
-use crate::duo::published::{SEGMENTS, entry_parts, stash_entry};
-use farslot_fabric::Nanos;
+use crate::duo::published::{PerPage, SEGMENTS, STASH_SEGMENT, entry_parts, stash_entry};
+use farslot_fabric::{Nanos, RemoteAddr};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// The count of a segment that has to be read: no count is that.
 const UNKNOWN: u64 = u64::MAX;
@@ -11,12 +16,14 @@ const UNKNOWN: u64 = u64::MAX;
 /// The index, as far as it was read. What was not is empty, as in a table in which nothing was ever put.
 pub(super) struct IndexCopy {
     layout: DuoLayout,
-    /// Without a stash.
+    /// Where everything is, as far as the table is known to have grown.
+    pub(super) vault: Rc<Vault>,
+    /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
     /// The entries of the stash.
     stash: Vec<u64>,
     /// The sums of the stamps of all pages.
-    sums: Vec<u32>,
+    sums: PerPage,
     /// The count of each segment as it was before its pages were read.
     counts: Vec<u64>,
     /// The segments that had not changed when the counts were read last.
@@ -25,31 +32,42 @@ pub(super) struct IndexCopy {
     as_of: Option<Nanos>,
 }
 
-/// The state of what is to be known of one key: of its two pages and of the stash.
+/// All that there is of one key in the published index: where it can be, and the state of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sums([u32; 3]);
+pub(super) struct State {
+    /// How often the table has grown.
+    pub(super) growths: u64,
+    /// Its buckets, by those that are known to be split.
+    pub(super) buckets: [u64; 2],
+    /// Of both pages and of the stash.
+    sums: [u32; 3],
+}
 
 /// The copy as far as it is about one key.
 pub(super) struct View {
-    pub(super) buckets: [u64; 2],
-    pub(super) sums: Sums,
+    pub(super) state: State,
+    /// Which of its buckets may have been split meanwhile.
+    pub(super) unsplit: [bool; 2],
     /// The slots that may be the key's.
     pub(super) matches: Vec<SlotNumber>,
 }
 
 impl IndexCopy {
-    pub(super) fn new(layout: DuoLayout) -> Self {
+    pub(super) fn new(table: RemoteAddr, layout: DuoLayout) -> Self {
         let index = Placement::new(Shape {
             stash: 0,
             ..layout.index_shape()
         });
+        let vault = Rc::new(Vault::new(table, &layout));
+        let segments = vault.segments() as usize;
         Self {
             index,
             stash: vec![0; layout.stash as usize],
-            sums: vec![0; layout.pages() as usize],
-            counts: vec![UNKNOWN; SEGMENTS as usize],
-            unchanged: vec![false; SEGMENTS as usize],
+            sums: PerPage::new(&layout),
+            counts: vec![UNKNOWN; segments],
+            unchanged: vec![false; segments],
             as_of: None,
+            vault,
             layout,
         }
     }
@@ -57,28 +75,37 @@ impl IndexCopy {
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         let segments = self.counts.len() * 8 + self.unchanged.len();
-        self.index.bytes() + self.stash.len() * 8 + self.sums.len() * 4 + segments
+        self.index.bytes() + self.stash.len() * 8 + self.sums.bytes() + segments
+    }
+
+    /// Slots of both arrays.
+    pub(super) const fn slots(&self) -> u64 {
+        self.index.shape().slots()
     }
 
     pub(super) fn view(&self, hash: u64) -> View {
-        let buckets = self.index.buckets_of(&self.index.candidates(hash));
+        let state = self.state(hash);
         let stashed = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
         let stashed = stashed.filter(|(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
         View {
-            buckets,
-            sums: self.sums_of(buckets),
+            state,
+            unsplit: state
+                .buckets
+                .map(|bucket| self.index.to_split(bucket).is_some()),
             matches: in_stash.chain(self.index.matches(hash)).collect(),
         }
     }
 
-    pub(super) fn sums_of(&self, [first, second]: [u64; 2]) -> Sums {
-        let stash = &self.sums[2 * self.layout.buckets as usize..];
-        Sums([
-            self.sums[first as usize],
-            self.sums[second as usize],
-            stash.iter().copied().fold(0, u32::wrapping_add),
-        ])
+    pub(super) fn state(&self, hash: u64) -> State {
+        let buckets = self.index.buckets_of(&self.index.candidates(hash));
+        let [first, second] = buckets.map(|bucket| self.sums.of_bucket(bucket));
+        let stash = self.sums.of_stash().iter().copied();
+        State {
+            growths: self.vault.growths() as u64,
+            buckets,
+            sums: [first, second, stash.fold(0, u32::wrapping_add)],
+        }
     }
 
     /// Takes in the words of pages that lie one behind the other, as they were read.
@@ -87,13 +114,11 @@ impl IndexCopy {
         let pages = words.chunks_exact(shape.words() as usize);
         for (page, words) in (first..).zip(pages) {
             let sum = shape.sum(words);
-            if std::mem::replace(&mut self.sums[page as usize], sum) == sum {
+            if std::mem::replace(self.sums.of(page), sum) == sum {
                 continue;
             }
             // It is newer than what the counts were about.
-            let segment = self.layout.segment_of(page) as usize;
-            self.counts[segment] = UNKNOWN;
-            self.unchanged[segment] = false;
+            self.is_unknown(self.vault.segment_of(page));
             let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
             for (slot, entry) in slots.zip(shape.entries(words)) {
                 self.set(slot, entry);
@@ -111,13 +136,26 @@ impl IndexCopy {
         }
     }
 
+    /// The counts say nothing of this segment any more.
+    fn is_unknown(&mut self, segment: u64) {
+        self.counts[segment as usize] = UNKNOWN;
+        self.unchanged[segment as usize] = false;
+    }
+
     /// Takes in the counts, which were asked for at that time; returns the segments that have changed.
     pub(super) fn compare(&mut self, counts: &[u64], asked: Nanos) -> Vec<u64> {
         let same = counts.iter().zip(&self.counts).map(|(new, old)| new == old);
         self.unchanged = same.collect();
+        // Of those that were learned of meanwhile nothing is known.
+        self.unchanged.resize(self.counts.len(), false);
         self.as_of = Some(asked);
-        let segments = (0..SEGMENTS).zip(&self.unchanged);
-        let changed = segments.filter(|(_, unchanged)| !**unchanged);
+        self.changed(counts)
+    }
+
+    /// The segments that are not known as they were when there were these counts.
+    pub(super) fn changed(&self, counts: &[u64]) -> Vec<u64> {
+        let counts = (0..).zip(counts.iter().zip(&self.counts));
+        let changed = counts.filter(|(_, (new, old))| new != old);
         changed.map(|(segment, _)| segment).collect()
     }
 
@@ -129,10 +167,76 @@ impl IndexCopy {
     /// When both buckets and the stash were known, at the same moment, to be as they are here.
     pub(super) fn known_at(&self, buckets: [u64; 2]) -> Option<Nanos> {
         let mut segments = buckets
-            .map(|bucket| self.layout.segment_of(bucket))
+            .map(|bucket| self.vault.segment_of(bucket))
             .into_iter()
-            .chain([SEGMENTS - 1]);
+            .chain([STASH_SEGMENT]);
         self.as_of
             .filter(|_| segments.all(|segment| self.unchanged[segment as usize]))
+    }
+}
+
+/// What it knows of growths.
+impl IndexCopy {
+    /// The table has grown, after `known` times: so that all of the growth before is split. Nothing if the copy has it.
+    pub(super) fn grow(&mut self, known: u64, entry: Entry) -> Result<()> {
+        if self.vault.growths() as u64 != known {
+            return Ok(());
+        }
+        let segments = self.vault.segments();
+        self.vault.add(&self.layout, entry)?;
+        if self.index.unsplit() > 0 {
+            self.index.note_all_split();
+            (segments - SEGMENTS..segments).for_each(|segment| self.is_unknown(segment));
+        }
+        self.index.grow(entry.ratio);
+        self.sums.grow_to(self.vault.buckets());
+        self.counts.resize(self.vault.segments() as usize, UNKNOWN);
+        self.unchanged.resize(self.counts.len(), false);
+        Ok(())
+    }
+
+    /// The words of bits that say which of these buckets are split: their numbers. None, if all are known to be.
+    pub(super) fn words_of_bits(&self, buckets: Range<u64>) -> Range<u64> {
+        let mut unsplit = self.index.unsplit_from(buckets.start);
+        match unsplit.next().filter(|first| buckets.contains(first)) {
+            Some(first) => first / 64..buckets.end.min(self.vault.origins()).div_ceil(64),
+            None => 0..0,
+        }
+    }
+
+    /// The words of bits that say whether these buckets, or those that they come from, are split: where that is not known.
+    pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> BTreeSet<u64> {
+        let origins = buckets.filter_map(|bucket| self.index.to_split(bucket));
+        origins.map(|origin| origin / 64).collect()
+    }
+
+    /// Whether a bucket is known to have keys of its own.
+    pub(super) fn is_in_use(&self, bucket: u64) -> bool {
+        self.index.is_in_use(bucket)
+    }
+
+    /// Whether a key with this hash can be in this slot, by what is known to be split.
+    pub(super) fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
+        self.index.belongs(slot, hash)
+    }
+
+    /// Takes in words of bits, from one on, of the growth that is the last one known.
+    pub(super) fn take_bits(&mut self, first: u64, words: &[u64]) {
+        for (word, bits) in (first..).zip(words) {
+            let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
+            for origin in split.map(|bit| 64 * word + bit) {
+                if self.index.to_split(origin) == Some(origin) {
+                    self.note_split(origin);
+                }
+            }
+        }
+    }
+
+    /// A bucket is split: what is in those that it was split into the counts have not said.
+    fn note_split(&mut self, origin: u64) {
+        for sibling in self.index.siblings(origin).skip(1) {
+            self.is_unknown(self.vault.segment_of(sibling));
+        }
+        self.index.note_split(origin);
     }
 }

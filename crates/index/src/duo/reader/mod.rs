@@ -6,7 +6,8 @@
 //!
 //! **A key that is found** is there: the head of the slot that was read says that the slot is live and whose it
 //! is, the checksum that the record is whole; and no dead slot holds a whole record, so that head and
-//! record are of one use of the slot.
+//! record are of one use of the slot. A split leaves a record where it was until its new bucket has it, and
+//! nobody changes it meanwhile.
 //!
 //! **A key that is not found** where the copy has it, or that the copy does not have, is looked for in the published
 //! index: one READ fetches the key's two pages and the stash. If they are as in the copy, they were so
@@ -15,10 +16,18 @@
 //! A slot that an entry names, and that is dead, may be about to live: the search saw that it did not yet. Of two
 //! such slots a record may just be moved from one to the other, so that then the search is done twice.
 //!
+//! **A table that grows.** With the stash the same READ fetches how often the table has grown; and while a
+//! growth is under way, a word of bits for each of the key's buckets that the copy does not know to be split. Only if
+//! these too are as in the copy are the two pages all that there is of the key. If not, the copy learns of it: of a
+//! growth by its entry in the header, and of a split, whose new buckets it knows nothing of, by their pages. So the copy
+//! follows whatever the table does, lookup by lookup or by [`DuoReader::refresh`], and nobody has to tell it.
+//!
 //! | lookup | round trips |
 //! |---|---|
 //! | found, where the copy has it | 1 |
 //! | found elsewhere, or not in the copy | 2 to 3 |
+//! | found in another bucket, as the copy knew of the growth but not of the split | 3 to 4 |
+//! | found there, the copy knew of neither | 4 to 6 |
 //! | absent | 1; 2 with a share of 2d/2^f, or if the entry of a removed key is still there |
 //! | absent, [`ReaderPromise::BoundedStaleness`] | 0, unless the key's segment has changed of late |
 //!
@@ -29,21 +38,19 @@
 //! Source: none. Paper 001 has one client process.
 
 mod copy;
+mod refresh;
 mod scan;
 
-use super::growth::Vault;
 use super::layout::{DuoLayout, head_in, live_head};
 use super::placement::SlotNumber;
-use super::published::SEGMENTS;
 use super::records::with_record;
 use crate::client::locks::BucketLocks;
-use crate::client::scan::piece;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::heap::Heap;
 use crate::slot::bad_option;
-use crate::{BATCH_WIDTH, GET, IndexError, Result, UPKEEP, Value};
-use copy::{IndexCopy, View};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos, Piece, Pieces, RemoteAddr, window};
+use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
+use copy::{IndexCopy, State, View};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, Piece, Pieces, RemoteAddr, window};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -66,12 +73,12 @@ pub enum ReaderPromise {
 }
 
 /// A CuckooDuo table as the coroutines of one thread see it that is not its owner's: they look keys up, and
-/// write nothing, in the memory either.
+/// write nothing, in the memory either. It follows a table that grows by itself; what it is to read there, on the
+/// table's node, it needs the right to read.
 pub struct DuoReader<E> {
     endpoint: Rc<E>,
     layout: DuoLayout,
     table: RemoteAddr,
-    vault: Vault,
     promise: ReaderPromise,
     copy: RefCell<IndexCopy>,
     /// If the records are there.
@@ -110,8 +117,7 @@ impl<E: Endpoint> DuoReader<E> {
             return Err(bad_option("published", false, limit));
         }
         Ok(Self {
-            vault: Vault::new(table, &layout),
-            copy: RefCell::new(IndexCopy::new(layout.clone())),
+            copy: RefCell::new(IndexCopy::new(table, layout.clone())),
             promise: ReaderPromise::default(),
             refreshing: BucketLocks::default(),
             heap: layout
@@ -142,6 +148,12 @@ impl<E: Endpoint> DuoReader<E> {
         &self.endpoint
     }
 
+    /// Slots of both arrays, those that the table is growing to included: as far as this reader knows.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        self.copy.borrow().slots()
+    }
+
     /// Bytes of memory of the copy of the index.
     #[must_use]
     pub fn copy_bytes(&self) -> usize {
@@ -152,8 +164,8 @@ impl<E: Endpoint> DuoReader<E> {
     ///
     /// # Errors
     /// [`IndexError::KeyLength`] or [`IndexError::EmptyKey`]; [`IndexError::Contended`] or
-    /// [`IndexError::Unreadable`] if the key's buckets, or its record, were changed at every look; what the
-    /// fabric says.
+    /// [`IndexError::Unreadable`] if the key's buckets, or its record, were changed at every look;
+    /// [`IndexError::BadOption`] for a table whose header is damaged; what the fabric says.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.endpoint.operation(GET, self.find(key)).await
     }
@@ -201,12 +213,12 @@ impl<E: Endpoint> DuoReader<E> {
                 }
                 pause(&*self.endpoint, attempt).await;
             }
-            let quiet = self.read_pages(&view).await?;
-            let twice = quiet_before == Some(view.sums);
+            let quiet = self.read_pages(hash, &view).await?;
+            let twice = quiet_before == Some(view.state);
             if quiet && torn.is_none() && (dead <= 1 || twice) {
                 return Ok(None);
             }
-            quiet_before = quiet.then_some(view.sums);
+            quiet_before = quiet.then_some(view.state);
         }
         Err(match torn {
             Some(SlotNumber(slot)) => IndexError::Unreadable {
@@ -216,7 +228,7 @@ impl<E: Endpoint> DuoReader<E> {
             None => IndexError::Contended {
                 slot: self
                     .layout
-                    .first_of_page(self.copy.borrow().view(hash).buckets[0])
+                    .first_of_page(self.copy.borrow().state(hash).buckets[0])
                     .0,
                 attempts: MOST_READS,
             },
@@ -228,13 +240,13 @@ impl<E: Endpoint> DuoReader<E> {
         let ReaderPromise::BoundedStaleness { most } = self.promise else {
             return false;
         };
-        let known = self.copy.borrow().known_at(view.buckets);
+        let known = self.copy.borrow().known_at(view.state.buckets);
         known.is_some_and(|at| self.endpoint.now().saturating_sub(at) <= most)
     }
 
     /// Reads a slot that may be the key's.
     async fn look(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
-        let at = self.vault.slot_at(&self.layout, slot);
+        let at = self.copy.borrow().vault.slot_at(&self.layout, slot);
         let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         let bytes = match &self.heap {
             Some(heap) if head_in(&bytes) == key.head => {
@@ -257,32 +269,58 @@ impl<E: Endpoint> DuoReader<E> {
         })
     }
 
-    /// Reads the key's pages and the stash into the copy; whether they are as they were in the copy when
+    /// Reads all that there is of the key in the published index into the copy: its pages and the stash, how often the
+    /// table has grown, and whether its buckets are split that were not. Whether it is as it was in the copy when
     /// the search began.
-    async fn read_pages(&self, view: &View) -> Result<bool> {
-        let piece = |page: u64, words: u64| Piece {
-            from: self.layout.page_at(self.table, page),
-            len: words as usize * 8,
+    async fn read_pages(&self, hash: u64, view: &View) -> Result<bool> {
+        let State {
+            growths, buckets, ..
+        } = view.state;
+        let words = self.layout.bucket_page().words() as usize;
+        let bits = Self::bits_of(view);
+        let piece = |from, words| Piece {
+            from,
+            len: words * 8,
         };
-        let words = u64::from(self.layout.page_shape(0).words());
-        let [first, second] = view.buckets;
-        let mut pieces: Pieces = [piece(first, words), piece(second, words)]
-            .into_iter()
-            .collect();
-        let stash = 2 * self.layout.buckets;
-        if self.layout.stash > 0 {
-            pieces.push(piece(stash, u64::from(self.layout.stash)));
-        }
+        let pieces: Pieces = {
+            let copy = self.copy.borrow();
+            let page = |page| piece(copy.vault.page_at(&self.layout, page), words);
+            let stash = piece(
+                self.layout.growths_at(self.table),
+                1 + self.layout.stash as usize,
+            );
+            let bits = bits
+                .iter()
+                .map(|word| piece(copy.vault.split_bit_at(64 * word).0, 1));
+            let pages = [stash, page(buckets[0]), page(buckets[1])];
+            pages.into_iter().chain(bits).collect()
+        };
         let read = self.endpoint.read_many(pieces).await?;
-        let (buckets, stashed) = read.words().split_at(2 * words as usize);
-        let (of_first, of_second) = buckets.split_at(words as usize);
-        let mut copy = self.copy.borrow_mut();
-        copy.take(first, of_first);
-        copy.take(second, of_second);
-        if !stashed.is_empty() {
-            copy.take(stash, stashed);
+        let (stash, rest) = read.words().split_at(1 + self.layout.stash as usize);
+        let (counted, stashed) = (stash[0], &stash[1..]);
+        {
+            let mut copy = self.copy.borrow_mut();
+            copy.take(self.layout.stash_pages().start, stashed);
+            copy.take(buckets[0], &rest[..words]);
+            copy.take(buckets[1], &rest[words..2 * words]);
+            // Else the bits are of a growth that is over.
+            if copy.vault.growths() as u64 == growths {
+                for (word, bits) in bits.iter().zip(&rest[2 * words..]) {
+                    copy.take_bits(*word, &[*bits]);
+                }
+            }
         }
-        Ok(copy.sums_of(view.buckets) == view.sums)
+        self.learn_growths(counted).await?;
+        Ok(self.copy.borrow().state(hash) == view.state)
+    }
+
+    /// The words of bits that say whether the key's buckets are split, where that is not known.
+    fn bits_of(view: &View) -> Vec<u64> {
+        let buckets = view.state.buckets.into_iter().zip(view.unsplit);
+        let unsplit = buckets.filter(|(_, unsplit)| *unsplit);
+        let mut words: Vec<u64> = unsplit.map(|(bucket, _)| bucket / 64).collect();
+        words.dedup();
+        words
     }
 
     /// The key's record, if it is that of an update which has begun: see the module's page.
@@ -301,59 +339,5 @@ impl<E: Endpoint> DuoReader<E> {
             Seen::Key(value) => Ok(Some(value)),
             Seen::Dead | Seen::Other => Ok(None),
         }
-    }
-
-    /// Brings the copy of the index up to date. The counts of changes are read, then those segments that have
-    /// changed; then the counts once more, so that in a table where little changes absent keys are
-    /// known without asking.
-    ///
-    /// The first time, this reads the whole published index. Lookups go on meanwhile.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub async fn refresh(&self) -> Result<()> {
-        self.endpoint.operation(UPKEEP, self.catch_up()).await
-    }
-
-    async fn catch_up(&self) -> Result<()> {
-        let _alone = self.refreshing.take_alone(&[]).await;
-        if self.read_changed().await? {
-            self.read_counts().await?;
-        }
-        Ok(())
-    }
-
-    /// Reads the segments that have changed; whether there were any.
-    async fn read_changed(&self) -> Result<bool> {
-        let (counts, changed) = self.read_counts().await?;
-        for segment in &changed {
-            self.read_segment(*segment).await?;
-            let count = counts.words()[*segment as usize];
-            self.copy.borrow_mut().has_read(*segment, count);
-        }
-        Ok(!changed.is_empty())
-    }
-
-    /// Reads the counts; returns them, and which segments have changed since they were read last.
-    async fn read_counts(&self) -> Result<(Buffer, Vec<u64>)> {
-        let asked = self.endpoint.now();
-        let from = self.layout.count_at(self.table, 0);
-        let counts = self.endpoint.read(from, SEGMENTS as usize * 8).await?;
-        let changed = self.copy.borrow_mut().compare(counts.words(), asked);
-        Ok((counts, changed))
-    }
-
-    async fn read_segment(&self, segment: u64) -> Result<()> {
-        let pages = self.layout.segment_pages(segment);
-        let mut next = pages.start;
-        while next < pages.end {
-            let words = self.layout.page_shape(next).words() as usize;
-            let count = piece(next, pages.end, words * 8);
-            let from = self.layout.page_at(self.table, next);
-            let read = self.endpoint.read(from, count as usize * words * 8).await?;
-            self.copy.borrow_mut().take(next, read.words());
-            next += count;
-        }
-        Ok(())
     }
 }

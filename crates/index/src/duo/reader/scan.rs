@@ -3,8 +3,14 @@
 //! A slot is read as a lookup reads it: what counts is a record that is whole and that the slot's head is of. A key that
 //! is present all along is met, unless an insertion moves it meanwhile, or a removal brings it back from the stash, from
 //! a slot that is not read yet to one that has been; or it is met twice, the other way round.
+//!
+//! **A table that grows.** New buckets come behind those that they are split from. They count from when the reader has seen
+//! that they are in use, before they were read; and a slot that its key has left by a split, seen after it was read,
+//! counts for nothing. So a key is met in the bucket that is split, or later in the new one; or, if that happens in between, in
+//! both.
 
-use super::super::layout::{head_in, live_head};
+use super::super::growth::Vault;
+use super::super::layout::{hash_in, head_in, live_head};
 use super::super::placement::SlotNumber;
 use super::super::records::with_record;
 use super::super::scan::Piece;
@@ -12,6 +18,8 @@ use super::{DuoReader, TORN_READS, Wanted};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use std::ops::Range;
+use std::rc::Rc;
 
 /// What a slot turned out to have.
 enum Met {
@@ -42,10 +50,32 @@ impl<E: Endpoint> DuoReader<E> {
         cursor: Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let piece = Piece::read(&*self.endpoint, &self.layout, &self.vault, cursor).await?;
-        let live = piece.slots(&self.layout);
-        let live = live.filter(|(_, bytes)| head_in(bytes) != 0);
-        let looks = live.map(|(slot, bytes)| self.meet(slot, bytes));
+        self.learn_splits(cursor).await?;
+        let (vault, in_use) = {
+            let copy = self.copy.borrow();
+            let vault = Rc::clone(&copy.vault);
+            let buckets = self.buckets_of(&vault, cursor);
+            let in_use: Vec<bool> = buckets.map(|bucket| copy.is_in_use(bucket)).collect();
+            (vault, in_use)
+        };
+        let piece = Piece::read(&*self.endpoint, &self.layout, &vault, cursor).await?;
+        self.learn_splits(cursor).await?;
+        let first = self.buckets_of(&vault, cursor).start;
+        let live: Vec<_> = {
+            let copy = self.copy.borrow();
+            let counts = |slot: SlotNumber, head: u64| {
+                let bucket = slot.0 / u64::from(self.layout.bucket_slots);
+                slot.in_stash().is_some()
+                    || in_use[(bucket - first) as usize] && copy.belongs(slot, hash_in(head))
+            };
+            let slots = piece.slots(&self.layout);
+            let live = slots.filter(|(slot, bytes)| {
+                let head = head_in(bytes);
+                head != 0 && counts(*slot, head)
+            });
+            live.collect()
+        };
+        let looks = live.into_iter().map(|(slot, bytes)| self.meet(slot, bytes));
         side_by_side(BATCH_WIDTH, looks, |_, met| match met {
             Met::Slot(bytes) => {
                 if let Some(record) = self.layout.record_in(&bytes) {
@@ -56,7 +86,35 @@ impl<E: Endpoint> DuoReader<E> {
             Met::Nothing => {}
         })
         .await?;
+        let Cursor(first) = cursor;
+        let next = first + in_use.len() as u64 / 2;
+        // Behind the last bucket that there was there may be more now.
+        if first < SlotNumber::STASH.0 && next < self.copy.borrow().vault.buckets() {
+            return Ok(Some(Cursor(next)));
+        }
         Ok(piece.next)
+    }
+
+    /// The buckets of the piece that starts at a cursor, numbered through both arrays: of the stash's none.
+    fn buckets_of(&self, vault: &Vault, Cursor(first): Cursor) -> Range<u64> {
+        match SlotNumber(first).in_stash() {
+            Some(_) => 0..0,
+            None => 2 * first..2 * (first + Piece::buckets(&self.layout, vault, first)),
+        }
+    }
+
+    /// Learns how the table has grown, and which of the buckets of the piece that starts at a cursor are split, or come
+    /// of one that is.
+    async fn learn_splits(&self, cursor: Cursor) -> Result<()> {
+        let growths = self.layout.growths_at(self.table);
+        let growths = self.endpoint.read(growths, 8).await?;
+        self.learn_growths(growths.words()[0]).await?;
+        let words = {
+            let copy = self.copy.borrow();
+            copy.words_of_origins(self.buckets_of(&copy.vault, cursor))
+        };
+        let reads = words.iter().map(|word| self.read_bits(*word..*word + 1));
+        side_by_side(BATCH_WIDTH, reads, |_, ()| {}).await
     }
 
     /// The record of a live slot that was read, or is read again until it is whole.
@@ -84,7 +142,7 @@ impl<E: Endpoint> DuoReader<E> {
                 return Ok(met);
             }
             pause(&*self.endpoint, attempt).await;
-            let at = self.vault.slot_at(&self.layout, slot);
+            let at = self.copy.borrow().vault.slot_at(&self.layout, slot);
             bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         }
         let SlotNumber(slot) = slot;
@@ -97,7 +155,7 @@ impl<E: Endpoint> DuoReader<E> {
     /// The record of an update that has begun in a slot with this head, and may never end.
     async fn meet_in_journal(&self, slot: SlotNumber, head: u64) -> Result<Option<Met>> {
         for journal in self.layout.journal() {
-            let at = self.vault.slot_at(&self.layout, journal);
+            let at = self.copy.borrow().vault.slot_at(&self.layout, journal);
             let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
             let record = self.layout.record_in(&bytes);
             let Some(record) = record.filter(|_| head_in(&bytes) == head) else {

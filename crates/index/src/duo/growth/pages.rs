@@ -1,0 +1,90 @@
+//! Where the published index of a table is that has grown: with the buckets that it is about.
+
+use super::super::layout::DuoLayout;
+use super::super::placement::SlotNumber;
+use super::super::published::{SEGMENTS, STASH_SEGMENT};
+use super::vault::{Extent, Vault};
+use farslot_fabric::RemoteAddr;
+use std::ops::Range;
+
+impl Extent {
+    /// The pages of its buckets.
+    fn pages(&self) -> Range<u64> {
+        2 * self.first..2 * (self.first + self.buckets)
+    }
+
+    /// Pages of a segment: of the last ones fewer.
+    fn segment_pages(&self) -> u64 {
+        (2 * self.buckets).div_ceil(SEGMENTS - 1)
+    }
+}
+
+impl Vault {
+    /// The number of the extent that a bucket is in, and the extent.
+    fn numbered(&self, bucket: u64) -> (u64, Extent) {
+        let extents = self.extents();
+        let later = extents.iter().rposition(|extent| extent.first <= bucket);
+        let number = later.expect("the first extent's first bucket is 0");
+        (number as u64, extents[number])
+    }
+
+    /// Where a page is.
+    pub(in super::super) fn page_at(&self, layout: &DuoLayout, page: u64) -> RemoteAddr {
+        match SlotNumber(page).in_stash() {
+            Some(stashed) => layout.stash_pages_at(self.table).plus(stashed * 8),
+            None => {
+                let (_, extent) = self.numbered(page / 2);
+                let behind = page - extent.pages().start;
+                extent.pages.plus(behind * layout.page_bytes())
+            }
+        }
+    }
+
+    /// The segment of a page. Those of an extent follow those of the extents before.
+    pub(in super::super) fn segment_of(&self, page: u64) -> u64 {
+        if SlotNumber(page).in_stash().is_some() {
+            return STASH_SEGMENT;
+        }
+        let (number, extent) = self.numbered(page / 2);
+        number * SEGMENTS + (page - extent.pages().start) / extent.segment_pages()
+    }
+
+    /// The pages of a segment: of one behind the last bucket none.
+    pub(in super::super) fn segment_pages(&self, layout: &DuoLayout, segment: u64) -> Range<u64> {
+        if segment == STASH_SEGMENT {
+            return layout.stash_pages();
+        }
+        let extent = self.extents()[(segment / SEGMENTS) as usize];
+        let (pages, each) = (extent.pages(), extent.segment_pages());
+        let first = (pages.start + segment % SEGMENTS * each).min(pages.end);
+        first..(first + each).min(pages.end)
+    }
+
+    /// Counts that there are: as many of each extent.
+    pub(in super::super) fn segments(&self) -> u64 {
+        self.extents().len() as u64 * SEGMENTS
+    }
+
+    /// Where the count of a segment is.
+    pub(in super::super) fn count_at(&self, segment: u64) -> RemoteAddr {
+        let extent = self.extents()[(segment / SEGMENTS) as usize];
+        extent.counts.plus(segment % SEGMENTS * 8)
+    }
+
+    /// Where the counts of the extents are whose buckets the last growth splits: all that were there before.
+    pub(super) fn counts_of_origins(&self) -> Vec<RemoteAddr> {
+        let extents = self.extents();
+        let before = &extents[..extents.len() - 1];
+        before.iter().map(|extent| extent.counts).collect()
+    }
+
+    /// All pages, as they lie side by side: the stash's first.
+    pub(in super::super) fn page_runs(&self, layout: &DuoLayout) -> Vec<Range<u64>> {
+        let extents = self.extents();
+        let of_buckets = extents.iter().map(Extent::pages);
+        [layout.stash_pages()]
+            .into_iter()
+            .chain(of_buckets)
+            .collect()
+    }
+}
