@@ -98,7 +98,7 @@ impl TableOptions {
         }
     }
 
-    /// Lets a RACE table, or a CuckooDuo table without readers, grow until it has room for so many keys. The memory for
+    /// Lets a RACE or a CuckooDuo table grow until it has room for so many keys. The memory for
     /// all of them belongs to it from the start, and is touched as it grows.
     #[must_use]
     pub fn grow_to(self, most_capacity: u64) -> Self {
@@ -255,7 +255,7 @@ impl TableOptions {
         match self.most_capacity {
             None => Ok(()),
             Some(most) => {
-                let limit = "of RACE tables, and of CuckooDuo tables without readers";
+                let limit = "of RACE and of CuckooDuo tables";
                 Err(bad_option("capacity to grow to", most, limit))
             }
         }
@@ -374,9 +374,6 @@ impl TableOptions {
     }
 
     fn duo_layout(&self, shape: DuoShape) -> Result<DuoLayout> {
-        if shape.readers {
-            self.no_growth()?;
-        }
         self.no_inline_bytes()?;
         self.no_multi_key("CuckooDuo")?;
         self.check_buckets(shape.bucket_slots, 4..=16, shape.limit())?;

@@ -88,8 +88,7 @@ pub struct DuoShape {
     /// Bits of a slot's fingerprint in the memory of the writer and of each reader, 8 to 32: of two in 2^bits times
     /// the slots of a bucket, a lookup of an absent key, or an insertion, reads a slot in vain.
     pub fingerprint_bits: u32,
-    /// Whether others look keys up beside the writer. Such a table does not grow, and a removal takes a round trip
-    /// more. In one that is for its writer alone, the client that does anything first becomes the writer.
+    /// Whether others look keys up beside the writer: a removal takes a round trip more then. In one that is for its writer alone, the client that does anything first becomes the writer.
     pub readers: bool,
 }
 

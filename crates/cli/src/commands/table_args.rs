@@ -22,11 +22,10 @@ pub struct TableArgs {
     /// Bits of a slot's fingerprint in the memory of a duo table's clients, 8 to 32 [default: 16]
     #[arg(long, value_name = "BITS")]
     pub fingerprint_bits: Option<u32>,
-    /// A duo table for its writer alone, without readers beside it: then it may grow
+    /// A duo table for its writer alone, without readers beside it
     #[arg(long)]
     pub writer_alone: bool,
-    /// Keys that a race table, or a duo table for its writer alone, may grow to: their memory is set aside now, and
-    /// used as it grows
+    /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it grows
     #[arg(long, value_name = "KEYS", value_parser = count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
@@ -227,7 +226,7 @@ impl TableArgs {
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
             (alone, &[Duo], "tables whose writer can be alone"),
-            (growth.clone(), &[Duo, Race], "tables that can grow"),
+            (growth, &[Duo, Race], "tables that can grow"),
         ];
         for (given, schemes, which) in of_few {
             if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme)) {
@@ -238,14 +237,7 @@ impl TableArgs {
                 )));
             }
         }
-        match growth {
-            Some(growth) if self.scheme == Duo && !self.writer_alone => {
-                Err(Failure::Usage(format!(
-                    "{growth}: a duo table with readers does not grow; make it with --writer-alone, or with --scheme race"
-                )))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

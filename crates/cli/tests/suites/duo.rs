@@ -155,11 +155,6 @@ fn options_that_do_not_go_together_are_named() {
     let duo = |more: &[&'static str]| [&["--scheme", "duo"], more].concat();
     fails(&duo(&["--ways", "2"]), 2, &["--ways 2", "--scheme cuckoo"]);
     fails(
-        &duo(&["--grow-to", "20"]),
-        2,
-        &["--grow-to 20", "--writer-alone", "--scheme race"],
-    );
-    fails(
         &duo(&["--bucket-slots", "2"]),
         1,
         &["bucket slots = 2", "4 to 16"],

@@ -21,6 +21,8 @@ const RECORD: Slot = Slot {
     ..INLINE
 };
 const KEYS: u64 = 14;
+/// Slots that the table has at first.
+const SLOTS: u64 = 16;
 /// Keys that are removed before the table grows.
 const REMOVED: std::ops::Range<u64> = 0..3;
 
@@ -187,7 +189,7 @@ struct Outcome {
 
 /// The dimensions of the table that is filled.
 const TINY: Dimensions = Dimensions {
-    slots: 16,
+    slots: SLOTS,
     bucket_slots: 4,
     fingerprint_bits: 8,
     longest_path: 2,
@@ -239,6 +241,15 @@ fn run(dimensions: Dimensions, verbs: u64, seed: u64) -> Outcome {
         executor.block_on(async {
             table.take_over().await.unwrap();
             told.judge(&table).await.unwrap();
+        });
+        judge_readers(&told);
+        executor.block_on(async {
+            // Into buckets that the owner before may have split, and told nobody of; at first it has no room for them.
+            if table.slots() > SLOTS {
+                for key in KEYS + 3..2 * KEYS - 4 {
+                    told.put(&table, key, value(key)).await.unwrap();
+                }
+            }
         });
         judge_readers(&told);
         executor.block_on(async {
@@ -295,6 +306,31 @@ fn what_was_removed_from_sub_tables_stays_so_wherever_an_owner_stops() {
 #[test]
 fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
     stop_everywhere(TINY.with_readers());
+}
+
+/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+#[test]
+fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
+    let layout = Dimensions::of_paper(256).with_readers().layout(RECORD, 4);
+    let memory = memory_behind(&layout, 1 << 20);
+    for number in 0..8 {
+        let world = growing_world(number, &memory);
+        let (executor, first) = table_of(&world, &layout);
+        executor.block_on(first.grow(&memory, 2)).unwrap();
+        let readers = Readers::new(&world, &layout);
+        // The bits that say which of its buckets, which are empty, are split: of 32.
+        let node = world.node_handle(memory.mark.node);
+        assert_eq!(first.unsplit(), 32);
+        node.poke(RegionId(0), memory.start.offset, u64::from(u32::MAX));
+        let told = Told::default();
+        let (executor, next) = table_of(&world, &layout);
+        executor.block_on(async {
+            next.take_over().await.unwrap();
+            assert_eq!(next.unsplit(), 0);
+            told.put(&next, number, value(number)).await.unwrap();
+        });
+        readers.judge(&told);
+    }
 }
 
 /// The header of a table may be of another version, or damaged: what it says is checked before it is believed.

@@ -124,10 +124,6 @@ pub fn options_that_no_duo_table_can_have_are_named<S: TestStore>() {
         ("load factor", options(100, ALONE).load_factor(0.99)),
         ("load factor", buckets(4).load_factor(0.9)),
         ("most capacity", options(100, ALONE).grow_to(99)),
-        (
-            "capacity to grow to",
-            options(100, WITH_READERS).grow_to(200),
-        ),
     ];
     let node = S::start(64 << 20);
     let store = node.open();
@@ -238,6 +234,30 @@ pub fn a_table_for_its_writer_alone_grows_and_is_nobody_elses<S: TestStore>() {
             Err(StoreError::Index(IndexError::Full { .. }))
         ));
         assert_eq!(found(&late, 0..full + 100), full);
+    }
+}
+
+pub fn a_table_grows_under_its_readers<S: TestStore>() {
+    const MOST: u64 = 2_000;
+    for slot in [SlotKind::Inline, SlotKind::Heap] {
+        let node = S::start(64 << 20);
+        let store = node.open();
+        let growing = options(100, WITH_READERS).grow_to(MOST).slots(slot);
+        store.create("t", &growing).unwrap();
+        let [writer, reader] = [(); 2].map(|()| store.table("t").unwrap());
+        for number in 0..MOST {
+            assert!(put(&writer, number).unwrap());
+            if number % 97 == 0 {
+                assert_eq!(found(&reader, 0..number + 2), number + 1);
+            }
+        }
+        let survey = reader.survey().unwrap();
+        assert!(survey.slots() > 10 * 100, "{survey:?}");
+        assert_eq!(found(&reader, 0..MOST + 100), MOST);
+        let mut met = 0;
+        reader.for_each(|_, _| met += 1).unwrap();
+        assert_eq!(met, MOST);
+        is_busy(put(&reader, 1));
     }
 }
 

@@ -35,6 +35,7 @@ mod protocols {
             }
             duo {
                 a_lookup_beside_the_writer_finds_what_it_moves
+                a_table_grows_under_its_readers
                 a_table_for_its_writer_alone_grows_and_is_nobody_elses
             }
             race {
