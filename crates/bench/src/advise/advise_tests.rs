@@ -476,7 +476,7 @@ fn workloads_that_there_are_not_are_named() {
 
 #[test]
 fn records_that_no_heap_holds_have_no_reads_out_of_band() {
-    let question = ask(8, 1 << 20);
+    let question = ask(8, 1 << 24);
     let reads = question.read_beyond(0).map(drop);
     for refused in [reads, question.block_bytes().map(drop)] {
         let Err(BenchError::BadOption { option, .. }) = refused else {

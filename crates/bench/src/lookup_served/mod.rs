@@ -310,7 +310,8 @@ mod tests {
         };
         let report = report("tcp://127.0.0.1:0", &cached);
         let mut reads = report.rows.iter().filter_map(|row| row.reads_per_lookup);
-        assert!(reads.all(|reads| reads < 0.95), "{report:?}");
+        // Without it at least one a lookup.
+        assert!(reads.all(|reads| reads < 0.99), "{report:?}");
         let hits = report.rows.iter().filter(|row| row.unit == "%");
         let hits: Vec<f64> = hits.map(|row| row.value).collect();
         assert_eq!(hits.len(), LOADS.len());

@@ -47,10 +47,13 @@ fn operations(scale: &Scale) -> u32 {
         .min((scale.slots as f64 * OPERATIONS_PER_SLOT) as u32)
 }
 
+/// The least bytes of it: an index of some thousand slots and a few sets of a cache.
+const LEAST_CLIENT_MEMORY: u64 = 16 << 10;
+
 /// Bytes of the client's memory for an index and a cache together.
 fn client_bytes(scale: &Scale) -> u64 {
     let records = scale.slots as f64 * f64::from(2 * FIELD_BYTES);
-    (records * CLIENT_MEMORY) as u64
+    ((records * CLIENT_MEMORY) as u64).max(LEAST_CLIENT_MEMORY)
 }
 
 /// A trial that only fills a table, of small records.
