@@ -152,7 +152,7 @@ pub trait Endpoint: 'static {
     /// [`FabricError::DuplicateNode`] if it is now one of the others.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo>;
 
-    /// Puts a verb into the send queue. It leaves with the next doorbell.
+    /// Puts a verb into the send queue. It leaves with the next doorbell, at the latest.
     ///
     /// # Errors
     /// [`PostError::QueueFull`] gives the verb back; [`PostError::Rejected`] where its address or

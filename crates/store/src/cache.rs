@@ -23,7 +23,8 @@ const HINT_BYTES: u64 = 16;
 pub struct Cache {
     /// Bytes of this process's memory for all that a [`Table`](crate::Table) keeps: answers, and what it must know of the
     /// table itself ([record hints](crate::OpenOptions::record_hints), a
-    /// [writer's graph](crate::OpenOptions::predetermination)). The partitions of a table over several nodes share them
+    /// [writer's graph](crate::OpenOptions::predetermination), the index of a CuckooDuo table): a table whose index takes
+    /// more cannot be opened with a cache of its answers. The partitions of a table over several nodes share them
     /// evenly.
     pub bytes: u64,
     /// How old answers may be that can change; nothing if such are not to be kept.
@@ -68,6 +69,11 @@ impl Cache {
             bytes: self.bytes / u64::from(partitions.max(1)),
             ..self
         }
+    }
+
+    /// Whether any answer of such a table would be kept.
+    pub(crate) const fn is_for(self, scheme: &Scheme) -> bool {
+        self.stale_for.is_some() || scheme.buildable()
     }
 
     /// Keys whose records' places may be remembered unless more are asked for: in a quarter of the memory.

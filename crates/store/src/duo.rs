@@ -90,8 +90,9 @@ impl<E: Endpoint> Index for DuoClient<E> {
     }
 
     fn client_bytes(&self) -> u64 {
+        // Of the two a client uses one at a time.
         let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
-        self.owner.client_bytes() + copy as u64
+        self.owner.client_bytes().max(copy as u64)
     }
 }
 

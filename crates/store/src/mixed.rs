@@ -2,10 +2,12 @@
 
 use crate::client::{Client, found};
 use crate::share::Share;
+use crate::spread::met_another;
 use crate::{Found, Result};
 use farslot_fabric::both;
-use farslot_index::{Value, Write, Written};
+use farslot_index::{FindOrPut, Value, Write, Written};
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// An operation of a batch that mixes them: see [`Table::run_many`](crate::Table::run_many).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +42,18 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// The same without the fabric's buffer, for who keeps many.
+    pub(crate) fn owned(self) -> Self {
+        let owned = |value: Value| Value::from(Rc::<[u8]>::from(&*value));
+        match self {
+            Self::Value(value) => Self::Value(value.map(owned)),
+            Self::Written(Written::FoundOrPut(FindOrPut::Found(value))) => {
+                Self::Written(Written::FoundOrPut(FindOrPut::Found(owned(value))))
+            }
+            other => other,
+        }
+    }
+
     /// Tells it.
     pub(crate) fn tell(self, done: impl FnOnce(Outcome<'_>)) {
         match self {
@@ -50,35 +64,73 @@ impl Answer {
     }
 }
 
+/// The gets and the writes of a batch.
+#[derive(Default)]
+struct Shares<'r> {
+    gets: Share<&'r [u8]>,
+    writes: Share<Write<'r>>,
+}
+
+impl<'r> Shares<'r> {
+    fn of(operations: &[Operation<'r>], numbers: impl Iterator<Item = usize>) -> Self {
+        let Self {
+            mut gets,
+            mut writes,
+        } = Self::default();
+        for number in numbers {
+            match operations[number] {
+                Operation::Get(key) => gets.push(number, key),
+                Operation::Put(key, value) => writes.push(number, Write::Put(key, value)),
+                Operation::FindOrPut(key, value) => {
+                    writes.push(number, Write::FindOrPut(key, value));
+                }
+                Operation::Update(key, value) => writes.push(number, Write::Update(key, value)),
+                Operation::Remove(key) => writes.push(number, Write::Remove(key)),
+            }
+        }
+        Self { gets, writes }
+    }
+}
+
 /// Runs the operations, the writes as one batch and the gets as another, both at once; `done` gets each answer with
 /// the operation's number.
+///
+/// Neither of the two may wait for the other where a node came back empty: the one that meets it first takes the
+/// partition's client away, and the other is told that the node restarted. What was told so is done again, the
+/// writes and then the gets: of what it had done, nothing is left.
 pub(crate) async fn run(
     client: &impl Client,
     operations: &[Operation<'_>],
     done: impl FnMut(usize, Result<Answer>),
 ) {
-    let (mut gets, mut writes) = (Share::default(), Share::default());
-    for (number, operation) in operations.iter().enumerate() {
-        match *operation {
-            Operation::Get(key) => gets.push(number, key),
-            Operation::Put(key, value) => writes.push(number, Write::Put(key, value)),
-            Operation::FindOrPut(key, value) => writes.push(number, Write::FindOrPut(key, value)),
-            Operation::Update(key, value) => writes.push(number, Write::Update(key, value)),
-            Operation::Remove(key) => writes.push(number, Write::Remove(key)),
-        }
-    }
-    // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
-    let done = RefCell::new(done);
-    let got = |at: usize, value: Result<Option<Value>>| {
-        (done.borrow_mut())(gets.numbers[at], value.map(Answer::Value));
-    };
-    let wrote = |at: usize, written: Result<Written>| {
-        (done.borrow_mut())(writes.numbers[at], written.map(Answer::Written));
+    let Shares { gets, writes } = Shares::of(operations, 0..operations.len());
+    let (done, again) = (RefCell::new(done), RefCell::new(Vec::new()));
+    let tell = |number: usize, answer: Result<Answer>| match answer {
+        Err(error) if met_another(&error) => again.borrow_mut().push(number),
+        // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
+        answer => (done.borrow_mut())(number, answer),
     };
     // Writes take as many round trips as gets or more, so theirs begin first.
     both(
-        client.write_many(&writes.items, wrote),
-        client.get_many(&gets.items, got),
+        client.write_many(&writes.items, |at, written: Result<Written>| {
+            tell(writes.numbers[at], written.map(Answer::Written));
+        }),
+        client.get_many(&gets.items, |at, value: Result<Option<Value>>| {
+            tell(gets.numbers[at], value.map(Answer::Value));
+        }),
     )
     .await;
+    let (mut done, again) = (done.into_inner(), again.into_inner());
+    if again.is_empty() {
+        return;
+    }
+    let Shares { gets, writes } = Shares::of(operations, again.into_iter());
+    let wrote = |at: usize, written: Result<Written>| {
+        done(writes.numbers[at], written.map(Answer::Written));
+    };
+    client.write_many(&writes.items, wrote).await;
+    let got = |at: usize, value: Result<Option<Value>>| {
+        done(gets.numbers[at], value.map(Answer::Value));
+    };
+    client.get_many(&gets.items, got).await;
 }

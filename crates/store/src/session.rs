@@ -210,8 +210,13 @@ impl<E: Endpoint, C: Client> Session for SchemeSession<E, C> {
             Ok(answer) => answer.tell(|outcome| done(number, Ok(outcome))),
             Err(error) => done(number, Err(error)),
         };
+        let kept = C::WRITES_WAIT || C::LOOKUPS_WAIT;
         self.write_many(&mut tell, async |index, done| {
-            mixed::run(index, operations, done).await;
+            let tell = |number, answer: Result<Answer>| match kept {
+                true => done(number, answer.map(Answer::owned)),
+                false => done(number, answer),
+            };
+            mixed::run(index, operations, tell).await;
         });
     }
 

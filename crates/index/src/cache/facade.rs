@@ -135,7 +135,10 @@ impl<I: Index> Index for Cached<I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Vec<Vec<u8>>>),
     ) {
-        self.index.get_all_many(keys, done).await;
+        // As in `get_all`.
+        let keys: Vec<_> = keys.into_iter().collect();
+        let done = self.writing_each(keys.iter().copied(), done);
+        self.index.get_all_many(keys.iter().copied(), done).await;
     }
 
     async fn remove_many<'k>(

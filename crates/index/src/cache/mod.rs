@@ -239,12 +239,18 @@ impl<I: Index> Cached<I> {
         }
     }
 
-    /// Keeps what a fetch has come to, if it may be kept.
+    /// Keeps what a fetch has come to, if it may be kept. An answer that may not be is newer than one that was kept
+    /// before, which is forgotten.
     #[inline]
     fn keep(&self, fetch: Option<Fetch>, key: &[u8], answer: &Result<Option<Value>>) {
-        if let (Some(cache), Some(fetch), Ok(answer)) = (&self.cache, fetch, answer) {
-            cache.make_room_for(&self.index);
-            cache.sets.borrow_mut().end(fetch, key, answer.as_deref());
+        let (Some(cache), Ok(answer)) = (&self.cache, answer) else {
+            return;
+        };
+        cache.make_room_for(&self.index);
+        let mut sets = cache.sets.borrow_mut();
+        match fetch {
+            Some(fetch) => sets.end(fetch, key, answer.as_deref()),
+            None => sets.forget(cache.hasher.hash(key), key),
         }
     }
 

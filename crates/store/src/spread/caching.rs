@@ -27,7 +27,8 @@ impl<E: Endpoint, O: Opener<E>> Opener<E> for Caching<O> {
         record: &TableRecord,
     ) -> Result<Cached<O::Client>> {
         let client = self.opener.open(endpoint, at, record).await?;
-        Ok(match self.cache {
+        let cache = self.cache.filter(|cache| cache.is_for(&record.scheme));
+        Ok(match cache {
             Some(cache) => Cached::within(client, cache.options(&record.scheme))?,
             None => Cached::without(client),
         })

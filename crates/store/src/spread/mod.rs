@@ -123,7 +123,7 @@ enum Entry<'s, C> {
 }
 
 /// Whether an operation failed because its node came back empty.
-fn met_another(error: &StoreError) -> bool {
+pub(crate) fn met_another(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Fabric(FabricError::NodeRestarted { .. })

@@ -166,3 +166,33 @@ fn hints_and_answers_share_the_memory() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Whoever was told of another's write is not told of what was before.
+#[test]
+fn time_does_not_go_back_after_a_lookup_of_all_records() {
+    let store = open(ONE, stale(1 << 18));
+    store.create("t", &options()).unwrap();
+    let [table, other] = [(); 2].map(|()| store.table("t").unwrap());
+    let [one, two] = [1_u64, 2].map(u64::to_le_bytes);
+    for key in [&one, &two] {
+        assert!(table.put(key, b"old").unwrap());
+        assert_eq!(table.get(key).unwrap().as_deref(), Some(&b"old"[..]));
+        assert!(!other.put(key, b"new").unwrap());
+        assert_eq!(table.get(key).unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    assert_eq!(table.get_all(&one).unwrap(), [b"new"]);
+    table.get_all_many(&[&two], |_, values| assert_eq!(values.unwrap(), [b"new"]));
+    for key in [&one, &two] {
+        assert_eq!(table.get(key).unwrap().as_deref(), Some(&b"new"[..]));
+    }
+}
+
+/// A cache of what cannot change keeps nothing of a table that can: so its size is none of that table's business.
+#[test]
+fn a_table_that_changes_needs_nothing_of_a_cache_that_keeps_nothing_of_it() {
+    let store = open(ONE, Cache::new(100));
+    store.create("t", &options()).unwrap();
+    let table = store.table("t").unwrap();
+    assert!(table.put(&[1; 8], b"one").unwrap());
+    assert_eq!(table.cache_counts(), farslot::CacheCounts::default());
+}

@@ -5,7 +5,7 @@ use super::{
     value,
 };
 use farslot::fabric::{FabricError, NodeId, Rights};
-use farslot::{OnRestart, OpenOptions, Server, Store, StoreError};
+use farslot::{OnRestart, OpenOptions, Operation, Outcome, Server, Store, StoreError};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -233,6 +233,38 @@ fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
         }
     });
     assert_eq!(answered, 300);
+}
+
+/// Its gets and its writes both meet the node's new memory, at once; neither may be told of it.
+#[test]
+fn a_batch_of_gets_and_writes_survives_the_loss_of_a_node() {
+    for first in [0, 150] {
+        let store = simulated(OpenOptions::default());
+        let (table, of_node) = filled(&store, &options(600));
+        let world = store.sim_world().unwrap();
+        world.stop_node(NodeId(1));
+        world.return_node(NodeId(1));
+        let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
+        let values: Vec<Vec<u8>> = (0..300).map(value).collect();
+        let is_get = |number: usize| (number + first) % 300 < 150;
+        let operations: Vec<_> = (0..300)
+            .map(|number| match is_get(number) {
+                true => Operation::Get(&keys[number]),
+                false => Operation::Put(&keys[number], &values[number]),
+            })
+            .collect();
+        let mut answered = 0;
+        table.run_many(&operations, |number, outcome| {
+            answered += 1;
+            let lost = of_node[1].contains(&(number as u64));
+            match outcome.unwrap() {
+                Outcome::Value(value) => assert_eq!(value.is_none(), lost, "{number}"),
+                Outcome::Changed(new) => assert_eq!(new, lost, "{number}"),
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(answered, 300);
+    }
 }
 
 #[test]
