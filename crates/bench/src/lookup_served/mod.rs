@@ -309,9 +309,10 @@ mod tests {
             ..SMALL
         };
         let report = report("tcp://127.0.0.1:0", &cached);
-        let mut reads = report.rows.iter().filter_map(|row| row.reads_per_lookup);
-        // Without it at least one a lookup.
-        assert!(reads.all(|reads| reads < 0.99), "{report:?}");
+        let half_full = report.rows.iter().filter(|row| row.name.contains("0.5"));
+        let mut reads = half_full.filter_map(|row| row.reads_per_lookup);
+        // Without it at least one a lookup; nearly full tables take more than are saved, by chance.
+        assert!(reads.all(|reads| reads < 0.95), "{report:?}");
         let hits = report.rows.iter().filter(|row| row.unit == "%");
         let hits: Vec<f64> = hits.map(|row| row.value).collect();
         assert_eq!(hits.len(), LOADS.len());
