@@ -53,7 +53,11 @@ impl<E: Endpoint> DuoTable<E> {
             };
             let bytes = self.read_slot_at(at).await?;
             if self.is_key(&bytes, key) {
-                return Ok(Some(Some(self.value_in(bytes))));
+                // What is being written over it may be seen by this endpoint and not yet by others, who would answer
+                // with what was before.
+                let is_shared = self.has_threads || self.layout.published;
+                let is_old_news = !is_shared || !self.is_any_held(key);
+                return Ok(is_old_news.then(|| Some(self.value_in(bytes))));
             }
             // In this order: who changes something counts that before it says that it is in doubt or settled, and
             // says so before it releases the bucket.

@@ -32,7 +32,7 @@
 //! its sub-table full begins the split, splits its own two buckets, and is done.
 //!
 //! **Limits.** All sub-tables are on the table's node. A directory is at most 24 bits deep. A heap keeps its size. A table with
-//! readers beside its owner is not extendible. An owner that dies may leave memory taken and not used: of the splits that it
+//! readers beside its owner is not extendible. An owner that dies or resigns may leave memory taken and not used: of the splits that it
 //! was about to begin, and 64 KiB at most besides.
 
 mod list;
@@ -89,8 +89,11 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Splits all buckets that are left of the split that this one takes part in, in as few round trips as can be.
     pub(super) async fn split_at_once(&self, bucket: u64) -> Result<()> {
-        while self.index.borrow().unsplit_beside(bucket).next().is_some() {
-            let held = self.locks.take(&[self.step_lock(bucket)]).await;
+        loop {
+            let next = self.index.borrow().unsplit_beside(bucket).next();
+            let Some(next) = next else { return Ok(()) };
+            // That bucket too, so that at least one is split.
+            let held = self.locks.take(&[self.step_lock(bucket), next]).await;
             if self.is_settled() {
                 self.split_pieces(&held, bucket, BATCH_WIDTH).await?;
             } else {
@@ -98,6 +101,5 @@ impl<E: Endpoint> DuoTable<E> {
                 drop(self.hold_alone().await?);
             }
         }
-        Ok(())
     }
 }

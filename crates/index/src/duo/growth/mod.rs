@@ -249,7 +249,8 @@ impl<E: Endpoint> DuoTable<E> {
 
     async fn split_all(&self) -> Result<()> {
         while let Some(bucket) = self.any_unsplit() {
-            let held = self.locks.take(&[self.step_lock(bucket)]).await;
+            // The bucket too, so that at least one is split.
+            let held = self.locks.take(&[self.step_lock(bucket), bucket]).await;
             if self.is_settled() {
                 self.split_pieces(&held, bucket, SWEPT_AT_ONCE).await?;
             } else {

@@ -90,6 +90,8 @@ impl<E: Endpoint> DuoTable<E> {
     /// Counts a change of every segment whose buckets were split in the last growth, or are to be: the owner before
     /// may have set a bit and told nobody. Readers read all of that anew.
     pub(in super::super) async fn count_splits(&self) -> Result<()> {
+        // A count that lands late would take back what another thread has counted since.
+        let doubt = self.doubt(Vec::new());
         for at in self.vault.counts_of_origins() {
             let mut counts = self.endpoint.read(at, SEGMENTS as usize * 8).await?;
             let words = counts.words_mut().iter_mut();
@@ -99,6 +101,7 @@ impl<E: Endpoint> DuoTable<E> {
         // Nothing but an atomic: other threads count from now on.
         let at = self.vault.count_at(STASH_SEGMENT);
         self.endpoint.fetch_add(at, 0).await?;
+        doubt.resolve();
         Ok(())
     }
 }

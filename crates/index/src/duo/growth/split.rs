@@ -50,7 +50,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Splits the next buckets that are not split, of so many pieces side by side, of the growth that this bucket takes
-    /// part in. Called by who holds its [`DuoTable::step_lock`]. May split none, if something has come to be in doubt.
+    /// part in. Called by who holds its [`DuoTable::step_lock`]. May split none, if something has come to be in doubt, or others hold all of them.
     pub(in super::super) async fn split_pieces(
         &self,
         held: &Held<'_>,
@@ -65,15 +65,15 @@ impl<E: Endpoint> DuoTable<E> {
         };
         let most = self.most_at_once(ratio).max(1);
         let most = (most as usize).min(pieces * each);
-        let mut origins: Vec<u64> = {
+        // Those that others hold are left for later. Who waited for them, holding what others may wait for, could wait for
+        // ever: the steps of several sub-tables are taken at once.
+        let origins: Vec<u64> = {
             let index = self.index.borrow();
-            index.unsplit_beside(bucket).take(most).collect()
+            let free = index.unsplit_beside(bucket);
+            free.filter(|origin| held.try_add(*origin))
+                .take(most)
+                .collect()
         };
-        for origin in &origins {
-            held.add(*origin).await;
-        }
-        // Others may have split some of them meanwhile.
-        origins.retain(|origin| self.index.borrow().to_split(*origin).is_some());
         if !self.is_settled() {
             return Ok(());
         }
