@@ -99,7 +99,8 @@ fn options_that_do_not_go_together_are_named() {
         let create = ["create", "t", "-c", "10"];
         assert_fails(&node.run(create.iter().chain(args)), code, parts);
     };
-    fails(&["--grow-to", "20"], 2, &["--grow-to 20", "--scheme race"]);
+    let growing = "--scheme duo or race";
+    fails(&["--grow-to", "20"], 2, &["--grow-to 20", growing]);
     let race = |more: &[&'static str]| [&["--scheme", "race"], more].concat();
     fails(&race(&["--ways", "2"]), 2, &["--ways 2", "--scheme cuckoo"]);
     fails(
