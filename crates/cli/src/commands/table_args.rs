@@ -80,7 +80,7 @@ pub enum SchemeArg {
 
 impl SchemeArg {
     /// Its name on the command line.
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Cuckoo => "cuckoo",

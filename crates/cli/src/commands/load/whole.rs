@@ -108,8 +108,8 @@ impl Limits {
 /// # Errors
 /// A usage failure that names the option.
 pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
-    if shape.scheme == SchemeArg::Linear {
-        return Err(not_buildable("linear"));
+    if !matches!(shape.scheme, SchemeArg::Cuckoo | SchemeArg::Sealed) {
+        return Err(not_buildable(shape.scheme.name()));
     }
     match capacity {
         None => Ok(()),
