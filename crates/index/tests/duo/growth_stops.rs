@@ -308,10 +308,23 @@ fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
     stop_everywhere(TINY.with_readers());
 }
 
-/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+#[test]
+fn readers_of_sub_tables_see_what_was_acknowledged_wherever_an_owner_stops() {
+    stop_everywhere(Dimensions {
+        extendible: true,
+        ..TINY.with_readers()
+    });
+}
+
 #[test]
 fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
-    let layout = Dimensions::of_paper(256).with_readers().layout(RECORD, 4);
+    learn_from_the_next_owner(Dimensions::of_paper(256).with_readers());
+    learn_from_the_next_owner(Dimensions::of_subtable(256, 8).with_readers());
+}
+
+/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+fn learn_from_the_next_owner(dimensions: Dimensions) {
+    let layout = dimensions.layout(RECORD, 4);
     let memory = memory_behind(&layout, 1 << 20);
     for number in 0..8 {
         let world = growing_world(number, &memory);
@@ -321,7 +334,12 @@ fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
         // The bits that say which of its buckets, which are empty, are split: of 32.
         let node = world.node_handle(memory.mark.node);
         assert_eq!(first.unsplit(), 32);
-        node.poke(RegionId(0), memory.start.offset, u64::from(u32::MAX));
+        let bits = match dimensions.extendible {
+            // Where the new sub-table is, the first entry of the list of splits says, which was taken first.
+            true => node.peek(RegionId(0), memory.start.offset + 16),
+            false => memory.start.offset,
+        };
+        node.poke(RegionId(0), bits, u64::from(u32::MAX));
         let told = Told::default();
         let (executor, next) = table_of(&world, &layout);
         executor.block_on(async {

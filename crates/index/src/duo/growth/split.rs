@@ -5,6 +5,7 @@
 //! it is in between (`publish.rs`).
 
 use super::super::client::{DuoTable, Key};
+use super::super::extendible::StashSplit;
 use super::super::layout::{hash_in, head_in};
 use super::super::placement::SlotNumber;
 use super::origins_of;
@@ -14,7 +15,7 @@ use super::vault::Run;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::collections::BTreeMap;
 
 /// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
@@ -92,12 +93,19 @@ impl<E: Endpoint> DuoTable<E> {
             let len = run.buckets as usize * self.layout.bucket_bytes();
             Ok((*run, self.endpoint.read(at, len).await?))
         });
-        side_by_side(runs.len().max(1), reads, |_, run| read.push(run)).await?;
-        self.split_runs(origins, &read).await
+        let reading = side_by_side(runs.len().max(1), reads, |_, run| read.push(run));
+        let (done, stash) = both(reading, self.split_of_stash(origins)).await;
+        done?;
+        self.split_runs(origins, &read, stash?).await
     }
 
     /// Splits buckets that were read.
-    async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
+    async fn split_runs(
+        &self,
+        origins: &[u64],
+        read: &[(Run, Buffer)],
+        stash: StashSplit,
+    ) -> Result<()> {
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);
@@ -110,9 +118,11 @@ impl<E: Endpoint> DuoTable<E> {
         let mut steps = of_new.pages;
         steps.extend(of_new.counts);
         steps.extend(new);
+        steps.extend(stash.new);
         steps.extend(self.bits_of(origins));
         steps.extend(of_old.pages);
         steps.extend(old);
+        steps.extend(stash.old);
         steps.extend(of_old.counts);
         let first = origins
             .first()
@@ -121,7 +131,9 @@ impl<E: Endpoint> DuoTable<E> {
             // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
             steps.push(Step::Add(at, 0));
         }
-        let doubt = self.doubt(self.slots_of(origins));
+        let mut slots = self.slots_of(origins);
+        slots.extend(stash.slots);
+        let doubt = self.doubt(slots);
         self.run_steps(steps).await?;
         doubt.resolve();
         self.change_index(|index| {
