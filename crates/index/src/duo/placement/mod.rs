@@ -203,6 +203,14 @@ impl Placement {
         self.candidates_now(hash)
     }
 
+    /// Has what is said of keys with this hash fetched, for a look soon.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        for bucket in self.buckets_of(&self.candidates(hash)) {
+            self.parts.prefetch(bucket);
+        }
+    }
+
     /// A key's two buckets, numbered through both arrays.
     #[inline]
     #[must_use]

@@ -1,5 +1,7 @@
 //! Numbers of a few bits each, in a row: whole integers where the width is one's, else packed.
 
+use farslot_fabric::prefetch;
+
 /// So many numbers of the same width, all 0 at first.
 pub(super) enum Packed {
     /// 8 bits each.
@@ -34,6 +36,17 @@ impl Packed {
             Self::Halves(all) => all.len() * 2,
             Self::Wholes(all) => all.len() * 4,
             Self::Words { words, .. } => words.len() * 8,
+        }
+    }
+
+    /// Has a number, and those that stand beside it, fetched for a look soon.
+    #[inline]
+    pub(super) fn prefetch(&self, index: usize) {
+        match self {
+            Self::Bytes(all) => prefetch(&all[index]),
+            Self::Halves(all) => prefetch(&all[index]),
+            Self::Wholes(all) => prefetch(&all[index]),
+            Self::Words { words, width } => prefetch(&words[index * *width as usize / 64]),
         }
     }
 
