@@ -9,7 +9,7 @@
 //! as a future, in its lane.
 
 use super::client::{DuoTable, Key};
-use super::lookup::{Next, Search};
+use super::lookup::{Fetched, Next, Search};
 use super::records::SlotRead;
 use crate::{BATCH_WIDTH, GET, Result, Value};
 use farslot_fabric::{Booking, Endpoint, EndpointExt, Reader};
@@ -30,11 +30,11 @@ struct Lane<'t, 'k, E: Endpoint, F> {
     holding: Option<Pin<Box<F>>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Stage {
     Idle,
     /// Has a key whose part of the index is being fetched.
-    Fetching,
+    Fetching(Fetched),
     /// Waits for its reader.
     Reading,
     /// Waits for `holding`.
@@ -66,12 +66,12 @@ impl<E: Endpoint> DuoTable<E> {
                     break;
                 }
                 for lane in &mut lanes {
-                    if lane.stage == Stage::Fetching {
-                        self.begin_in(lane, &hold, &mut done);
+                    if let Stage::Fetching(fetched) = lane.stage {
+                        self.begin_in(lane, fetched, &hold, &mut done);
                     }
                 }
             }
-            let idle = lanes.iter().all(|lane| lane.stage == Stage::Idle);
+            let idle = lanes.iter().all(|lane| matches!(lane.stage, Stage::Idle));
             if idle { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -85,16 +85,15 @@ impl<E: Endpoint> DuoTable<E> {
         keys: &mut impl Iterator<Item = (usize, &'k [u8])>,
         done: &mut impl FnMut(usize, Answer),
     ) -> bool {
-        while lane.stage == Stage::Idle {
+        while let Stage::Idle = lane.stage {
             let Some((number, key)) = keys.next() else {
                 return false;
             };
             lane.number = number;
             match self.key(key) {
                 Ok(key) => {
-                    self.index.borrow().prefetch(key.hash);
+                    lane.stage = Stage::Fetching(self.fetch(&key));
                     lane.key = Some(key);
-                    lane.stage = Stage::Fetching;
                     return true;
                 }
                 Err(error) => lane.end(Err(error), done),
@@ -108,11 +107,12 @@ impl<E: Endpoint> DuoTable<E> {
     fn begin_in<'t, 'k, F>(
         &'t self,
         lane: &mut Lane<'t, 'k, E, F>,
+        fetched: Fetched,
         hold: &impl Fn(Key<'k>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         let key = lane.key.as_ref().expect("a lane that has begun has a key");
-        let next = self.begin_search(&mut lane.search, key);
+        let next = self.begin_search(&mut lane.search, key, Some(fetched));
         self.follow_in(lane, next, hold, done);
     }
 
@@ -125,7 +125,7 @@ impl<E: Endpoint> DuoTable<E> {
         done: &mut impl FnMut(usize, Answer),
         cx: &mut Context<'_>,
     ) {
-        while lane.stage == Stage::Reading {
+        while let Stage::Reading = lane.stage {
             match lane.reader.poll(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(())) => {

@@ -8,7 +8,7 @@
 
 use super::client::{DuoTable, Key};
 use super::layout::head_in;
-use super::placement::SlotNumber;
+use super::placement::{Candidates, SlotNumber};
 use super::records::SlotRead;
 use crate::client::{MOST_READS, pause};
 use crate::{IndexError, Result, Value};
@@ -35,6 +35,14 @@ pub(super) struct Search {
     changes: u64,
 }
 
+/// Where a key may be, as things stood when its part of the index was fetched.
+#[derive(Clone, Copy)]
+pub(super) struct Fetched {
+    of: Candidates,
+    /// How often anything had changed.
+    changes: u64,
+}
+
 /// What a lookup that holds nothing does next.
 pub(super) enum Next {
     /// Reads this slot.
@@ -49,7 +57,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let mut search = Search::default();
-        let mut next = self.begin_search(&mut search, &key);
+        let mut next = self.begin_search(&mut search, &key, None);
         loop {
             match next {
                 Next::Read(at) => {
@@ -69,11 +77,28 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(found.map(|(_, slot)| self.value_in(slot)))
     }
 
+    /// Has the key's part of the index fetched, for a lookup to begin soon.
+    #[inline]
+    pub(super) fn fetch(&self, key: &Key<'_>) -> Fetched {
+        let index = self.index.borrow();
+        let of = index.candidates(key.hash);
+        index.prefetch(&of);
+        Fetched {
+            of,
+            changes: self.changes(),
+        }
+    }
+
     /// Begins a lookup that holds nothing.
     #[inline]
-    pub(super) fn begin_search(&self, search: &mut Search, key: &Key<'_>) -> Next {
+    pub(super) fn begin_search(
+        &self,
+        search: &mut Search,
+        key: &Key<'_>,
+        fetched: Option<Fetched>,
+    ) -> Next {
         *search = Search::default();
-        match self.glance(key, 0) {
+        match self.glance(key, 0, fetched) {
             Some(glance) => Self::follow(search, &glance),
             None => Next::Hold,
         }
@@ -98,7 +123,7 @@ impl<E: Endpoint> DuoTable<E> {
             return Next::Hold;
         }
         search.passed += 1;
-        match self.glance(key, search.passed) {
+        match self.glance(key, search.passed, None) {
             // The slots that were passed were those of the index as it was then.
             Some(glance) if glance.changes == search.changes => Self::follow(search, &glance),
             _ => Next::Hold,
@@ -119,18 +144,23 @@ impl<E: Endpoint> DuoTable<E> {
     /// What the index says of a key at this moment, but for so many of the slots that match; nothing while the index is not
     /// that of the vault.
     #[inline]
-    fn glance(&self, key: &Key<'_>, passed: usize) -> Option<Glance> {
+    fn glance(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Glance> {
         let index = self.index.borrow();
         // While nobody changes the index: else this could be one that is made anew.
         if !self.is_settled() {
             return None;
         }
-        let of = index.candidates(key.hash);
+        // Whoever changes the index counts it first, and not while this looks.
+        let changes = self.changes();
+        let of = match fetched {
+            Some(fetched) if fetched.changes == changes => fetched.of,
+            _ => index.candidates(key.hash),
+        };
         key.buckets.set(index.buckets_of(&of));
         let slot = index.matches_of(key.hash, &of).nth(passed);
         Some(Glance {
             slot: slot.map(|slot| self.slot_at(slot)),
-            changes: self.changes(),
+            changes,
             may_be_met: slot.is_none() && self.layout.published && self.is_any_held(key),
         })
     }

@@ -203,10 +203,10 @@ impl Placement {
         self.candidates_now(hash)
     }
 
-    /// Has what is said of keys with this hash fetched, for a look soon.
+    /// Has what is said of keys with these candidates fetched, for a look soon.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        for bucket in self.buckets_of(&self.candidates(hash)) {
+    pub fn prefetch(&self, of: &Candidates) {
+        for bucket in self.buckets_of(of) {
             self.parts.prefetch(bucket);
         }
     }
