@@ -1,10 +1,13 @@
 //! What the clients of every scheme do alike: counting together, waiting for what is not whole yet,
 //! running verbs side by side, and visiting a table piece by piece.
 
+mod buckets;
 mod counts;
 mod parts;
 pub(crate) mod scan;
 
+pub(crate) use buckets::BucketCounter;
+pub use buckets::BucketCounts;
 pub(crate) use counts::Counts;
 pub(crate) use farslot_local::concurrent::locks;
 pub(crate) use parts::Parts;
