@@ -114,14 +114,14 @@ const NOTES: [&str; 4] = [
 
 /// What Farslot's clients remember, without a cache and with one.
 const REMEMBERED: [&str; 2] = [
-    "farslot over a network: a client remembers where the records of up to 65536 keys lie, and never what is in them: \
+    "farslot over a network: a client remembers where the records of up to 262144 keys lie, and never what is in them: \
      every value is read from the server by every operation that returns it",
     "farslot's clients keep answers in a cache, empty when a round begins: what they read may be as old as was allowed, \
      and what another client has written since is not in it; the other systems' clients ask the server each time",
 ];
 
 // The note on hints names what the store does unless told otherwise.
-const _: () = assert!(farslot::RECORD_HINTS == 65_536);
+const _: () = assert!(farslot::RECORD_HINTS == 262_144);
 
 impl Options {
     fn check(&self) -> Result<()> {
