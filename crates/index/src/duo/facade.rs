@@ -3,7 +3,6 @@
 use super::client::DuoTable;
 use super::insert::{Mode, Written};
 use super::publish::Stamps;
-use crate::client::is_up;
 use crate::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE,
     Result, SCAN, UPDATE, UPKEEP, Value,
@@ -95,6 +94,6 @@ impl<E: Endpoint> Index for DuoTable<E> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 }
