@@ -1,13 +1,6 @@
 use super::*;
 use crate::BenchError;
-use crate::simulated::TABLE_AT;
-use farslot::fabric::sim::{HostId, Simulation};
-use farslot::fabric::{Endpoint, Limits};
-use farslot::index::Index;
-use farslot::index::linear::{LinearTable, ReadPolicy, ReadSizes};
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 fn ask(key: u32, value: u32) -> Question {
     Question::new(10_000_000, key, value, NicProfile::connectx5_edr())
@@ -25,6 +18,7 @@ fn place(advice: &Advice, scheme: &str) -> usize {
 const SMALL: CheckOptions = CheckOptions {
     slots: 1 << 16,
     lookups: 6_000,
+    writes: 600,
     seed: 1,
 };
 
@@ -213,93 +207,165 @@ fn popular_keys_change_nothing() {
     }
 }
 
-/// Puts of new keys, one after the other, behind a simulated NIC.
-fn puts_cost(question: &Question, scheme: &str) {
-    const PUTS: u32 = 2_000;
-    let advice = advise(question).unwrap();
-    let ranked = &advice.ranked[place(&advice, scheme)];
-    let Reads::Linear { layout, read_slots } = &ranked.plan.reads else {
-        panic!("{scheme}");
+/// Updates and puts by one client, and what many look up meanwhile in the state that they leave.
+#[test]
+fn writes_of_every_scheme_cost_what_is_predicted() {
+    let with = |question| Question {
+        updates: 0.1,
+        inserts: 0.1,
+        ..question
     };
-    // As full as the question says half way.
-    let before = (SMALL.slots as f64 * ranked.plan.load) as u32 - PUTS / 2;
-    let records = |count| check::small_records(question, &ranked.plan, 1, count);
-    let filling = check::small_linear(question, &ranked.plan, layout, &SMALL, &records(before));
-    let (filling, records) = (filling.unwrap(), records(before + PUTS));
-    let world = filling.memory().world(1, question.profile.clone()).unwrap();
-    let layout = filling.layout().clone();
-    let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32)).unwrap();
-    let mut simulation = Simulation::new(world);
-    let client = simulation.add_client(HostId(0), Limits::default());
-    let done = Rc::new(Cell::new(None));
-    let noted = Rc::clone(&done);
-    simulation.spawn(client, |endpoint| async move {
-        let table = LinearTable::open(Rc::clone(&endpoint), TABLE_AT, layout, sizes)
-            .await
-            .unwrap();
-        let verbs = || {
-            let counters = endpoint.core().counters.snapshot();
-            counters.verbs.iter().sum::<u64>()
-        };
-        let since = (endpoint.now(), verbs());
-        for record in before..before + PUTS {
-            let (key, value) = (records.key(record), records.value(record));
-            assert!(table.put(&key, &value).await.unwrap());
-        }
-        noted.set(Some((endpoint.now() - since.0, verbs() - since.1)));
-    });
-    let _ = simulation.run_until(10_000_000_000);
-    let (span, verbs) = done.get().unwrap();
-    let costs = verb_costs(&question.profile);
-    let put = price::put(question, &costs, &ranked.plan).unwrap().unwrap();
-    let latency = put.latency_ns / (span as f64 / f64::from(PUTS));
-    let verbs = put.verbs / (verbs as f64 / f64::from(PUTS));
-    println!("{scheme}: put predicted / simulated: latency {latency:.3}, verbs {verbs:.3}");
-    assert!(
-        (latency - 1.0).abs() < 0.1 && (verbs - 1.0).abs() < 0.1,
-        "{scheme}"
-    );
+    let load = |load, question| Question {
+        load: Some(load),
+        ..question
+    };
+    Shapes(0).agree(&with(load(0.5, ask(4, 3))));
+    let schemes = Shapes(1).agree(&with(load(0.8, ask(8, 24))));
+    for scheme in [
+        "linear, heap",
+        "cuckoo 3 x 4, parallel, heap",
+        "race",
+        "duo, inline",
+        "duo, heap",
+    ] {
+        assert!(schemes.iter().any(|one| one == scheme), "{schemes:?}");
+    }
+    let several = Question {
+        values: mostly_small(),
+        ..ask(8, 8)
+    };
+    Shapes(2).agree(&with(load(0.5, several)));
 }
 
 #[test]
-fn a_put_of_a_new_key_costs_what_is_predicted() {
-    for load in [0.5, 0.8] {
-        let with = |question| Question {
-            load: Some(load),
-            inserts: 0.1,
-            ..question
-        };
-        puts_cost(&with(ask(4, 3)), "linear, word");
-        for scheme in ["linear, pair", "linear, inline", "linear, heap"] {
-            puts_cost(&with(ask(8, 8)), scheme);
-        }
-        let several = Question {
-            values: mostly_small(),
-            ..ask(8, 8)
-        };
-        puts_cost(&with(several), "linear, hybrid");
+fn puts_alone_find_the_tables_nearly_full() {
+    let question = Question {
+        load: Some(0.88),
+        inserts: 0.5,
+        clients: 1,
+        ..ask(8, 56)
+    };
+    let schemes = Shapes(0).agree(&question);
+    for scheme in [
+        "race",
+        "duo, inline",
+        "duo, heap, writer alone",
+        "duo, inline, writer alone",
+    ] {
+        assert!(schemes.iter().any(|one| one == scheme), "{schemes:?}");
     }
 }
 
 #[test]
-fn cuckoo_puts_are_not_priced_and_come_last() {
-    let advice = advise(&Question {
-        inserts: 0.2,
+fn who_may_write_and_look_up_decides() {
+    let has = |question: &Question, scheme: &str| {
+        let advice = advise(question).unwrap();
+        let is = |name: &str| name == scheme;
+        let ranked = advice.ranked.iter().any(|one| is(&one.scheme));
+        assert_ne!(
+            ranked,
+            advice.excluded.iter().any(|one| is(&one.scheme)),
+            "{scheme}"
+        );
+        ranked
+    };
+    let two = ask(8, 24);
+    let many = Question {
+        clients: 9,
+        writers: 3,
+        ..two.clone()
+    };
+    let alone = Question {
+        clients: 1,
+        ..two.clone()
+    };
+    let growing = Question {
+        grow_to: Some(100_000_000),
+        ..two.clone()
+    };
+    let cases = [
+        ("linear, heap", [true, true, true, false]),
+        ("cuckoo 3 x 4, parallel, inline", [true, false, true, false]),
+        ("race", [true, true, true, true]),
+        ("duo, inline", [true, false, true, true]),
+        ("duo, inline, writer alone", [false, false, true, false]),
+    ];
+    for (scheme, expected) in cases {
+        let found = [&two, &many, &alone, &growing].map(|question| has(question, scheme));
+        assert_eq!(found, expected, "{scheme}");
+    }
+}
+
+#[test]
+fn the_memory_of_clients_is_told_and_may_be_limited() {
+    let advice = advise(&ask(8, 24)).unwrap();
+    let of = |advice: &Advice, scheme: &str| advice.ranked[place(advice, scheme)].clone();
+    // 16.5 bits a slot, and 4 bytes a bucket: of a table 3/4 full.
+    let duo = of(&advice, "duo, inline");
+    let expected = (16.5 / 8.0 + 4.0 / 8.0) / 0.75;
+    assert!(
+        (duo.client_bytes_per_record / expected - 1.0).abs() < 0.01,
+        "{duo:?}"
+    );
+    assert_eq!((duo.writers, duo.can_grow), (Writers::One, true));
+    let race = of(&advice, "race");
+    assert!(race.client_bytes < 1024 && race.writers == Writers::Any && race.can_grow);
+    assert_eq!(of(&advice, "linear, heap").client_bytes, 0);
+    // A fuller table has less index.
+    let limited = Question {
+        client_memory: Some((duo.client_bytes as f64 * 0.85) as u64),
         ..ask(8, 24)
-    })
-    .unwrap();
-    let first = advice.ranked.iter().position(|ranked| ranked.unpriced_puts);
-    let (priced, others) = advice.ranked.split_at(first.unwrap());
+    };
+    assert!(of(&advise(&limited).unwrap(), "duo, inline").load > 0.8);
+    let little = Question {
+        client_memory: Some(1 << 20),
+        ..ask(8, 24)
+    };
+    let little = advise(&little).unwrap();
+    let out = little
+        .excluded
+        .iter()
+        .find(|one| one.scheme == "duo, inline");
     assert!(
-        priced
-            .iter()
-            .all(|ranked| ranked.scheme.starts_with("linear"))
+        out.unwrap().why.contains("of each client's memory"),
+        "{out:?}"
     );
-    for other in others {
-        assert!(other.unpriced_puts && other.why.contains("not priced"));
-        let ratio = other.operations_per_second / other.lookups_per_second;
-        assert!((ratio - 1.0).abs() < 1e-9);
+    assert!(little.ranked.iter().all(|one| one.client_bytes <= 1 << 20));
+}
+
+#[test]
+fn tables_that_grow_have_the_memory_for_it() {
+    let question = Question {
+        grow_to: Some(80_000_000),
+        ..ask(8, 24)
+    };
+    let (grows, stays) = (advise(&question).unwrap(), advise(&ask(8, 24)).unwrap());
+    for scheme in ["race", "duo, inline", "duo, heap"] {
+        let of = |advice: &Advice| advice.ranked[place(advice, scheme)].clone();
+        let (grows, stays) = (of(&grows), of(&stays));
+        let times = grows.memory_bytes as f64 / stays.memory_bytes as f64;
+        assert!((6.0..20.0).contains(&times), "{scheme}: {times}");
+        assert_eq!(grows.latency_ns, stays.latency_ns);
     }
+}
+
+#[test]
+fn tables_are_no_fuller_than_their_schemes_get() {
+    let nearly = Question {
+        load: Some(0.95),
+        ..ask(8, 24)
+    };
+    let advice = advise(&nearly).unwrap();
+    let race = advice
+        .excluded
+        .iter()
+        .find(|one| one.scheme == "race")
+        .unwrap();
+    assert!(race.why.contains("full at 0.9"), "{race:?}");
+    // One READ, however full it is.
+    let duo = &advice.ranked[place(&advice, "duo, inline")];
+    assert!((0.9..1.3).contains(&duo.round_trips), "{duo:?}");
+    assert!(duo.put.unwrap().round_trips < 1.3);
 }
 
 #[test]
@@ -432,6 +498,28 @@ fn workloads_that_there_are_not_are_named() {
             },
         ),
         (
+            "clients",
+            Question {
+                clients: 0,
+                writers: 0,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "number of writers",
+            Question {
+                writers: 3,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "capacity to grow to",
+            Question {
+                grow_to: Some(9),
+                ..ask(8, 8)
+            },
+        ),
+        (
             "skew",
             Question {
                 skew: f64::NAN,
@@ -498,11 +586,6 @@ fn what_cannot_be_simulated_is_said() {
             other => panic!("{other:?}"),
         }
     };
-    let updates = Question {
-        updates: 0.5,
-        ..ask(8, 8)
-    };
-    assert!(why(&updates, "linear, inline").contains("updates are not simulated"));
     let large = Question {
         entries: 1_000_000,
         sealed: true,
