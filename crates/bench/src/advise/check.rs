@@ -497,3 +497,7 @@ impl<'r> Run<'r> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
