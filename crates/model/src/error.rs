@@ -57,6 +57,28 @@ pub enum ModelError {
         /// The size of a slot, in bytes.
         slot_bytes: usize,
     },
+    /// Fewer fingerprints than 2, or more than 2^32.
+    #[error("{values} different fingerprints: from 2 to 2^32")]
+    Fingerprints {
+        /// The number of fingerprints asked for.
+        values: u64,
+    },
+    /// More backup slots than a bucket has slots.
+    #[error("{slots} slots for backup fingerprints are more than a bucket's {bucket_slots} slots")]
+    BackupSlots {
+        /// The number of slots asked for.
+        slots: u32,
+        /// Slots of a bucket.
+        bucket_slots: u32,
+    },
+    /// Buckets of fewer slots than 1, or more than [`MOST_BUCKET_SLOTS`](crate::duo::MOST_BUCKET_SLOTS).
+    #[error("buckets of {slots} slots: from 1 to {limit}")]
+    BucketSlots {
+        /// The number of slots asked for.
+        slots: u32,
+        /// The most.
+        limit: u32,
+    },
     /// A NIC parameter that is negative, not finite, or zero where a rate is needed.
     #[error("NIC parameter `{name}` = {value} is out of range")]
     Nic {

@@ -15,6 +15,7 @@
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
 //! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
 //! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
+//! - [`duo`]: how often fingerprints collide and paths are missing in CuckooDuo (paper 001, section IV).
 //!
 //! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of range
 //! are typed errors.
@@ -47,6 +48,7 @@
 
 pub mod advise;
 mod drops;
+pub mod duo;
 mod error;
 mod hinted;
 mod hinted_table;
