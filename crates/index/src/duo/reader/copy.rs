@@ -326,11 +326,11 @@ impl IndexCopy {
 
     /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of is known to be over.
     pub(super) fn take_bits(&mut self, first: BitsWord, words: &[u64]) {
+        let end = 2 * self.vault.buckets();
         for (number, bits) in (0..).zip(words) {
             let word = first.plus(number);
             let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
-            let there = split.map(|bit| word.first + bit);
-            for origin in there.take_while(|origin| *origin < 2 * self.vault.buckets()) {
+            for origin in split.map(|bit| word.first + bit).take_while(|b| *b < end) {
                 let is_news = self.index.to_split(origin) == Some(origin);
                 if is_news && self.bits_word(origin) == Some(word) {
                     self.note_split(origin);
