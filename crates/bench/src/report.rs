@@ -28,7 +28,7 @@ pub struct ReproRow {
     pub ours: f64,
     /// Ours divided by the paper's.
     pub ratio: Option<f64>,
-    /// What the exact model says, where the cell is a measurement.
+    /// What a model says, where the cell is a measurement: an exact one, or what the setup says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<f64>,
     /// The standard error of ours, where it is a mean of samples.

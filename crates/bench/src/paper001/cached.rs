@@ -1,6 +1,6 @@
 //! A design beside a cache of answers: one budget of the client's memory for both (section V-B, figure 11).
 
-use super::schemes::{Design, Opened};
+use super::schemes::{Design, Moved, Opened};
 use super::trial::Trial;
 use crate::{BenchError, Result};
 use farslot::fabric::{Endpoint, Nanos, RemoteAddr};
@@ -46,7 +46,7 @@ impl<D: Design> Design for WithCache<D> {
         D::local_bytes(table.index()) + table.counts().bytes
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
         D::moved(table.index())
     }
 

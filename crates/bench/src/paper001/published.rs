@@ -4,6 +4,8 @@ use farslot::fabric::sim::NicProfile;
 
 /// Slots of the tables of the published counts, which is a tenth of the paper's tables.
 pub(crate) const COUNTED_SLOTS: u64 = 3_000_000;
+/// Slots of the paper's tables (section V).
+pub(crate) const TABLE_SLOTS: u64 = 30_000_000;
 /// Bytes of a key, and of a value (section V).
 pub(crate) const FIELD_BYTES: u32 = 64;
 /// Slots of a bucket, bits of a fingerprint (section V).
@@ -99,6 +101,12 @@ pub(crate) const TABLE_1: [Table1; 4] = [
         remove: took(17.0, 2.0, 6.3),
     },
 ];
+
+/// Microseconds that each verb of a batch takes the testbed beside the first: what a lookup of RACE, two READs of 16 slots,
+/// takes longer in Table I than one of TEA, one READ of 16 slots. By their bytes it were 0.16.
+pub(crate) const FURTHER_VERB_US: f64 = TABLE_1[2].lookup.us - TABLE_1[3].lookup.us;
+/// How many times as much two threads do as one, at most (section V-B).
+pub(crate) const GAIN_OF_DOUBLED_THREADS: f64 = 1.8;
 
 /// A row of Table III: microseconds of CuckooDuo, MapEmbed, RACE, TEA.
 #[derive(Clone, Copy, Debug)]

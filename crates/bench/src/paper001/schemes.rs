@@ -2,7 +2,6 @@
 //! in [`SCHEMES`].
 
 use super::inline_race::{InlineRace, InlineRaceShape};
-use super::published::COUNTED_SLOTS;
 use super::trial::{self, Bed, Outcome, Trial};
 use crate::Result;
 use farslot::FieldSize;
@@ -33,11 +32,26 @@ pub(crate) trait Design {
     /// Bytes of local memory that tell where keys are; the stash is not counted.
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64;
 
-    /// Records that insertions have moved to another slot so far.
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64;
+    /// What insertions have moved so far.
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved;
 
     /// Forgets the answers that the client keeps: a task finds nothing of the one before.
     fn forget_answers<E: Endpoint>(_: &Self::Table<E>) {}
+}
+
+/// What insertions have moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    /// Records that went to another slot.
+    pub(crate) records: u64,
+    /// Cells of MapEmbed that have got another number.
+    pub(crate) cells: u64,
+}
+
+impl Moved {
+    fn records(records: u64) -> Self {
+        Self { records, cells: 0 }
+    }
 }
 
 /// A table with its sizes.
@@ -56,6 +70,8 @@ pub(crate) struct Scheme {
     pub(crate) run: fn(&Trial, &Bed) -> Result<Outcome>,
     /// The load factor at which the paper takes its insertions to cost the most.
     pub(crate) high_load: f64,
+    /// Whether its batches are of the verbs of which the paper's are.
+    pub(crate) has_published_verbs: bool,
     /// Its row and column in the published tables.
     pub(crate) published: usize,
 }
@@ -66,30 +82,35 @@ pub(crate) const SCHEMES: [Scheme; 5] = [
         name: "CuckooDuo",
         run: trial::run::<Duo>,
         high_load: 0.9,
+        has_published_verbs: false,
         published: 0,
     },
     Scheme {
         name: "MapEmbed",
         run: trial::run::<MapEmbedDesign>,
         high_load: 0.9,
+        has_published_verbs: true,
         published: 1,
     },
     Scheme {
         name: "RACE",
         run: trial::run::<InlineRaceDesign>,
         high_load: 0.9,
+        has_published_verbs: true,
         published: 2,
     },
     Scheme {
         name: "TEA",
         run: trial::run::<TeaDesign>,
-        high_load: 0.68,
+        high_load: 0.69,
+        has_published_verbs: false,
         published: 3,
     },
     Scheme {
         name: "RACE out of band",
         run: trial::run::<RaceDesign>,
         high_load: 0.9,
+        has_published_verbs: false,
         published: 2,
     },
 ];
@@ -132,8 +153,8 @@ impl Design for Duo {
         table.layout().index_bytes()
     }
 
-    fn moved<E: Endpoint>(table: &DuoTable<E>) -> u64 {
-        table.work().moved
+    fn moved<E: Endpoint>(table: &DuoTable<E>) -> Moved {
+        Moved::records(table.work().moved)
     }
 }
 
@@ -179,8 +200,11 @@ impl Design for MapEmbedDesign {
         table.design().local_bytes() as u64
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
-        table.work().moved
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved {
+            records: table.work().moved,
+            cells: table.design().adjusted(),
+        }
     }
 }
 
@@ -220,8 +244,8 @@ impl Design for InlineRaceDesign {
         0
     }
 
-    fn moved<E: Endpoint>(_: &Self::Table<E>) -> u64 {
-        0
+    fn moved<E: Endpoint>(_: &Self::Table<E>) -> Moved {
+        Moved::default()
     }
 }
 
@@ -265,16 +289,16 @@ impl Design for RaceDesign {
         table.client_bytes()
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
-        table.work().moved
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved::records(table.work().moved)
     }
 }
 
-/// TEA, with a stash that is the same part of the table as in the published counts.
+/// TEA, with a stash that is the same part of the table as in the published one.
 struct TeaDesign;
 
 fn tea_options(trial: &Trial) -> BaselineOptions {
-    let part = u64::from(TEA_STASH) * trial.slots / COUNTED_SLOTS;
+    let part = u64::from(TEA_STASH) * trial.slots / trial.stands_for;
     let stash = u32::try_from(part).unwrap_or(u32::MAX).min(TEA_STASH);
     baseline_options(trial, stash)
 }
@@ -298,7 +322,7 @@ impl Design for TeaDesign {
         table.design().local_bytes() as u64
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> u64 {
-        table.work().moved
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved::records(table.work().moved)
     }
 }

@@ -136,19 +136,6 @@ impl Split {
             .map(|full| full as f64 / self.shape.buckets as f64)
     }
 
-    /// The share of buckets in each array that are full, and so is the other bucket of each of their records: who has two
-    /// such buckets has no path of one move.
-    pub(crate) fn stuck_buckets(&self) -> [f64; 2] {
-        let is_full = |bucket: usize| self.free(self.slots_of(bucket)).is_none();
-        let is_stuck = |bucket: &usize| {
-            let mut others = self.slots_of(*bucket).map(|slot| self.other_bucket(slot));
-            is_full(*bucket) && others.all(is_full)
-        };
-        let buckets = self.shape.buckets as usize;
-        [0..buckets, buckets..2 * buckets]
-            .map(|array| array.filter(is_stuck).count() as f64 / buckets as f64)
-    }
-
     /// The slot by whose primary fingerprint a key would be taken for another.
     fn primary_twin(&self, of: &Places) -> Option<usize> {
         let slots = [of.first, of.second].map(|bucket| self.primary_slots(bucket));

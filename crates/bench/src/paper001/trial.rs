@@ -2,7 +2,8 @@
 //! with several under way, and what its endpoint counts.
 
 use super::cached::WithCache;
-use super::schemes::{Design, Opened};
+use super::published::FURTHER_VERB_US;
+use super::schemes::{Design, Moved, Opened};
 use super::zipf::YcsbZipf;
 use crate::simulated::{TABLE_AT, Zipf};
 use crate::{BenchError, Result};
@@ -27,6 +28,8 @@ pub(crate) struct Trial {
     pub(crate) fingerprint_bits: u32,
     /// Bytes of a key, and of a value.
     pub(crate) field_bytes: u32,
+    /// Slots of the published table that it stands for: a stash for a part of the keys is by this part of the slots.
+    pub(crate) stands_for: u64,
     /// Load factors, ascending, and what is done at each.
     pub(crate) stops: Vec<(f64, Vec<Task>)>,
     /// Operations of each task.
@@ -103,6 +106,20 @@ pub(crate) struct Spent {
     pub(crate) items: f64,
     /// Records of the table that were written to another slot.
     pub(crate) moved: f64,
+    /// Cells of MapEmbed that have got another number.
+    pub(crate) cells: f64,
+}
+
+impl Spent {
+    /// Microseconds of the fabric's time.
+    pub(crate) fn us(&self) -> f64 {
+        self.latency_ns / 1e3
+    }
+
+    /// The same where a batch's verbs beside the first take what they do on the paper's testbed.
+    pub(crate) fn testbed_us(&self) -> f64 {
+        self.us() + FURTHER_VERB_US * (self.accesses - self.round_trips).max(0.0)
+    }
 }
 
 /// What came of a trial.
@@ -221,7 +238,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         let keys = u32::try_from(self.keys).unwrap_or(u32::MAX);
         let draw = match task.draw {
             Draw::Uniform => Drawing::Uniform,
-            Draw::Zipf(skew) => Drawing::Ycsb(YcsbZipf::new(skew)),
+            Draw::Zipf(skew) => Drawing::Ycsb(YcsbZipf::new(skew), self.keys.max(1)),
             Draw::Latest(skew) => Drawing::Latest(Zipf::new(keys, skew)),
         };
         D::forget_answers(&self.opened.table);
@@ -302,11 +319,12 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         self.executor.endpoint().core().counters.snapshot()
     }
 
-    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, u64)) -> Spent {
+    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, Moved)) -> Spent {
         let (operations, counted) = (
             f64::from(self.trial.operations),
             self.counters().since(&before.0),
         );
+        let moved = D::moved(&self.opened.table);
         let classes = [GET, PUT, UPDATE, REMOVE].map(|class| counted.operation(class));
         let sum = |of: fn(&OperationCounters) -> u64| {
             classes.iter().map(of).sum::<u64>() as f64 / operations
@@ -317,7 +335,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
             round_trips: sum(|class| class.round_trips),
             accesses: sum(|class| class.verbs),
             items: sum(|class| class.bytes) / self.opened.slot_bytes as f64,
-            moved: (D::moved(&self.opened.table) - before.1) as f64 / operations,
+            moved: (moved.records - before.1.records) as f64 / operations,
+            cells: (moved.cells - before.1.cells) as f64 / operations,
         }
     }
 
@@ -343,8 +362,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         let (known, random) = (self.known.max(1), &mut self.random);
         match draw {
             Drawing::Latest(zipf) => known - 1 - u64::from(zipf.draw(random)) % known,
-            // Whoever is asked for often is of any age.
-            Drawing::Ycsb(zipf) => derive(zipf.draw(random), self.trial.seed) % known,
+            // Whoever is asked for often is of any age, and stays so while others come.
+            Drawing::Ycsb(zipf, keys) => derive(zipf.draw(random), self.trial.seed) % keys,
             Drawing::Uniform => random.random_range(0..known),
         }
     }
@@ -409,7 +428,8 @@ struct Asked {
 /// How keys are drawn.
 enum Drawing {
     Uniform,
-    Ycsb(YcsbZipf),
+    /// Of the keys with numbers below.
+    Ycsb(YcsbZipf, u64),
     Latest(Zipf),
 }
 

@@ -10,6 +10,7 @@ use crate::repro::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
 use farslot::index::hash::derive;
+use farslot::model::duo::Fingerprints;
 
 pub(in crate::repro) const ID: &str = "001-fig8";
 
@@ -26,13 +27,17 @@ const BITS: [u32; 7] = [8, 10, 12, 14, 16, 20, 24];
 const LOAD: f64 = 0.7;
 /// The part of the lookups in figure 8(c) that ask for absent keys.
 const ABSENT: f64 = 0.9;
-/// Absent keys behind each rate of false positives.
-const ASKED: u64 = 1_000_000;
+/// False positives behind each rate of them: chance is then a part in a hundred.
+const FOUND: f64 = 10_000.0;
+/// The most absent keys that are asked for, by the table's slots.
+const MOST_ASKED: u64 = 128;
 
 /// What is known of a length.
 struct Point {
     full_at: f64,
     false_positives: f64,
+    /// Of those: as many as there are have the error of their root.
+    standard_error: f64,
     lookup_us: f64,
     insertion_us: f64,
 }
@@ -55,11 +60,13 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
         ));
         let expected = expected_false_positives(bits);
         let cell_name = cell("false positives per absent key, of a full table");
-        rows.push(ReproRow::new(
-            cell_name,
-            Some(expected),
-            point.false_positives,
-        ));
+        // 0 is a free slot.
+        let values = Fingerprints::new(scale.slots, BUCKET_SLOTS, (1 << bits) - 1)?;
+        rows.push(ReproRow {
+            standard_error: Some(point.standard_error),
+            model: Some(values.false_positives(1.0)?),
+            ..ReproRow::new(cell_name, Some(expected), point.false_positives)
+        });
         rows.push(ReproRow::new(
             cell("us, lookups, nine of ten absent"),
             None,
@@ -109,17 +116,16 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
             ],
         ),
     ];
-    let reasons = reasons(
-        &rows,
-        &[("false positives", "a few in a million absent keys: chance")],
-    );
+    let reasons = reasons(&rows, &[]);
     Ok(ReproReport {
         id: ID,
         setup: format!(
-            "Tables of {} slots, 8 a bucket. False positives are counted with {ASKED} absent keys in a table that is full, \
-             against 2d/2^f for the part of its slots that is in use. Latencies are at a load of {LOAD}, {} operations behind a \
+            "Tables of {} slots, 8 a bucket. False positives are counted with absent keys in a table that is full, {} or as \
+             many as have {FOUND} of them, against 2d/2^f for the part of its slots that is in use; the model has a fingerprint fewer, which marks free slots. Latencies are at a load of {LOAD}, {} operations behind a \
              simulated NIC with 3.2 us a round trip, without the client's time.{reasons}",
-            scale.slots, scale.lookups
+            scale.slots,
+            MOST_ASKED * scale.slots,
+            scale.lookups
         ),
         rows,
         plots,
@@ -131,6 +137,11 @@ fn expected_false_positives(bits: u32) -> f64 {
     f64::from(2 * BUCKET_SLOTS) / f64::powi(2.0, bits as i32)
 }
 
+/// Absent keys to ask for.
+fn asked(scale: &Scale, bits: u32) -> u64 {
+    ((FOUND / expected_false_positives(bits)) as u64).min(MOST_ASKED * scale.slots)
+}
+
 fn point(scale: &Scale, bits: u32) -> Result<Point> {
     let mut table = Ours::new(Shape {
         fingerprint_bits: bits,
@@ -139,8 +150,11 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
     let seed = scale.seed_of(0);
     let full_at = Filled::of(&mut table, 2.0, 0.01, seed).load;
     let index = &table.vault().index;
-    let absent = (0..ASKED).map(|number| derive(!seed, number));
+    let asked = asked(scale, bits);
+    let absent = (0..asked).map(|number| derive(!seed, number));
     let found: u64 = absent.map(|hash| index.matches(hash).count() as u64).sum();
+    // Only slots that are in use can match.
+    let by_slots = asked as f64 * full_at;
     let lookups = Task {
         parts: vec![(Op::GetAbsent, ABSENT), (Op::Get, 1.0 - ABSENT)],
         draw: Draw::Uniform,
@@ -160,8 +174,8 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
     };
     Ok(Point {
         full_at,
-        // Only slots that are in use can match.
-        false_positives: found as f64 / ASKED as f64 / full_at,
+        false_positives: found as f64 / by_slots,
+        standard_error: (found.max(1) as f64).sqrt() / by_slots,
         lookup_us: us(0),
         insertion_us: us(1),
     })

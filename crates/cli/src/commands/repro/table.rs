@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use farslot_bench::{ReproReport, ReproRow};
 
 /// The columns, the first of which names the cell.
-pub(super) const HEADER: [&str; 6] = ["cell", "paper", "ours", "ratio", "exact", "std. error"];
+pub(super) const HEADER: [&str; 6] = ["cell", "paper", "ours", "ratio", "model", "std. error"];
 
 /// The largest standard error, as a part of its cell.
 pub(super) fn largest_error(report: &ReproReport) -> Option<f64> {
