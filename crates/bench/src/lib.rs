@@ -23,6 +23,7 @@ mod answers;
 pub mod calibrate;
 pub mod duo_shm;
 mod error;
+mod gets;
 mod keys;
 mod lookup_scheme;
 pub mod lookup_served;

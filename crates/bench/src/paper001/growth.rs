@@ -8,7 +8,7 @@ use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
 use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot::index::baseline::{BaselineOptions, Cleaning};
-use farslot::index::duo::{DuoGrowth, DuoOptions, DuoTable, GrowthMemory};
+use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
 use farslot::index::{Index, IndexError};
 use std::rc::Rc;
@@ -101,27 +101,9 @@ async fn measured(
 
 /// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
 pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
-    let options = DuoOptions {
-        load_factor: 1.0,
-        bucket_slots: growing.bucket_slots,
-        ..DuoOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
-    };
-    let layout = options.layout()?;
-    let table = table_end(layout.table_bytes());
     // As much again, and the bits that say what is split.
-    let bytes = table + table / 8;
-    let memory = GrowthMemory {
-        mark: TABLE_AT.plus(table),
-        start: TABLE_AT.plus(table + ALIGNMENT),
-        bytes,
-    };
-    let endpoint = simulated_memory(table + ALIGNMENT + bytes, profile, growing.seed);
-    let opened = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?;
+    let room = |layout: &DuoLayout| layout.table_bytes() * 9 / 8;
+    let (endpoint, opened, memory) = duo_table(growing, profile, room)?;
     Executor::new(Rc::clone(&endpoint)).block_on(async {
         let most = (growing.load * opened.slots() as f64) as u64;
         let keys = growing.fill(&opened, 0, most).await?;
@@ -136,6 +118,35 @@ pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -
         growing.check(&opened, keys).await?;
         Ok(grown)
     })
+}
+
+/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of `room` bytes.
+fn duo_table(
+    growing: &Growing,
+    profile: &NicProfile,
+    room: impl FnOnce(&DuoLayout) -> u128,
+) -> Result<(Rc<SimEndpoint>, DuoTable<SimEndpoint>, GrowthMemory)> {
+    let options = DuoOptions {
+        load_factor: 1.0,
+        bucket_slots: growing.bucket_slots,
+        ..DuoOptions::new(
+            growing.slots,
+            growing.field(),
+            growing.field(),
+            growing.seed,
+        )
+    };
+    let layout = options.layout()?;
+    let table_bytes = table_end(layout.table_bytes());
+    let memory = GrowthMemory {
+        mark: TABLE_AT.plus(table_bytes),
+        start: TABLE_AT.plus(table_bytes + ALIGNMENT),
+        bytes: table_end(room(&layout)),
+    };
+    let bytes = table_bytes + ALIGNMENT + memory.bytes;
+    let endpoint = simulated_memory(bytes, profile, growing.seed);
+    let table = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?;
+    Ok((endpoint, table, memory))
 }
 
 /// MapEmbed: it is copied into other memory, and copies that are not a key's own are removed at once or later.
@@ -226,30 +237,13 @@ pub(crate) fn duo_utilisation(
     keys: u64,
     every: u64,
 ) -> Result<Utilisation> {
-    let options = DuoOptions {
-        load_factor: 1.0,
-        bucket_slots: growing.bucket_slots,
-        ..DuoOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
-    };
-    let layout = options.layout()?;
-    let table = table_end(layout.table_bytes());
-    let bytes = table_end(u128::from(keys) * 8 * layout.slot_bytes() as u128);
-    let memory = GrowthMemory {
-        mark: TABLE_AT.plus(table),
-        start: TABLE_AT.plus(table + ALIGNMENT),
-        bytes,
-    };
-    let endpoint = simulated_memory(table + ALIGNMENT + bytes, profile, growing.seed);
+    let room = |layout: &DuoLayout| u128::from(keys) * 8 * layout.slot_bytes() as u128;
+    let (endpoint, table, memory) = duo_table(growing, profile, room)?;
     let growth = DuoGrowth {
         at_load: growing.load,
         ..DuoGrowth::from(memory)
     };
-    let table = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?.with_growth(growth)?;
+    let table = table.with_growth(growth)?;
     let filling = fill_noting(growing, &table, keys, every, || table.slots());
     Executor::new(endpoint).block_on(filling)
 }

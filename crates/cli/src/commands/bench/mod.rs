@@ -9,6 +9,7 @@ use crate::memory_node::MemoryNode;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
+use farslot::model::NicModel;
 use farslot_bench::{
     BenchError, BenchReport, BenchRow, Progress, duo_shm, lookup_served, lookup_sim, raw,
     schemes_shm,
@@ -280,21 +281,14 @@ fn schemes(args: SchemesArgs) -> Result<BenchReport> {
     let options = schemes_shm::Options {
         table_bytes: args.memory.as_u64() / 8 * 8,
         loads: args.loads,
-        nic: args
-            .profile
-            .as_ref()
-            .map_or(defaults.nic, farslot::read_cost),
+        nic: read_cost(args.profile.as_ref(), defaults.nic),
         seed: args.seed,
         ..defaults
     };
-    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
-    Ok(on_spinner(|progress| {
-        schemes_shm::run(node.address(), &options, progress)
-    })?)
+    in_lent_memory(options.memory()?, |address, progress| {
+        schemes_shm::run(address, &options, progress)
+    })
 }
-
-/// Bytes of the catalog, and of what regions are rounded up to.
-const BESIDES: u64 = 2 << 20;
 
 fn duo(args: &DuoArgs) -> Result<BenchReport> {
     let defaults = duo_shm::Options::default();
@@ -302,16 +296,31 @@ fn duo(args: &DuoArgs) -> Result<BenchReport> {
         records: args.records,
         load: args.load,
         linear_load: args.linear_load,
-        nic: args
-            .profile
-            .as_ref()
-            .map_or(defaults.nic, farslot::read_cost),
+        nic: read_cost(args.profile.as_ref(), defaults.nic),
         seed: args.seed,
         ..defaults
     };
-    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
+    in_lent_memory(options.memory()?, |address, progress| {
+        duo_shm::run(address, &options, progress)
+    })
+}
+
+/// What read sizes are chosen by.
+fn read_cost(profile: Option<&NicProfile>, default: NicModel) -> NicModel {
+    profile.map_or(default, farslot::read_cost)
+}
+
+/// Bytes of the catalog, and of what regions are rounded up to.
+const BESIDES: u64 = 2 << 20;
+
+/// Measures tables of so many bytes in the memory of another process, which is started for it.
+fn in_lent_memory(
+    bytes: u64,
+    measurement: impl FnOnce(&str, Progress<'_>) -> farslot_bench::Result<BenchReport>,
+) -> Result<BenchReport> {
+    let node = MemoryNode::start("bench", bytes + BESIDES)?;
     Ok(on_spinner(|progress| {
-        duo_shm::run(node.address(), &options, progress)
+        measurement(node.address(), progress)
     })?)
 }
 
