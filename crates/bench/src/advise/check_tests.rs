@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const SMALL: CheckOptions = CheckOptions {
     slots: 1 << 16,
     lookups: 6_000,
-    writes: 600,
+    writes: 1_000,
     seed: 1,
 };
 

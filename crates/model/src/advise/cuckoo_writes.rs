@@ -129,8 +129,12 @@ pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
         looked = looked + records.in_vain(costs, slots.others(), false);
     }
     let insertions = &slots.places.insertions;
-    let work = insertions.iter().map(|one| slots.insertion(costs, one));
-    let sum = work.fold(Work::default(), |sum, one| sum + one);
+    // Most of them are alike.
+    let (direct, searching): (Vec<_>, Vec<_>) =
+        insertions.iter().partition(|one| one.searched.is_empty());
+    let at_once = slots.insertion(costs, &CuckooInsertion::default()) * direct.len() as f64;
+    let work = searching.iter().map(|one| slots.insertion(costs, one));
+    let sum = work.fold(at_once, |sum, one| sum + one);
     looked + sum * (1.0 / insertions.len().max(1) as f64)
 }
 
