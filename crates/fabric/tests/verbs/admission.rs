@@ -1,6 +1,6 @@
 //! Who may use the memory, and how far.
 
-use crate::{at, client, client_with, patient, served, served_with, wait_until};
+use crate::{at, client, client_with, patient, served, wait_until};
 use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, REFUSED_WORDS, decode_refused};
 use farslot_fabric::tcp::{
     self, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions, wire,
