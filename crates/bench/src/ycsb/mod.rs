@@ -104,12 +104,14 @@ impl Default for Options {
 }
 
 /// What the figures mean, in words.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "a hash table has no order: a scan of workload e reads as many records of consecutive numbers, by their keys, \
      in all systems alike",
     "latency: from the issue of an operation's batch until all of the batch is answered",
     "client: the redis crate, and a memcached client of our own; what they cost is in the client's figures",
     "every value that was read was checked to be one that was written for its key",
+    "farslot's client asks once for a record that a batch writes several times, or reads and writes: the batch's operations \
+     are under way together, and one write answers for them",
 ];
 
 /// What Farslot's clients remember, without a cache and with one.

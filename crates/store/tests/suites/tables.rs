@@ -212,6 +212,22 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
         assert_eq!(found.iter().filter(inserted).count(), 1);
         let same = |found: &&Found| **found == Found::Already(kept.clone());
         assert_eq!(found.iter().filter(same).count(), 49);
+
+        // Puts of one key, and gets beside them: one put is new, and every get has a value that was there or was put.
+        let beside: Vec<_> = values
+            .iter()
+            .flat_map(|value| [Operation::Put(&[8; 4], value), Operation::Get(&[8; 4])])
+            .collect();
+        let mut came = 0;
+        table.run_many(&beside, |_, outcome| match outcome {
+            Ok(Outcome::Changed(new)) => came += usize::from(new),
+            Ok(Outcome::Value(None)) => {}
+            Ok(Outcome::Value(Some(value))) => assert!(values.iter().any(|put| put == value)),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(came, 1);
+        let left = table.get(&[8; 4]).unwrap().unwrap();
+        assert!(values.iter().any(|put| put[..] == left));
     });
 }
 
