@@ -296,7 +296,8 @@ impl<'r> Run<'r> {
     fn new(question: &'r Question, ranked: &'r Ranked, options: &'r CheckOptions) -> Self {
         let count = (options.slots as f64 * ranked.plan.load).round() as u32;
         let new = match question.inserts > 0.0 {
-            true => options.writes.min(count / MOST_NEW),
+            // Even: as many before the load factor as beyond.
+            true => options.writes.min(count / MOST_NEW) / 2 * 2,
             false => 0,
         };
         Self {

@@ -325,8 +325,9 @@ mod tests {
     #[test]
     fn schemes_side_by_side_take_what_the_model_says() {
         use LookupScheme::{Cuckoo, Duo, Linear, Race};
+        // Few lookups under way, which end in waves: there are many of these in the window.
         let options = Options {
-            window: 200_000,
+            width: 8,
             ..small()
         };
         let options = Options {
@@ -342,7 +343,7 @@ mod tests {
             let tolerance = if row.name.contains("linear") {
                 0.3
             } else {
-                0.05
+                0.1
             };
             let ratio = row.value / row.model.unwrap();
             assert!((ratio - 1.0).abs() < tolerance, "{ratio} {row:?}");
