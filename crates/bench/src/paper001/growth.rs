@@ -7,8 +7,8 @@ use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
 use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use farslot::index::baseline::{BaselineOptions, Cleaning};
-use farslot::index::duo::{DuoGrowth, DuoOptions, DuoTable, GrowthMemory};
+use farslot::index::baseline::{BaselineOptions, Cleaning, Pace};
+use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
 use farslot::index::{Index, IndexError};
 use std::rc::Rc;
@@ -37,10 +37,42 @@ pub(crate) struct Grown {
     /// Nanoseconds of the fabric's time.
     pub(crate) ns: Nanos,
     pub(crate) verbs: u64,
-    /// Bytes that they moved.
-    pub(crate) bytes: u64,
+    /// Bytes that they moved, to the client and from it.
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
     /// Keys that were in the table.
     pub(crate) keys: u64,
+}
+
+impl Grown {
+    /// Bytes that the verbs moved.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+
+    /// The least nanoseconds in which this NIC can serve so many verbs with so many bytes: at its responder, on its link to the
+    /// client, and on that from it.
+    pub(crate) fn least_ns(&self, profile: &NicProfile) -> f64 {
+        let responder = profile.responder_ns;
+        let served =
+            self.verbs as f64 * responder.per_message + self.bytes() as f64 * responder.per_byte;
+        let link = |bytes: u64| bytes as f64 / profile.link_bytes_per_ns;
+        served
+            .max(link(self.bytes_read))
+            .max(link(self.bytes_written))
+    }
+
+    /// What the growth of a table with so many bytes of slots would move as paper 001 has it: nothing to copy, which its
+    /// memory's owner does, and each bucket once to the client, by READs of so many bytes.
+    pub(crate) const fn of_paper(slots: u64, read: u64) -> Self {
+        Self {
+            ns: 0,
+            verbs: slots.div_ceil(read),
+            bytes_read: slots,
+            bytes_written: 0,
+            keys: 0,
+        }
+    }
 }
 
 impl Growing {
@@ -94,13 +126,14 @@ async fn measured(
     Ok(Grown {
         ns: endpoint.now() - begun,
         verbs: counted.verbs.iter().sum(),
-        bytes: counted.bytes_read + counted.bytes_written,
+        bytes_read: counted.bytes_read,
+        bytes_written: counted.bytes_written,
         keys,
     })
 }
 
-/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
-pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
+/// The CuckooDuo table that is to grow.
+pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     let options = DuoOptions {
         load_factor: 1.0,
         bucket_slots: growing.bucket_slots,
@@ -111,7 +144,12 @@ pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -
             growing.seed,
         )
     };
-    let layout = options.layout()?;
+    Ok(options.layout()?)
+}
+
+/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
+pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
+    let layout = duo_layout(growing)?;
     let table = table_end(layout.table_bytes());
     // As much again, and the bits that say what is split.
     let bytes = table + table / 8;
@@ -143,6 +181,7 @@ pub(crate) fn map_embed(
     growing: &Growing,
     profile: &NicProfile,
     cleaning: Cleaning,
+    pace: Pace,
 ) -> Result<Grown> {
     let options = BaselineOptions {
         bucket_slots: growing.bucket_slots,
@@ -162,7 +201,7 @@ pub(crate) fn map_embed(
         let most = (growing.load * layout.slots() as f64) as u64;
         let keys = growing.fill(&table, 0, most).await?;
         let to = TABLE_AT.plus(before);
-        let grown = measured(&endpoint, keys, table.grow(to, cleaning)).await?;
+        let grown = measured(&endpoint, keys, table.grow(to, cleaning, pace)).await?;
         growing.check(&table, keys).await?;
         Ok(grown)
     })
@@ -226,17 +265,7 @@ pub(crate) fn duo_utilisation(
     keys: u64,
     every: u64,
 ) -> Result<Utilisation> {
-    let options = DuoOptions {
-        load_factor: 1.0,
-        bucket_slots: growing.bucket_slots,
-        ..DuoOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
-    };
-    let layout = options.layout()?;
+    let layout = duo_layout(growing)?;
     let table = table_end(layout.table_bytes());
     let bytes = table_end(u128::from(keys) * 8 * layout.slot_bytes() as u128);
     let memory = GrowthMemory {

@@ -2,19 +2,21 @@
 //!
 //! Invariant: the header counts a split after its entry is there, and the place of the entry's chunk, and before anything
 //! is in the new sub-table. An owner that does not know whether its last splits were counted has put nothing there, and
-//! sees before it begins others.
+//! sees before it begins others. So of the memory that the header names as spare, all is zeros that no split in the list
+//! names.
 
 use super::super::client::DuoTable;
 use super::super::growth::{
-    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, Vault, entry_at, place_of,
+    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, entry_at, place_of,
 };
 use super::super::layout::EXTENTS_AT;
 use super::super::placement::MOST_DEPTH;
+use super::spare::Run;
 use crate::client::side_by_side;
 use crate::slot::{bad_option, slots_for};
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entries of the first chunk.
@@ -34,8 +36,10 @@ struct Known {
     chunks: Vec<RemoteAddr>,
     /// Whether the list may have splits that this owner does not know to be there.
     in_doubt: bool,
-    /// Memory for sub-tables that was taken and is not in use.
-    spare: Vec<RemoteAddr>,
+    /// Memory for sub-tables that was taken and is not in use, in the order in which it is to be used.
+    spare: VecDeque<RemoteAddr>,
+    /// Of that what was taken last, if the header does not say so yet.
+    to_note: Option<Run>,
     /// Sub-tables whose splits are wanted, and by how many.
     wanted: BTreeMap<u64, usize>,
 }
@@ -107,6 +111,9 @@ impl<E: Endpoint> DuoTable<E> {
         };
         self.check_node(memory)?;
         self.check_one_split(2)?;
+        if self.index.borrow().unsplit() == 0 {
+            self.vault.set_touched(false);
+        }
         let in_doubt = self.splits.known().in_doubt;
         if in_doubt {
             let counted = self.counted().await?;
@@ -145,7 +152,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Has memory for the new sub-tables, and for their entries in the list; if it is scarce, for the first one at least.
     async fn take_memory(&self, begun: &mut Vec<u64>, memory: &GrowthMemory) -> Result<()> {
-        let each = Vault::subtable_bytes(&self.layout).next_multiple_of(64);
+        let each = Run::each(&self.layout);
         loop {
             let chunk = self.chunk_to_take(begun.len() as u64);
             let chunk_bytes = chunk.map_or(0, |chunk| entries_of(chunk) * ENTRY_BYTES);
@@ -166,9 +173,11 @@ impl<E: Endpoint> DuoTable<E> {
                 match memory.take(&*self.endpoint, bytes).await {
                     Ok(at) => {
                         let first = at.plus(chunk_bytes);
-                        let taken = (0..count).map(|number| first.plus(number * each));
                         let mut known = self.splits.known();
-                        known.spare.extend(taken);
+                        if let Some(run) = Run::new(first, count) {
+                            known.spare.extend(run.places(&self.layout));
+                            known.to_note = Some(run);
+                        }
                         known.chunks.extend(chunk.map(|_| at));
                         return Ok(());
                     }
@@ -197,11 +206,15 @@ impl<E: Endpoint> DuoTable<E> {
     /// Writes the entries of splits, and counts them.
     async fn append(&self, begun: &[u64]) -> Result<()> {
         let known = self.vault.growths() as u64;
-        let places: Vec<RemoteAddr> = {
-            let spare = &self.splits.known().spare;
-            spare.iter().rev().take(begun.len()).copied().collect()
+        let (places, to_note) = {
+            let known = self.splits.known();
+            let spare = known.spare.iter().take(begun.len()).copied();
+            (spare.collect::<Vec<_>>(), known.to_note)
         };
-        let mut steps = Vec::with_capacity(begun.len() + 2);
+        let mut steps = Vec::with_capacity(begun.len() + 3);
+        if let Some(run) = to_note {
+            steps.push(self.note_spare(run)?);
+        }
         for (number, (subtable, at)) in (known..).zip(begun.iter().zip(&places)) {
             let (chunk, place) = chunk_of(number);
             let chunk_at = self.splits.known().chunks[chunk as usize];
@@ -221,7 +234,10 @@ impl<E: Endpoint> DuoTable<E> {
         self.splits.known().in_doubt = true;
         self.run_steps(steps).await?;
         doubt.resolve();
-        self.splits.known().in_doubt = false;
+        {
+            let mut known = self.splits.known();
+            (known.in_doubt, known.to_note) = (false, None);
+        }
         for (subtable, at) in begun.iter().zip(places) {
             self.add_subtable(*subtable, at);
         }
@@ -247,6 +263,8 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn learn_subtables(&self) -> Result<()> {
         let counted = self.counted().await?;
         self.learn_up_to(counted).await?;
+        let spare = self.learn_spare().await?;
+        self.splits.known().spare = spare.into();
         let splits: Vec<(u64, u64)> = self.index.borrow().splits().collect();
         let learning = splits.into_iter().map(|(from, _)| {
             let first = self.index.borrow().first_bucket(from);

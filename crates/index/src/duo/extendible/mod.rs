@@ -16,7 +16,7 @@
 //! appended: who goes through it has the directory. All splits of a sub-table before its last one are over.
 //!
 //! ```text
-//! header   3200  splits there were | 3264  for each chunk of the list: 0 | region | offset
+//! header   3200  splits there were | 3208  spare memory (`spare.rs`) | 3264  for each chunk of the list: 0 | region | offset
 //! list     for each split: number of the sub-table that is split | region and offset of the new one
 //!          in chunks, the first of 128 entries, each of the others twice as large as the one before
 //! sub-table which buckets are split of the one that it is split from, as in an extent: see growth/mod.rs
@@ -32,10 +32,11 @@
 //! its sub-table full begins the split, splits its own two buckets, and is done.
 //!
 //! **Limits.** All sub-tables are on the table's node. A directory is at most 24 bits deep. A heap keeps its size. A table with
-//! readers beside its owner is not extendible. An owner that dies or resigns may leave memory taken and not used: of the splits that it
-//! was about to begin, and 64 KiB at most besides.
+//! readers beside its owner is not extendible. An owner that dies may leave memory taken and not used: of the splits that it
+//! was about to begin, and 64 KiB at most besides, if it has taken it just then.
 
 mod list;
+mod spare;
 
 pub(super) use list::SplitList;
 
@@ -89,17 +90,6 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Splits all buckets that are left of the split that this one takes part in, in as few round trips as can be.
     pub(super) async fn split_at_once(&self, bucket: u64) -> Result<()> {
-        loop {
-            let next = self.index.borrow().unsplit_beside(bucket).next();
-            let Some(next) = next else { return Ok(()) };
-            // That bucket too, so that at least one is split.
-            let held = self.locks.take(&[self.step_lock(bucket), next]).await;
-            if self.is_settled() {
-                self.split_pieces(&held, bucket, BATCH_WIDTH).await?;
-            } else {
-                drop(held);
-                drop(self.hold_alone().await?);
-            }
-        }
+        self.split_rest(Some(bucket), BATCH_WIDTH).await
     }
 }
