@@ -22,6 +22,11 @@ impl Answers {
         }
     }
 
+    /// How many were noted.
+    pub(crate) const fn count(&self) -> u64 {
+        self.all
+    }
+
     /// An error if any answer was wrong.
     pub(crate) fn check(self) -> Result<()> {
         match self {

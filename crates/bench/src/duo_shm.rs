@@ -6,6 +6,7 @@
 //! the clock starts, and every answer is checked.
 
 use crate::answers::Answers;
+use crate::gets::{self, ReadsTaken};
 use crate::median::median;
 use crate::memory_limit::{self, random_lines};
 use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result};
@@ -20,7 +21,6 @@ use farslot::index::{FieldSize, GET, Index};
 use farslot::model::NicModel;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -128,15 +128,26 @@ pub fn run(address: &str, options: &Options, progress: Progress<'_>) -> Result<B
     let layouts = options.layouts()?;
     let store = Store::open(address)?;
     let node = crate::schemes_shm::fresh_memory(&store, address, layouts.end)?;
-    let duo = Client::new(node, "CuckooDuo", options.load, |endpoint| {
-        Ok(DuoTable::open(endpoint, at(0), layouts.duo.clone())?)
-    })?;
+    let duo = Client::new(
+        node,
+        "CuckooDuo",
+        options.load,
+        |_| 1,
+        |endpoint| Ok(DuoTable::open(endpoint, at(0), layouts.duo.clone())?),
+    )?;
     let sizes = ReadSizes::new(&layouts.linear, ReadPolicy::throughput(options.nic))?;
-    let linear = Client::new(node, "linear", options.linear_load, |endpoint| {
-        let layout = layouts.linear.clone();
-        let opening = LinearTable::open(Rc::clone(&endpoint), at(layouts.linear_at), layout, sizes);
-        Ok(Executor::new(endpoint).block_on(opening)?)
-    })?;
+    let linear = Client::new(
+        node,
+        "linear",
+        options.linear_load,
+        LinearTable::read_size,
+        |endpoint| {
+            let layout = layouts.linear.clone();
+            let opening =
+                LinearTable::open(Rc::clone(&endpoint), at(layouts.linear_at), layout, sizes);
+            Ok(Executor::new(endpoint).block_on(opening)?)
+        },
+    )?;
     let mut rows = Vec::new();
     for (client, bytes) in [
         (&duo as &dyn Scheme, layouts.duo.table_bytes()),
@@ -181,7 +192,8 @@ fn measure(
 ) -> Result<Vec<BenchRow>> {
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     let mut limits = Vec::new();
-    let mut rates = [(); 4].map(|()| Vec::new());
+    // Of each table's hits, and of its misses.
+    let mut rates = <[[Vec<f64>; 2]; 2]>::default();
     for repetition in 1..=options.repetitions {
         progress(&format!(
             "repetition {repetition} of {}",
@@ -194,24 +206,24 @@ fn measure(
         for (half, numbers) in [there, absent].into_iter().enumerate() {
             let draw = |_| random.random_range(numbers.clone());
             let keys: Vec<u64> = (0..options.operations).map(draw).collect();
-            for (of, client) in [duo, linear].into_iter().enumerate() {
-                rates[2 * of + half].push(client.gets(&keys, options)?);
+            for (client, rates) in [duo, linear].into_iter().zip(&mut rates) {
+                rates[half].push(client.gets(&keys, options)?);
             }
         }
     }
     let limit = median(limits);
     let name = "random loads of 64 B from CuckooDuo's table, prefetched";
     let mut rows = vec![BenchRow::new(name, limit, "loads/s")];
-    for (of, client) in [duo, linear].into_iter().enumerate() {
-        for (half, what) in ["get_many, hits", "get_many, misses"]
-            .into_iter()
-            .enumerate()
-        {
-            let rate = median(rates[2 * of + half].iter().copied());
+    for (client, [hits, misses]) in [duo, linear].into_iter().zip(rates) {
+        for (what, rates, are_hits) in [
+            ("get_many, hits", hits, true),
+            ("get_many, misses", misses, false),
+        ] {
+            let row = BenchRow::new(client.name(what), median(rates), "gets/s");
             rows.push(BenchRow {
-                read_size: client.read_slots(),
-                reads_per_lookup: Some(client.reads_per_get(half == 0)),
-                ..BenchRow::new(client.name(what), rate, "gets/s").limited_by(limit)
+                read_size: Some(client.read_slots()),
+                reads_per_lookup: Some(client.reads_per_get(are_hits)),
+                ..row.limited_by(limit)
             });
         }
     }
@@ -224,7 +236,7 @@ trait Scheme {
     /// Bytes of the client's memory.
     fn local_bytes(&self) -> u64;
     /// Slots of a READ.
-    fn read_slots(&self) -> Option<u64>;
+    fn read_slots(&self) -> u64;
     /// Puts all records; returns records/s.
     fn fill(&self, options: &Options) -> Result<f64>;
     /// Gets keys, which are all there or all not; returns gets/s.
@@ -238,8 +250,8 @@ struct Client<I> {
     load: f64,
     executor: Executor<ShmEndpoint>,
     table: I,
-    /// Gets and READs of misses and of hits.
-    counted: RefCell<[(u64, u64); 2]>,
+    read_slots: fn(&I) -> u64,
+    reads_taken: ReadsTaken,
 }
 
 impl<I: Index> Client<I> {
@@ -247,6 +259,7 @@ impl<I: Index> Client<I> {
         node: &Node,
         name: &'static str,
         load: f64,
+        read_slots: fn(&I) -> u64,
         open: impl FnOnce(Rc<ShmEndpoint>) -> Result<I>,
     ) -> Result<Self> {
         let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
@@ -255,7 +268,8 @@ impl<I: Index> Client<I> {
             executor: Executor::new(endpoint),
             name,
             load,
-            counted: RefCell::default(),
+            read_slots,
+            reads_taken: ReadsTaken::default(),
         })
     }
 
@@ -270,7 +284,7 @@ fn value_of(number: u64) -> [u8; 8] {
     (!number).to_le_bytes()
 }
 
-impl<I: Index + ReadSlots> Scheme for Client<I> {
+impl<I: Index> Scheme for Client<I> {
     fn name(&self, what: &str) -> String {
         format!("{} at {}, {what}", self.name, self.load)
     }
@@ -279,8 +293,8 @@ impl<I: Index + ReadSlots> Scheme for Client<I> {
         self.table.client_bytes()
     }
 
-    fn read_slots(&self) -> Option<u64> {
-        Some(self.table.read_slots())
+    fn read_slots(&self) -> u64 {
+        (self.read_slots)(&self.table)
     }
 
     fn fill(&self, options: &Options) -> Result<f64> {
@@ -305,45 +319,18 @@ impl<I: Index + ReadSlots> Scheme for Client<I> {
         let source = Keys::new(options.seed);
         let keys: Vec<[u8; 8]> = numbers.iter().map(|number| source.long(*number)).collect();
         let are_there = numbers[0] < options.records;
-        let (before, answers) = (self.reads(), RefCell::new(Answers::default()));
-        let since = Instant::now();
-        let getting = self
-            .table
-            .get_many(keys.iter().map(|key| &key[..]), |at, found| {
-                let expected = are_there.then(|| value_of(numbers[at]));
-                let right = found
-                    .map(|value| value.as_deref() == expected.as_ref().map(|value| &value[..]));
-                answers.borrow_mut().note(right);
-            });
-        self.executor.block_on(getting);
-        let rate = keys.len() as f64 / since.elapsed().as_secs_f64();
-        answers.into_inner().check()?;
-        let (gets, reads) = &mut self.counted.borrow_mut()[usize::from(are_there)];
-        *gets += keys.len() as u64;
-        *reads += self.reads() - before;
+        let before = self.reads();
+        let slices = keys.iter().map(|key| &key[..]);
+        let rate = gets::per_second(&self.executor, &self.table, slices, |at| {
+            are_there.then(|| value_of(numbers[at]))
+        })?;
+        let reads = self.reads() - before;
+        self.reads_taken.add(are_there, keys.len(), reads);
         Ok(rate)
     }
 
     fn reads_per_get(&self, hits: bool) -> f64 {
-        let (gets, reads) = self.counted.borrow()[usize::from(hits)];
-        reads as f64 / gets as f64
-    }
-}
-
-/// How many slots a READ fetches.
-trait ReadSlots {
-    fn read_slots(&self) -> u64;
-}
-
-impl<E: Endpoint> ReadSlots for DuoTable<E> {
-    fn read_slots(&self) -> u64 {
-        1
-    }
-}
-
-impl<E: Endpoint> ReadSlots for LinearTable<E> {
-    fn read_slots(&self) -> u64 {
-        self.read_size()
+        self.reads_taken.per_lookup(hits)
     }
 }
 

@@ -23,7 +23,9 @@ mod answers;
 pub mod calibrate;
 pub mod duo_shm;
 mod error;
+mod gets;
 mod keys;
+mod lookup_scheme;
 pub mod lookup_served;
 pub mod lookup_sim;
 mod median;
@@ -41,6 +43,7 @@ pub mod ycsb;
 
 pub use error::{BenchError, Result};
 pub use keys::Keys;
+pub use lookup_scheme::LookupScheme;
 pub use report::{Axis, BenchReport, BenchRow, Line, Plot, ReproReport, ReproRow, Source};
 
 /// Is told, in words, what a measurement is at.

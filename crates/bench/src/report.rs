@@ -182,6 +182,12 @@ pub struct BenchRow {
     /// READs per lookup, as the endpoints counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_lookup: Option<f64>,
+    /// Round trips per lookup, as the endpoints counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trips_per_lookup: Option<f64>,
+    /// Bytes of payload per lookup, as the endpoints counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_lookup: Option<f64>,
 }
 
 impl BenchRow {
@@ -198,6 +204,8 @@ impl BenchRow {
             model: None,
             read_size: None,
             reads_per_lookup: None,
+            round_trips_per_lookup: None,
+            bytes_per_lookup: None,
         }
     }
 

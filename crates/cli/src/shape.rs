@@ -38,28 +38,11 @@ pub enum Own {
 
 impl Own {
     /// The same of a table over so many nodes, whose partitions are alike.
-    const fn of_partitions(self, partitions: u64) -> Self {
-        match self {
-            Self::Race {
-                bucket_slots,
-                most_slots,
-            } => Self::Race {
-                bucket_slots,
-                most_slots: most_slots.saturating_mul(partitions),
-            },
-            Self::Duo {
-                bucket_slots,
-                fingerprint_bits,
-                readers,
-                most_slots,
-            } => Self::Duo {
-                bucket_slots,
-                fingerprint_bits,
-                readers,
-                most_slots: most_slots.saturating_mul(partitions),
-            },
-            other => other,
+    const fn of_partitions(mut self, partitions: u64) -> Self {
+        if let Self::Race { most_slots, .. } | Self::Duo { most_slots, .. } = &mut self {
+            *most_slots = most_slots.saturating_mul(partitions);
         }
+        self
     }
 }
 
@@ -92,83 +75,69 @@ impl Shape {
     /// The shape of a table of this scheme.
     #[must_use]
     pub fn of(scheme: &Scheme) -> Self {
-        let table_bytes = u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX);
-        let multi_key = scheme.keys() == KeyRule::Multi;
-        match scheme {
-            Scheme::Linear(layout) => Self {
-                scheme: scheme.name(),
-                own: Own::Nothing,
-                slot_kind: kind_name(layout.kind),
-                slot_bytes: layout.slot_bytes(),
-                slots: layout.slots,
-                key: layout.key,
-                value: layout.value,
-                multi_key,
-                heap_bytes: layout.heap_bytes,
-                table_bytes,
-            },
-            Scheme::Sealed(layout) => Self {
-                scheme: scheme.name(),
-                own: Own::Nothing,
-                slot_kind: match layout.form {
-                    SealedForm::Inline => kind_name(SlotKind::Inline),
-                    SealedForm::OutOfBand => kind_name(SlotKind::Heap),
+        let (own, kind, slot_bytes, slots, heap_bytes) = match scheme {
+            Scheme::Linear(layout) => (
+                Own::Nothing,
+                layout.kind,
+                layout.slot_bytes(),
+                layout.slots,
+                layout.heap_bytes,
+            ),
+            Scheme::Sealed(layout) => (
+                Own::Nothing,
+                match layout.form {
+                    SealedForm::Inline => SlotKind::Inline,
+                    SealedForm::OutOfBand => SlotKind::Heap,
                 },
-                slot_bytes: layout.slot_bytes(),
-                slots: layout.slots,
-                key: layout.key,
-                value: layout.value,
-                multi_key,
-                heap_bytes: layout.heap_bytes,
-                table_bytes,
-            },
-            Scheme::Cuckoo(layout) => Self {
-                scheme: scheme.name(),
-                own: Own::Cuckoo(CuckooShape {
+                layout.slot_bytes(),
+                layout.slots,
+                layout.heap_bytes,
+            ),
+            Scheme::Cuckoo(layout) => (
+                Own::Cuckoo(CuckooShape {
                     ways: layout.ways,
                     bucket_slots: layout.bucket_slots,
                 }),
-                slot_kind: kind_name(layout.kind),
-                slot_bytes: layout.bucket_bytes() / layout.bucket_slots as usize,
-                slots: layout.slots(),
-                key: layout.key,
-                value: layout.value,
-                multi_key,
-                heap_bytes: layout.heap_bytes,
-                table_bytes,
-            },
-            Scheme::Duo(layout) => Self {
-                scheme: scheme.name(),
-                own: Own::Duo {
+                layout.kind,
+                layout.bucket_bytes() / layout.bucket_slots as usize,
+                layout.slots(),
+                layout.heap_bytes,
+            ),
+            Scheme::Duo(layout) => (
+                Own::Duo {
                     bucket_slots: layout.bucket_slots,
                     fingerprint_bits: layout.fingerprint_bits,
                     readers: layout.published,
                     most_slots: layout.most_slots(),
                 },
-                slot_kind: kind_name(layout.kind),
-                slot_bytes: layout.slot_bytes(),
-                slots: layout.slots(),
-                key: layout.key,
-                value: layout.value,
-                multi_key,
-                heap_bytes: layout.heap_bytes,
-                table_bytes,
-            },
-            Scheme::Race(layout) => Self {
-                scheme: scheme.name(),
-                own: Own::Race {
+                layout.kind,
+                layout.slot_bytes(),
+                layout.slots(),
+                layout.heap_bytes,
+            ),
+            Scheme::Race(layout) => (
+                Own::Race {
                     bucket_slots: layout.bucket_slots,
                     most_slots: layout.most_slots(),
                 },
-                slot_kind: kind_name(SlotKind::Heap),
-                slot_bytes: RACE_SLOT_BYTES,
-                slots: layout.slots(),
-                key: layout.key,
-                value: layout.value,
-                multi_key,
-                heap_bytes: layout.heap_bytes,
-                table_bytes,
-            },
+                SlotKind::Heap,
+                RACE_SLOT_BYTES,
+                layout.slots(),
+                layout.heap_bytes,
+            ),
+        };
+        let (key, value) = scheme.record_sizes();
+        Self {
+            scheme: scheme.name(),
+            own,
+            slot_kind: kind_name(kind),
+            slot_bytes,
+            slots,
+            key,
+            value,
+            multi_key: scheme.keys() == KeyRule::Multi,
+            heap_bytes,
+            table_bytes: u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX),
         }
     }
 

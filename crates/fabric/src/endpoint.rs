@@ -270,6 +270,12 @@ pub trait EndpointExt: Endpoint + Sized {
         Operation::new(&self.core().counters, class, before, future)
     }
 
+    /// Whether a peer can be reached and is what it was, as far as is known without asking it
+    /// ([`Endpoint::node_state`]); one that the endpoint was never connected to is not.
+    fn is_up(&self, node: NodeId) -> bool {
+        self.node_state(node) == Ok(NodeState::Up)
+    }
+
     /// Resolves `span` from now.
     fn sleep(&self, span: Nanos) -> Sleep<'_> {
         Sleep::until(&self.core().timers, self.now().saturating_add(span))

@@ -92,9 +92,7 @@ fn a_silent_node_is_noticed_without_any_verbs_and_reached_again() {
         endpoint.node_state(NODE) == Ok(stopped.clone())
     });
     proxy.lead_to(Some(agent.address()));
-    wait_until("it is reached again", || {
-        endpoint.node_state(NODE) == Ok(NodeState::Up)
-    });
+    wait_until("it is reached again", || endpoint.is_up(NODE));
     assert_eq!(endpoint.node(NODE), before);
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));
 }

@@ -35,6 +35,7 @@ mod slot;
 mod table_map;
 mod value;
 
+pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use operation::{

@@ -2,6 +2,7 @@
 
 use crate::{Result, Value};
 use farslot_fabric::{Nanos, OperationClass, window};
+use std::ops::AddAssign;
 
 /// Lookups, `get` and each key of `get_many`.
 pub const GET: OperationClass = OperationClass(0);
@@ -101,6 +102,17 @@ impl Occupancy {
     #[must_use]
     pub fn load_factor(&self) -> f64 {
         self.used_slots as f64 / self.slots.max(1) as f64
+    }
+}
+
+/// What two tables hold together, as the partitions of one do.
+impl AddAssign for Occupancy {
+    fn add_assign(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.used_slots += other.used_slots;
+        self.slots += other.slots;
+        self.heap_used += other.heap_used;
+        self.heap_bytes += other.heap_bytes;
     }
 }
 

@@ -33,6 +33,7 @@ mod address;
 mod cache;
 mod catalog;
 mod client;
+mod combine;
 mod cursor;
 mod distinct;
 mod duo;

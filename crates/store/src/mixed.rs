@@ -24,6 +24,20 @@ pub enum Operation<'r> {
     Remove(&'r [u8]),
 }
 
+impl<'r> Operation<'r> {
+    /// The key that it is about.
+    #[must_use]
+    pub const fn key(&self) -> &'r [u8] {
+        match self {
+            Self::Get(key)
+            | Self::Put(key, _)
+            | Self::FindOrPut(key, _)
+            | Self::Update(key, _)
+            | Self::Remove(key) => key,
+        }
+    }
+}
+
 /// What an [`Operation`] answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome<'v> {

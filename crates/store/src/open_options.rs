@@ -10,9 +10,9 @@ use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
 use std::time::Duration;
 
-/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_hints`] does not say: a MiB of
-/// memory for each table that it has open, once that many keys were met.
-pub const RECORD_HINTS: usize = 1 << 16;
+/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_hints`] does not say: four
+/// MiB of memory for each table that it has open, once that many keys were met.
+pub const RECORD_HINTS: usize = 1 << 18;
 
 /// How a store is opened, where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]

@@ -191,6 +191,15 @@ impl TableOptions {
         Self { hash, ..self }
     }
 
+    /// Whether such a table can be [built](crate::Store::build) whole, as its [scheme](Scheme::buildable) will say.
+    #[must_use]
+    pub const fn buildable(&self) -> bool {
+        match self.organisation {
+            Organisation::Cuckoo(_) | Organisation::Sealed => true,
+            Organisation::Linear | Organisation::Duo(_) | Organisation::Race(_) => false,
+        }
+    }
+
     /// The scheme that these options give, with a fresh seed.
     ///
     /// # Errors
@@ -450,4 +459,23 @@ fn bad_option(
         limit,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_built_is_known_before_the_scheme_is() {
+        let options = TableOptions::new(1_000);
+        for options in [
+            options.clone(),
+            options.clone().cuckoo(CuckooShape::default()),
+            options.clone().duo(DuoShape::default()),
+            options.clone().race(RaceShape::default()),
+            options.sealed(),
+        ] {
+            assert_eq!(options.buildable(), options.scheme().unwrap().buildable());
+        }
+    }
 }

@@ -64,7 +64,8 @@ impl Default for RaceShape {
 
 impl RaceShape {
     /// The load factor up to which a table that does not grow has room for its capacity.
-    pub(crate) const fn limit(self) -> f64 {
+    #[must_use]
+    pub const fn limit(self) -> f64 {
         match self.bucket_slots {
             ..8 => 0.75,
             _ => 0.9,
@@ -104,7 +105,8 @@ impl Default for DuoShape {
 
 impl DuoShape {
     /// The load factor up to which a table has room for its capacity.
-    pub(crate) const fn limit(self) -> f64 {
+    #[must_use]
+    pub const fn limit(self) -> f64 {
         match self.bucket_slots {
             ..8 => 0.88,
             _ => 0.97,

@@ -1,7 +1,7 @@
 //! What a look at every slot has shown, whatever the scheme.
 
 use crate::Occupancy;
-use farslot_index::{cuckoo, duo, linear, race};
+use farslot_index::{BucketCounts, cuckoo, duo, linear, race};
 
 /// What was seen of a table, slot by slot. Others may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,19 +32,13 @@ impl Survey {
                 longest_cluster: one.longest_cluster.max(other.longest_cluster),
             }),
             (Self::Cuckoo(one), Self::Cuckoo(other)) => Self::Cuckoo(cuckoo::Survey {
-                slots: one.slots + other.slots,
-                live: one.live + other.live,
-                parts: [one.parts, other.parts].concat(),
-                buckets: added(one.buckets, &other.buckets),
+                counts: together(one.counts, other.counts),
                 displacements: one.displacements.wrapping_add(other.displacements),
             }),
             (Self::Duo(one), Self::Duo(other)) => Self::Duo(duo::Survey {
-                slots: one.slots + other.slots,
-                live: one.live + other.live,
+                counts: together(one.counts, other.counts),
                 stashed: one.stashed + other.stashed,
                 unsplit: one.unsplit + other.unsplit,
-                parts: [one.parts, other.parts].concat(),
-                buckets: added(one.buckets, &other.buckets),
             }),
             (Self::Race(one), Self::Race(other)) => Self::Race(race::Survey {
                 slots: one.slots + other.slots,
@@ -55,13 +49,10 @@ impl Survey {
                 depths: added(one.depths, &other.depths),
                 parts: [one.parts, other.parts].concat(),
             }),
-            (Self::Sealed(one), Self::Sealed(other)) => Self::Sealed(Occupancy {
-                entries: one.entries + other.entries,
-                used_slots: one.used_slots + other.used_slots,
-                slots: one.slots + other.slots,
-                heap_used: one.heap_used + other.heap_used,
-                heap_bytes: one.heap_bytes + other.heap_bytes,
-            }),
+            (Self::Sealed(mut one), Self::Sealed(other)) => {
+                one += other;
+                Self::Sealed(one)
+            }
             (one, _) => one,
         }
     }
@@ -71,8 +62,8 @@ impl Survey {
     pub const fn slots(&self) -> u64 {
         match self {
             Self::Linear(survey) => survey.slots,
-            Self::Cuckoo(survey) => survey.slots,
-            Self::Duo(survey) => survey.slots,
+            Self::Cuckoo(survey) => survey.counts.slots,
+            Self::Duo(survey) => survey.counts.slots,
             Self::Race(survey) => survey.slots,
             Self::Sealed(built) => built.slots,
         }
@@ -84,8 +75,8 @@ impl Survey {
     pub const fn live(&self) -> u64 {
         match self {
             Self::Linear(survey) => survey.live,
-            Self::Cuckoo(survey) => survey.live,
-            Self::Duo(survey) => survey.live,
+            Self::Cuckoo(survey) => survey.counts.live,
+            Self::Duo(survey) => survey.counts.live,
             Self::Race(survey) => survey.live + survey.moving,
             Self::Sealed(built) => built.entries,
         }
@@ -105,8 +96,8 @@ impl Survey {
     pub fn load_factor(&self) -> f64 {
         match self {
             Self::Linear(survey) => survey.load_factor(),
-            Self::Cuckoo(survey) => survey.load_factor(),
-            Self::Duo(survey) => survey.load_factor(),
+            Self::Cuckoo(survey) => survey.counts.load_factor(),
+            Self::Duo(survey) => survey.counts.load_factor(),
             Self::Race(survey) => survey.load_factor(),
             Self::Sealed(built) => built.load_factor(),
         }
@@ -118,11 +109,21 @@ impl Survey {
     pub fn parts(&self) -> &[f64] {
         match self {
             Self::Linear(survey) => &survey.parts,
-            Self::Cuckoo(survey) => &survey.parts,
-            Self::Duo(survey) => &survey.parts,
+            Self::Cuckoo(survey) => &survey.counts.parts,
+            Self::Duo(survey) => &survey.counts.parts,
             Self::Race(survey) => &survey.parts,
             Self::Sealed(_) => &[],
         }
+    }
+}
+
+/// The buckets of two partitions.
+fn together(one: BucketCounts, other: BucketCounts) -> BucketCounts {
+    BucketCounts {
+        slots: one.slots + other.slots,
+        live: one.live + other.live,
+        parts: [one.parts, other.parts].concat(),
+        by_used: added(one.by_used, &other.by_used),
     }
 }
 

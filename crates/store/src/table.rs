@@ -1,9 +1,12 @@
 //! A table as one thread uses it.
 
 use crate::catalog::{Scheme, TableRecord};
+use crate::combine::Combined;
 use crate::distinct::{Pair, staying};
 use crate::session::Session;
-use crate::{CacheCounts, Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey};
+use crate::{
+    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Result, Survey,
+};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 
@@ -156,7 +159,9 @@ impl Table {
 
     /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
     /// in which they come. Of a batch that would be one of gets and then one of writes this saves the round trips of
-    /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said.
+    /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said. Where all
+    /// writes of a key in the batch are puts and updates, and keys are unique, one of them answers for all, and for gets
+    /// of that key: the table is asked once.
     ///
     /// ```
     /// # use farslot::{FieldSize, Operation, Outcome, Store, TableOptions};
@@ -183,7 +188,17 @@ impl Table {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome<'_>>),
     ) {
-        self.session.run_many(operations, &mut done);
+        let combined = match self.record.scheme.keys() {
+            KeyRule::Unique => Combined::of(operations),
+            KeyRule::Multi => None,
+        };
+        match combined {
+            Some(combined) => combined.run(
+                |operations, done| self.session.run_many(operations, done),
+                &mut done,
+            ),
+            None => self.session.run_many(operations, &mut done),
+        }
     }
 
     /// Visits every record. One that is there all along is visited once, whatever others write; but in a cuckoo or

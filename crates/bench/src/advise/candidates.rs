@@ -1,15 +1,22 @@
 //! The schemes, and the tables that they would be.
 
+use super::places::Places;
 use super::question::Question;
 use crate::Result;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
+use farslot::index::duo::{DuoLayout, DuoOptions};
 use farslot::index::linear::RecordMix;
 use farslot::index::linear::{LinearLayout, LinearOptions, ReadPolicy, ReadSizes};
+use farslot::index::race::{RaceLayout, RaceOptions};
 use farslot::index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
 use farslot::index::{KeyRule, SlotKind};
-use farslot::model::advise::{CuckooPlaces, CuckooReads, CuckooShape, Filling};
+use farslot::model::advise::{
+    CuckooPlaces, CuckooReads, CuckooShape, DuoInsertion, Filling, RacePlaces,
+};
 use farslot::model::{ProbeDistribution, ReadSizeModel, TableLoad};
-use farslot::read_cost;
+use farslot::{DuoShape, RaceShape, read_cost};
+use serde::Serialize;
+use std::rc::Rc;
 
 /// A scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +27,12 @@ pub(super) enum Candidate {
         kind: SlotKind,
         shape: CuckooShape,
         reads: CuckooReads,
+    },
+    Race,
+    Duo {
+        kind: SlotKind,
+        /// Whether others look keys up beside the writer.
+        readers: bool,
     },
 }
 
@@ -58,10 +71,36 @@ pub enum Reads {
         /// How its buckets are read.
         reads: CuckooReads,
         /// Where its keys stand.
-        places: CuckooPlaces,
+        places: Rc<CuckooPlaces>,
         /// Whether it is built whole and never changed.
         sealed: bool,
     },
+    /// Two pairs of buckets of a RACE table.
+    Race {
+        /// The layout.
+        layout: RaceLayout,
+        /// How full its buckets are.
+        places: RacePlaces,
+    },
+    /// The slot of a CuckooDuo table that the client knows.
+    Duo {
+        /// The layout.
+        layout: DuoLayout,
+        /// What insertions meet.
+        insertions: Rc<[DuoInsertion]>,
+    },
+}
+
+/// How many clients may write to a table at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writers {
+    /// None, once it is built.
+    None,
+    /// One.
+    One,
+    /// Any number.
+    Any,
 }
 
 /// Load factors that are tried, from the fastest on, where only the memory is given.
@@ -113,6 +152,11 @@ impl Candidate {
                 }
             }
         }
+        all.push(Self::Race);
+        for readers in [true, false] {
+            let kinds = [SlotKind::Inline, SlotKind::Heap];
+            all.extend(kinds.map(|kind| Self::Duo { kind, readers }));
+        }
         all
     }
 
@@ -138,52 +182,95 @@ impl Candidate {
                 format!("{reads:?}").to_lowercase(),
                 kind_name(kind)
             ),
+            Self::Race => "race".into(),
+            Self::Duo { kind, readers } => {
+                let who = if *readers { "" } else { ", writer alone" };
+                format!("duo, {}{who}", kind_name(kind))
+            }
+        }
+    }
+
+    /// Why a workload excludes the scheme, whatever its table.
+    fn refusal(&self, question: &Question) -> Option<String> {
+        let grows = matches!(self, Self::Race | Self::Duo { .. });
+        let one_writer = match self {
+            Self::Cuckoo { .. } => !question.sealed,
+            Self::Duo { .. } => true,
+            _ => false,
+        };
+        let why = match self {
+            Self::Cuckoo { .. } if !question.unique && !question.sealed => {
+                "keys with several records only in sealed tables"
+            }
+            Self::Race | Self::Duo { .. } if !question.unique => "its keys have one record each",
+            Self::Sealed(..) if !question.sealed => "only for tables that never change (--sealed)",
+            _ if question.grow_to.is_some() && !grows => "does not grow while it is used",
+            _ if question.writers > 1 && one_writer => "one client at a time writes to it",
+            Self::Duo { readers: false, .. } if question.clients > 1 => {
+                "nobody but its writer looks keys up (for --clients 1)"
+            }
+            _ => return None,
+        };
+        Some(why.into())
+    }
+
+    /// The load factor beyond which the store refuses such tables.
+    fn most_load(&self) -> f64 {
+        match self {
+            Self::Race => RaceShape::default().limit(),
+            Self::Duo { .. } => DuoShape::default().limit(),
+            _ => 1.0,
         }
     }
 
     /// The table that it would be, or why there is none.
-    pub(super) fn plan(&self, question: &Question) -> Result<std::result::Result<Plan, String>> {
-        if matches!(self, Self::Cuckoo { .. }) && !question.unique && !question.sealed {
-            return Ok(Err("keys with several records only in sealed tables".into()));
-        }
-        if matches!(self, Self::Sealed(..)) && !question.sealed {
-            return Ok(Err("only for tables that never change (--sealed)".into()));
+    pub(super) fn plan(
+        &self,
+        question: &Question,
+        places: &mut Places,
+    ) -> std::result::Result<Plan, String> {
+        if let Some(why) = self.refusal(question) {
+            return Err(why);
         }
         let given = question.load.map(|load| vec![load]);
-        let loads = given.unwrap_or_else(|| match question.memory {
-            Some(_) => LOADS.to_vec(),
-            None => vec![USUAL_LOAD],
+        let is_limited = question.memory.is_some() || question.client_memory.is_some();
+        let loads = given.unwrap_or_else(|| match is_limited {
+            true => LOADS.to_vec(),
+            false => vec![USUAL_LOAD],
         });
         let mut why = String::new();
         for load in loads {
-            let reads = match self.table(question, load) {
-                Ok(reads) => reads,
-                Err(error) => {
-                    why = error;
-                    continue;
-                }
-            };
-            let bytes = reads.table_bytes();
-            match question.memory {
-                Some(limit) if bytes > u128::from(limit) => {
-                    why = format!(
-                        "takes {bytes} bytes at load {load}: over the memory limit of {limit}"
-                    );
-                }
-                _ => {
-                    let kind = match self {
-                        Self::Linear(kind) | Self::Cuckoo { kind, .. } => *kind,
-                        Self::Sealed(SealedForm::Inline, _) => SlotKind::Inline,
-                        Self::Sealed(SealedForm::OutOfBand, _) => SlotKind::Heap,
-                    };
-                    return Ok(Ok(Plan { kind, load, reads }));
-                }
+            let plan = self.table(question, load, places).map(|reads| Plan {
+                kind: self.kind(),
+                load,
+                reads,
+            });
+            match plan.and_then(|plan| plan.within(question)) {
+                Ok(plan) => return Ok(plan),
+                Err(error) => why = error,
             }
         }
-        Ok(Err(why))
+        Err(why)
     }
 
-    fn table(&self, question: &Question, load: f64) -> std::result::Result<Reads, String> {
+    const fn kind(&self) -> SlotKind {
+        match self {
+            Self::Linear(kind) | Self::Cuckoo { kind, .. } | Self::Duo { kind, .. } => *kind,
+            Self::Sealed(SealedForm::Inline, _) => SlotKind::Inline,
+            Self::Race | Self::Sealed(SealedForm::OutOfBand, _) => SlotKind::Heap,
+        }
+    }
+
+    fn table(
+        &self,
+        question: &Question,
+        load: f64,
+        places: &mut Places,
+    ) -> std::result::Result<Reads, String> {
+        if load > self.most_load() {
+            let most = self.most_load();
+            return Err(format!("is full at {most}: not as full as {load}"));
+        }
         let said = |error: farslot::index::IndexError| error.to_string();
         let (key, value) = (question.key_size(), question.value_size());
         let keys = if question.unique {
@@ -260,7 +347,7 @@ impl Candidate {
                 } else {
                     Filling::Inserted
                 };
-                let places = CuckooPlaces::find(*shape, load, filling);
+                let places = places.cuckoo(*shape, load, filling);
                 let places = places.ok_or_else(|| format!("does not get as full as {load}"))?;
                 Ok(Reads::Cuckoo {
                     layout,
@@ -269,6 +356,57 @@ impl Candidate {
                     sealed: question.sealed,
                 })
             }
+            Self::Race => {
+                let layout = RaceOptions {
+                    load_factor: load,
+                    most_capacity: question.grow_to,
+                    heap_bytes: heap_bytes(SlotKind::Heap),
+                    ..RaceOptions::new(question.entries, key, value, 0)
+                };
+                let layout = layout.layout().map_err(said)?;
+                let places = places.race(layout.bucket_slots, load);
+                let places = places.ok_or_else(|| format!("does not get as full as {load}"))?;
+                Ok(Reads::Race { layout, places })
+            }
+            Self::Duo { kind, readers } => {
+                let layout = DuoOptions {
+                    load_factor: load,
+                    most_capacity: question.grow_to,
+                    slot: *kind,
+                    heap_bytes: match kind {
+                        SlotKind::Heap => question.heap_bytes(),
+                        _ => None,
+                    },
+                    readers: *readers,
+                    ..DuoOptions::new(question.entries, key, value, 0)
+                };
+                let layout = layout.layout().map_err(said)?;
+                let insertions = places.duo(&layout, load);
+                let insertions =
+                    insertions.ok_or_else(|| format!("does not get as full as {load}"))?;
+                Ok(Reads::Duo { layout, insertions })
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// The same, if it keeps to the limits of the memory.
+    fn within(self, question: &Question) -> std::result::Result<Self, String> {
+        let (bytes, load) = (self.reads.table_bytes(), self.load);
+        if let Some(limit) = question.memory
+            && bytes > u128::from(limit)
+        {
+            return Err(format!(
+                "takes {bytes} bytes at load {load}: over the memory limit of {limit}"
+            ));
+        }
+        let bytes = self.reads.client_bytes();
+        match question.client_memory {
+            Some(limit) if bytes > limit => Err(format!(
+                "takes {bytes} bytes of each client's memory at load {load}: over the limit of {limit}"
+            )),
+            _ => Ok(self),
         }
     }
 }
@@ -295,6 +433,44 @@ impl Reads {
             Self::Linear { layout, .. } => layout.slots,
             Self::Sealed { layout, .. } => layout.slots,
             Self::Cuckoo { layout, .. } => layout.slots(),
+            Self::Race { layout, .. } => layout.slots(),
+            Self::Duo { layout, .. } => layout.slots(),
+        }
+    }
+
+    /// Slots when it has grown as far as it can.
+    #[must_use]
+    pub fn most_slots(&self) -> u64 {
+        match self {
+            Self::Race { layout, .. } => layout.most_slots(),
+            Self::Duo { layout, .. } => layout.most_slots(),
+            other => other.slots(),
+        }
+    }
+
+    /// How many clients may write at the same time.
+    #[must_use]
+    pub const fn writers(&self) -> Writers {
+        match self {
+            Self::Linear { .. } | Self::Race { .. } => Writers::Any,
+            Self::Cuckoo { sealed: false, .. } | Self::Duo { .. } => Writers::One,
+            Self::Cuckoo { sealed: true, .. } | Self::Sealed { .. } => Writers::None,
+        }
+    }
+
+    /// Whether tables of the scheme can grow while they are used.
+    #[must_use]
+    pub const fn can_grow(&self) -> bool {
+        matches!(self, Self::Race { .. } | Self::Duo { .. })
+    }
+
+    /// Bytes that a client keeps of the table in its own memory, as long as it has not grown.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        match self {
+            Self::Race { layout, .. } => layout.directory_bytes(),
+            Self::Duo { layout, .. } => layout.index_bytes(),
+            Self::Linear { .. } | Self::Sealed { .. } | Self::Cuckoo { .. } => 0,
         }
     }
 
@@ -303,17 +479,19 @@ impl Reads {
     pub fn read_slots(&self) -> Option<u64> {
         match self {
             Self::Linear { read_slots, .. } | Self::Sealed { read_slots, .. } => Some(*read_slots),
-            Self::Cuckoo { .. } => None,
+            Self::Cuckoo { .. } | Self::Race { .. } | Self::Duo { .. } => None,
         }
     }
 
-    /// Bytes of the table.
+    /// Bytes of the table, those that it may grow into included.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         match self {
             Self::Linear { layout, .. } => layout.table_bytes(),
             Self::Sealed { layout, .. } => layout.table_bytes(),
             Self::Cuckoo { layout, .. } => layout.table_bytes(),
+            Self::Race { layout, .. } => layout.table_bytes(),
+            Self::Duo { layout, .. } => layout.table_bytes(),
         }
     }
 }

@@ -1,35 +1,32 @@
 //! Whether the simulator agrees: each ranked scheme as a small table of the same load factor and the same
-//! slots, looked up behind the same NIC. Lookups only; updates and puts are not simulated.
+//! slots, looked up behind the same NIC by many clients and by one; and updated, and put into, by its writer.
 
-use super::candidates::{Plan, Reads, lookup_order};
-use super::{Question, Ranked};
-use crate::answers::Answers;
+use super::candidates::{Reads, lookup_order};
+use super::small::{Small, slots_of_check, small_records};
+use super::{Question, Ranked, WritePrice};
 use crate::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Filling, OpenCuckoo, OpenLinear, OpenSealed, OpenTable,
-    Records, TABLE_AT, TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
+    Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
+    OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, Written,
+    Wrote, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
-use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
+use farslot::index::SlotKind;
+use farslot::index::cuckoo::CuckooLayout;
+use farslot::index::duo::DuoLayout;
 use farslot::index::linear::{LinearLayout, ReadPolicy, ReadSizes};
 use farslot::index::sealed::SealedOptions;
-use farslot::index::{FieldSize, Hasher, Index, SlotKind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
-use std::rc::Rc;
 
-/// Bytes of the keys of the records that are simulated; values have the rest.
-const KEY_BYTES: usize = 4;
 /// Client threads and lookups under way of each that saturate a NIC.
 const THREADS: usize = 28;
 const WIDTH: usize = 8;
-
-/// The most memory of a table that is simulated, and the fewest slots that mean anything.
-const MOST_BYTES: f64 = (256 << 20) as f64;
-const FEWEST_SLOTS: u64 = 1 << 12;
 /// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of the lookups, and
 /// each of them one place.
 const RANKINGS: u32 = 4;
+/// New keys are at most this part of those that are there: half of them before the load factor, half beyond.
+const MOST_NEW: u32 = 50;
 
 /// How large a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +35,8 @@ pub struct CheckOptions {
     pub slots: u64,
     /// Lookups of each measurement.
     pub lookups: u64,
+    /// Updates, and puts of new keys, of each measurement, at most.
+    pub writes: u32,
     /// What all chance derives from.
     pub seed: u64,
 }
@@ -47,6 +46,7 @@ impl Default for CheckOptions {
         Self {
             slots: 1 << 18,
             lookups: 40_000,
+            writes: 4_000,
             seed: 0,
         }
     }
@@ -69,17 +69,53 @@ pub struct CheckRow {
     pub reads_ratio: f64,
     /// Latency, predicted divided by simulated.
     pub latency_ratio: f64,
+    /// The replacement of a value, where the question has any.
+    pub update: Option<WriteCheck>,
+    /// The put of a new key, where the question has any.
+    pub put: Option<WriteCheck>,
 }
 
 impl CheckRow {
     /// The largest of the errors, as a part of what was simulated.
     #[must_use]
     pub fn worst_error(&self) -> f64 {
-        let errors = [self.throughput_ratio, self.reads_ratio, self.latency_ratio];
-        errors
-            .into_iter()
-            .map(|ratio| (ratio - 1.0).abs())
-            .fold(0.0, f64::max)
+        let lookups = [self.throughput_ratio, self.reads_ratio, self.latency_ratio];
+        let writes = [&self.update, &self.put].into_iter().flatten();
+        let writes =
+            writes.flat_map(|write| [write.verbs_ratio, write.bytes_ratio, write.latency_ratio]);
+        let errors = lookups.into_iter().chain(writes);
+        errors.map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max)
+    }
+}
+
+/// Writes of one client, one after the other on an idle network, as they were simulated. The client is the table's writer
+/// already; what it counts for others is not in it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WriteCheck {
+    /// Verbs, simulated.
+    pub verbs: f64,
+    /// Round trips, simulated.
+    pub round_trips: f64,
+    /// The mean latency, in ns, simulated.
+    pub latency_ns: f64,
+    /// Verbs, predicted divided by simulated.
+    pub verbs_ratio: f64,
+    /// Bytes of payload, predicted divided by simulated.
+    pub bytes_ratio: f64,
+    /// Latency, predicted divided by simulated.
+    pub latency_ratio: f64,
+}
+
+impl WriteCheck {
+    fn new(predicted: WritePrice, simulated: Wrote) -> Self {
+        Self {
+            verbs: simulated.verbs,
+            round_trips: simulated.round_trips,
+            latency_ns: simulated.latency_ns,
+            verbs_ratio: predicted.verbs / simulated.verbs,
+            bytes_ratio: predicted.bytes / simulated.bytes,
+            latency_ratio: predicted.latency_ns / simulated.latency_ns,
+        }
     }
 }
 
@@ -111,8 +147,13 @@ pub fn check(
     if !(1 << 10..=1 << 24).contains(&options.slots) {
         return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^24"));
     }
-    if options.lookups == 0 {
-        return Err(BenchError::bad("lookups", 0, "at least 1"));
+    for (option, count) in [
+        ("lookups", options.lookups),
+        ("writes", options.writes.into()),
+    ] {
+        if count == 0 {
+            return Err(BenchError::bad(option, 0, "at least 1"));
+        }
     }
     let mut rows = Vec::with_capacity(ranked.len());
     let mut cuckoo = LastCuckoo::default();
@@ -151,127 +192,6 @@ fn by_tables(ranked: &[Ranked]) -> Vec<usize> {
     rows
 }
 
-/// The cuckoo table that was made last, with its layout and how many records it has.
-#[derive(Default)]
-struct LastCuckoo(Option<(CuckooLayout, u32, TableMemory)>);
-
-impl LastCuckoo {
-    /// A table of this layout that holds the records. Which these are follows, in one check, from the layout and from
-    /// how many there are.
-    fn table(
-        &mut self,
-        layout: &CuckooLayout,
-        sealed: bool,
-        records: &Records,
-    ) -> Result<&TableMemory> {
-        let is_it = |(made, count, _): &(CuckooLayout, u32, TableMemory)| {
-            made == layout && *count == records.count()
-        };
-        let last = match self.0.take().filter(is_it) {
-            Some(last) => last,
-            None => {
-                let memory = if sealed {
-                    built_cuckoo(layout, records)?
-                } else {
-                    inserted_cuckoo(layout, records)?
-                };
-                (layout.clone(), records.count(), memory)
-            }
-        };
-        Ok(&self.0.insert(last).2)
-    }
-}
-
-/// Slots of the table to simulate, or why it cannot be.
-fn slots_of_check(
-    question: &Question,
-    plan: &Plan,
-    options: &CheckOptions,
-) -> std::result::Result<u64, String> {
-    if question.updates > 0.0 && matches!(plan.kind, SlotKind::Inline | SlotKind::Hybrid) {
-        return Err("updates are not simulated, and in it they move values out of band".into());
-    }
-    let is_small = matches!(plan.kind, SlotKind::Word | SlotKind::Pair);
-    for size in question.record_sizes() {
-        let most = KEY_BYTES + usize::from(u16::MAX);
-        if !(KEY_BYTES..=most).contains(&size.bytes) && !is_small {
-            return Err(format!(
-                "records of {KEY_BYTES} to {most} bytes are simulated"
-            ));
-        }
-    }
-    let slot_bytes = plan.reads.table_bytes() as f64 / plan.reads.slots() as f64;
-    let mut slots = options.slots;
-    while slots as f64 * slot_bytes > MOST_BYTES {
-        slots /= 2;
-        if slots < FEWEST_SLOTS {
-            return Err("its records are too large for a table in memory".into());
-        }
-    }
-    Ok(slots)
-}
-
-/// Records of the same sizes, so many.
-pub(super) fn small_records(question: &Question, plan: &Plan, seed: u64, count: u32) -> Records {
-    if matches!(plan.kind, SlotKind::Word | SlotKind::Pair) {
-        // Any such record fills such a slot.
-        return Records::distinct(seed, count, KEY_BYTES);
-    }
-    let sizes = question.record_sizes();
-    if let [one] = &sizes[..] {
-        return Records::distinct(seed, count, one.bytes - KEY_BYTES);
-    }
-    let total: f64 = sizes.iter().map(|size| size.weight).sum();
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut draw = || {
-        let mut weight = random.random_range(0.0..total);
-        let drawn = sizes.iter().find(|size| {
-            weight -= size.weight;
-            weight < 0.0
-        });
-        (drawn.unwrap_or(&sizes[0]).bytes - KEY_BYTES) as u16
-    };
-    Records::varied(seed, (0..count).map(|_| draw()))
-}
-
-/// The sizes of the keys and values of records that are simulated.
-fn field_sizes(question: &Question, plan: &Plan) -> (FieldSize, FieldSize) {
-    let small = matches!(plan.kind, SlotKind::Word | SlotKind::Pair);
-    let largest = question.record_sizes().iter().map(|size| size.bytes).max();
-    let value = match largest {
-        Some(bytes) if !small => (bytes - KEY_BYTES) as u32,
-        _ => KEY_BYTES as u32,
-    };
-    let value = match question.values.len() {
-        1 => FieldSize::Fixed(value),
-        _ => FieldSize::UpTo(value),
-    };
-    (FieldSize::Fixed(KEY_BYTES as u32), value)
-}
-
-/// A small table like a linear one, filled.
-pub(super) fn small_linear(
-    question: &Question,
-    plan: &Plan,
-    layout: &LinearLayout,
-    options: &CheckOptions,
-    records: &Records,
-) -> Result<Filling> {
-    let (key, value) = field_sizes(question, plan);
-    let layout = LinearLayout {
-        slots: options.slots,
-        key,
-        value,
-        hasher: Hasher::Xxh3 { seed: options.seed },
-        longest_probe: layout.longest_probe.min(options.slots),
-        heap_bytes: heap_bytes(plan.kind, layout.heap_bytes, layout.slots, options.slots),
-        ..layout.clone()
-    };
-    let mut filling = Filling::new(layout)?;
-    filling.fill_with(records)?;
-    Ok(filling)
-}
-
 fn simulate(
     question: &Question,
     ranked: &Ranked,
@@ -279,27 +199,12 @@ fn simulate(
     cuckoo: &mut LastCuckoo,
 ) -> Result<CheckRow> {
     let plan = &ranked.plan;
-    let count = (options.slots as f64 * plan.load).round() as u32;
-    let records = small_records(question, plan, options.seed, count);
-    let (key, value) = field_sizes(question, plan);
-    let hasher = Hasher::Xxh3 { seed: options.seed };
-    let run = Run {
-        question,
-        ranked,
-        options,
-        records: &records,
-    };
+    let run = Run::new(question, ranked, options);
+    let small = Small::new(question, plan, options);
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
-            let filling = small_linear(question, plan, layout, options, &records)?;
-            let layout = filling.layout().clone();
-            let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(*read_slots as u32))?;
-            let table = OpenLinear {
-                layout,
-                sizes,
-                hints: 0,
-            };
-            run.measure(filling.memory(), table, 0.0)
+            let layout = small.linear(plan.kind, layout);
+            run.linear(layout, *read_slots as u32)
         }
         Reads::Sealed { layout, read_slots } => {
             let sealed = SealedOptions {
@@ -308,15 +213,17 @@ fn simulate(
                 offset_bytes: (layout.offset_bytes > 0).then_some(layout.offset_bytes),
                 order: layout.order,
                 keys: layout.keys,
-                hasher,
-                ..SealedOptions::new(key, value, options.seed)
+                hasher: small.hasher,
+                ..SealedOptions::new(small.key, small.value, options.seed)
             };
-            let built = BuiltSealed::new(&sealed, &records)?;
-            let table = OpenSealed {
-                layout: built.layout.clone(),
-                read_size: *read_slots as u32,
+            let built = BuiltSealed::new(&sealed, &run.records)?;
+            let table = || {
+                Ok(OpenSealed {
+                    layout: built.layout.clone(),
+                    read_size: *read_slots as u32,
+                })
             };
-            run.measure(&built.memory, table, 0.0)
+            run.lookups(&built.memory, table, 0.0)
         }
         Reads::Cuckoo {
             layout,
@@ -324,54 +231,52 @@ fn simulate(
             sealed,
             ..
         } => {
-            let layout = CuckooLayout {
-                buckets: options.slots / u64::from(layout.bucket_slots),
-                key,
-                value,
-                hasher,
-                heap_bytes: heap_bytes(plan.kind, layout.heap_bytes, layout.slots(), options.slots),
-                ..layout.clone()
-            };
-            let memory = cuckoo.table(&layout, *sealed, &records)?;
-            // The READ of the count of displacements is none of slots or records.
-            let uncounted = if *sealed {
-                0.0
-            } else {
-                1.0 - question.hit_ratio
-            };
             let order = lookup_order(*reads);
-            run.measure(memory, OpenCuckoo { layout, order }, uncounted)
+            let layout = small.cuckoo(plan.kind, layout);
+            let open = OpenCuckoo { layout, order };
+            if *sealed {
+                let build = || built_cuckoo(&open.layout, &run.records);
+                let memory = cuckoo.table(&open.layout, run.count, build)?;
+                return run.lookups(memory, || Ok(open.clone()), 0.0);
+            }
+            let fill = || Ok(run.written(open.clone())?.memory);
+            let memory = cuckoo.table(&open.layout, run.count, fill)?;
+            // The READ of the count of displacements is none of slots or records.
+            let uncounted = 1.0 - question.hit_ratio;
+            let row = run.lookups(memory, || Ok(open.clone()), uncounted)?;
+            run.with_writes(row, &open, memory)
         }
+        Reads::Race { layout, .. } => {
+            let layout = small.race(layout);
+            let Written { table, memory } = run.written(OpenRace { layout })?;
+            let row = run.lookups(&memory, || Ok(table.clone()), 0.0)?;
+            run.with_writes(row, &table, &memory)
+        }
+        Reads::Duo { layout, .. } => run.duo(small.duo(layout)),
     }
 }
 
-/// A heap for a smaller table, with room for what a client takes at a time.
-fn heap_bytes(kind: SlotKind, bytes: u64, slots: u64, of: u64) -> u64 {
-    if matches!(kind, SlotKind::Word | SlotKind::Pair) {
-        return 0;
-    }
-    let part = bytes as f64 * (of as f64 / slots as f64);
-    (part * 1.1 + f64::from(8 << 20)) as u64 / 64 * 64
-}
+/// The cuckoo table that was made last, with its layout and how many records it was made for.
+#[derive(Default)]
+struct LastCuckoo(Option<(CuckooLayout, u32, TableMemory)>);
 
-/// The memory of a cuckoo table into which records were put one after the other.
-fn inserted_cuckoo(layout: &CuckooLayout, records: &Records) -> Result<TableMemory> {
-    let memory = TableMemory::new(layout.table_bytes())?;
-    let executor = memory.executor();
-    let endpoint = Rc::clone(executor.endpoint());
-    let opening = CuckooTable::open(endpoint, TABLE_AT, layout.clone(), LookupOrder::Parallel);
-    let table = executor.block_on(opening)?;
-    let mut answers = Answers::default();
-    executor.block_on(async {
-        for record in 0..records.count() {
-            let (key, value) = (records.key(record), records.value(record));
-            answers.note(table.put(&key, &value).await);
-        }
-    });
-    answers.check()?;
-    executor.block_on(table.flush())?;
-    drop(table);
-    Ok(memory)
+impl LastCuckoo {
+    /// A table of this layout, for so many records. Which these are, and what was done with them, follows in one check from
+    /// both.
+    fn table(
+        &mut self,
+        layout: &CuckooLayout,
+        count: u32,
+        make: impl FnOnce() -> Result<TableMemory>,
+    ) -> Result<&TableMemory> {
+        let is_it =
+            |(made, of, _): &(CuckooLayout, u32, TableMemory)| made == layout && *of == count;
+        let last = match self.0.take().filter(is_it) {
+            Some(last) => last,
+            None => (layout.clone(), count, make()?),
+        };
+        Ok(&self.0.insert(last).2)
+    }
 }
 
 /// The measurements of one scheme.
@@ -379,18 +284,151 @@ struct Run<'r> {
     question: &'r Question,
     ranked: &'r Ranked,
     options: &'r CheckOptions,
-    records: &'r Records,
+    /// All that are ever put.
+    records: Records,
+    /// Those of them that fill the table to its load factor: the first ones.
+    count: u32,
+    /// New keys that are put, half of them before that.
+    new: u32,
 }
 
-impl Run<'_> {
-    /// Measures a table with many lookups under way, and with one.
-    fn measure<T: OpenTable>(
+impl<'r> Run<'r> {
+    fn new(question: &'r Question, ranked: &'r Ranked, options: &'r CheckOptions) -> Self {
+        let count = (options.slots as f64 * ranked.plan.load).round() as u32;
+        let new = match question.inserts > 0.0 {
+            true => options.writes.min(count / MOST_NEW),
+            false => 0,
+        };
+        Self {
+            records: small_records(question, &ranked.plan, options.seed, count + new / 2),
+            question,
+            ranked,
+            options,
+            count,
+            new,
+        }
+    }
+
+    /// Records that are there when new ones are put.
+    fn before(&self) -> u32 {
+        self.count - self.new / 2
+    }
+
+    /// Of a table in the long run, every value has been replaced: those in slots are out of band then.
+    fn replaces(&self) -> bool {
+        let in_slots = matches!(self.ranked.plan.kind, SlotKind::Inline | SlotKind::Hybrid);
+        self.question.updates > 0.0 && in_slots
+    }
+
+    /// Updates of all records up to one.
+    fn all_replaced(&self, count: u32) -> Writes {
+        Writes::Updates((0..count).collect())
+    }
+
+    /// A table with the records that are there before new ones are put. What else is measured in it is so too: except in linear
+    /// tables, lookups hardly differ by the load factor.
+    fn written<T: OpenWriter>(&self, table: T) -> Result<Written<T>> {
+        let written = Written::new(table)?;
+        written.write(&self.records, &Writes::Puts(0..self.before()))?;
+        if self.replaces() && !matches!(self.ranked.plan.reads, Reads::Duo { .. }) {
+            written.write(&self.records, &self.all_replaced(self.before()))?;
+        }
+        Ok(written)
+    }
+
+    fn linear(&self, layout: LinearLayout, read_slots: u32) -> Result<CheckRow> {
+        let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_slots))?;
+        let filled = self.written(OpenLinear {
+            layout,
+            sizes,
+            hints: 0,
+        })?;
+        let put = self.puts(&filled.table, &filled.memory)?;
+        let rest = self.before()..self.count;
+        filled.write(&self.records, &Writes::Puts(rest.clone()))?;
+        if self.replaces() {
+            filled.write(&self.records, &Writes::Updates(rest.collect()))?;
+        }
+        let row = self.lookups(&filled.memory, || Ok(filled.table.clone()), 0.0)?;
+        let update = self.updates(&filled.table, &filled.memory)?;
+        Ok(CheckRow { update, put, ..row })
+    }
+
+    fn duo(&self, layout: DuoLayout) -> Result<CheckRow> {
+        let Written { table, memory } = self.written(OpenDuo { layout })?;
+        let layout = &table.layout;
+        let row = match layout.published {
+            true => {
+                // Pages of the published index are none of slots or records.
+                let pages = if self.question.profile.gathers {
+                    1.0
+                } else {
+                    3.0
+                };
+                let uncounted = (1.0 - self.question.hit_ratio) * pages;
+                self.lookups(&memory, || Ok(table.clone()), uncounted)?
+            }
+            false => self.lookups(&memory, || Ok(OpenDuoAlone::new(layout.clone())?), 0.0)?,
+        };
+        self.with_writes(row, &table, &memory)
+    }
+
+    /// A row with updates and puts, where the question has any.
+    fn with_writes<T: OpenWriter>(
+        &self,
+        row: CheckRow,
+        table: &T,
+        memory: &TableMemory,
+    ) -> Result<CheckRow> {
+        let (update, put) = (self.updates(table, memory)?, self.puts(table, memory)?);
+        Ok(CheckRow { update, put, ..row })
+    }
+
+    fn updates<T: OpenWriter>(
+        &self,
+        table: &T,
+        memory: &TableMemory,
+    ) -> Result<Option<WriteCheck>> {
+        if self.question.updates == 0.0 {
+            return Ok(None);
+        }
+        let mut random = ChaCha8Rng::seed_from_u64(self.options.seed);
+        let draw = |_| random.random_range(0..self.before());
+        let writes = Writes::Updates((0..self.options.writes).map(draw).collect());
+        self.writes(table, memory, &writes, self.ranked.update)
+    }
+
+    fn puts<T: OpenWriter>(&self, table: &T, memory: &TableMemory) -> Result<Option<WriteCheck>> {
+        if self.new == 0 {
+            return Ok(None);
+        }
+        let writes = Writes::Puts(self.before()..self.before() + self.new);
+        self.writes(table, memory, &writes, self.ranked.put)
+    }
+
+    fn writes<T: OpenWriter>(
+        &self,
+        table: &T,
+        memory: &TableMemory,
+        writes: &Writes,
+        predicted: Option<WritePrice>,
+    ) -> Result<Option<WriteCheck>> {
+        let world = memory.world(self.options.seed, self.question.profile.clone())?;
+        let wrote = Wrote::one_by_one(table, &world, &self.records, writes)?;
+        Ok(predicted.map(|predicted| WriteCheck::new(predicted, wrote)))
+    }
+
+    /// Measures a table with many lookups under way, and with one. `table` is called for each measurement. So many READs of a
+    /// lookup as are `uncounted` are not of slots or records.
+    fn lookups<T: OpenTable>(
         &self,
         memory: &TableMemory,
-        table: T,
+        table: impl Fn() -> Result<T>,
         uncounted: f64,
     ) -> Result<CheckRow> {
         let question = self.question;
+        // Those that are there.
+        let there = self.records.first(self.there());
         let rankings = if question.skew > 0.0 { RANKINGS } else { 1 };
         let ask = |ranking: u32| match question.skew {
             0.0 => Ask::Mixed {
@@ -398,7 +436,7 @@ impl Run<'_> {
             },
             skew => Ask::MixedPopular {
                 hit_ratio: question.hit_ratio,
-                popularity: Zipf::new(self.records.count(), skew),
+                popularity: Zipf::new(there.count(), skew),
                 ranking,
             },
         };
@@ -406,23 +444,25 @@ impl Run<'_> {
             true => Answer::Value,
             false => Answer::AllRecords,
         };
-        let experiment = |ranking, threads, width, lookups: u64| Experiment {
-            table: table.clone(),
-            records: self.records.clone(),
-            ask: ask(ranking),
-            answer,
-            threads,
-            width,
-            warm_up: WARM_UP,
-            until: Until::SettledLookups(lookups),
-            seed: self.options.seed,
+        let experiment = |ranking, threads, width, lookups: u64| {
+            Ok::<_, BenchError>(Experiment {
+                table: table()?,
+                records: there.clone(),
+                ask: ask(ranking),
+                answer,
+                threads,
+                width,
+                warm_up: WARM_UP,
+                until: Until::Lookups(lookups),
+                seed: self.options.seed,
+            })
         };
         let world = || memory.world(self.options.seed, question.profile.clone());
         // Lookups, the time they took, and their READs.
         let measured = |threads, width, lookups: u64| -> Result<(f64, f64, f64)> {
             let mut sums = (0.0, 0.0, 0.0);
             for ranking in 0..rankings {
-                let one = experiment(ranking, threads, width, lookups).run(world()?)?;
+                let one = experiment(ranking, threads, width, lookups)?.run(world()?)?;
                 let lookups = one.lookups as f64;
                 sums.0 += lookups;
                 sums.1 += one.span as f64;
@@ -443,6 +483,21 @@ impl Run<'_> {
             throughput_ratio: ranked.lookups_per_second / rate,
             reads_ratio: (ranked.reads - uncounted) / reads,
             latency_ratio: ranked.latency_ns / latency_ns,
+            update: None,
+            put: None,
         })
     }
+
+    /// Records that are looked up: linear tables are filled on.
+    fn there(&self) -> u32 {
+        match self.ranked.plan.reads {
+            Reads::Linear { .. } | Reads::Sealed { .. } => self.count,
+            Reads::Cuckoo { sealed: true, .. } => self.count,
+            _ => self.before(),
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

@@ -3,19 +3,22 @@
 
 mod candidates;
 mod check;
+mod places;
 mod price;
 mod question;
+mod small;
 
-pub use candidates::{Plan, Reads};
-pub use check::{CheckOptions, CheckRow, Checked, check};
+pub use candidates::{Plan, Reads, Writers};
+pub use check::{CheckOptions, CheckRow, Checked, WriteCheck, check};
 pub use question::Question;
 
 use crate::Result;
 use candidates::Candidate;
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
-use farslot::model::advise::{Limit, VerbCosts};
+use farslot::model::advise::{Limit, VerbCosts, Work};
 use farslot::read_cost;
+use places::Places;
 use serde::Serialize;
 
 /// The schemes for a workload.
@@ -54,20 +57,57 @@ pub struct Ranked {
     pub lookups_per_second: f64,
     /// The same of lookups and updates in their proportion.
     pub operations_per_second: f64,
-    /// An unloaded put of a new key, in ns, where it can be told.
-    pub put_latency_ns: Option<f64>,
-    /// Whether there are puts of new keys, but not in these figures: such schemes come last.
-    pub unpriced_puts: bool,
-    /// What bounds the latter.
+    /// The replacement of the value of a key that is there, where the table can be written.
+    pub update: Option<WritePrice>,
+    /// The put of a new key, where the table can be written.
+    pub put: Option<WritePrice>,
+    /// What bounds the operations per second.
     #[serde(serialize_with = "limit_name")]
     pub limit: Limit,
-    /// Bytes of the table, its heap included.
+    /// Bytes of the table, its heap and what it may grow into included.
     pub memory_bytes: u64,
+    /// The same for each record that it has room for.
+    pub bytes_per_record: f64,
+    /// Bytes that each client keeps of the table in its own memory, as long as it has not grown.
+    pub client_bytes: u64,
+    /// The same for each record.
+    pub client_bytes_per_record: f64,
+    /// How many clients may write at the same time.
+    pub writers: Writers,
+    /// Whether tables of the scheme can grow while they are used.
+    pub can_grow: bool,
     /// Why it stands where it does.
     pub why: String,
     /// The table itself.
     #[serde(skip)]
     pub plan: Plan,
+}
+
+/// What a write costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WritePrice {
+    /// Verbs.
+    pub verbs: f64,
+    /// Payload, in bytes.
+    pub bytes: f64,
+    /// Round trips.
+    pub round_trips: f64,
+    /// Unloaded, in ns.
+    pub latency_ns: f64,
+    /// Such writes per second of all clients together, if there is nothing else, and as many write as it takes.
+    pub per_second: f64,
+}
+
+impl From<Work> for WritePrice {
+    fn from(work: Work) -> Self {
+        Self {
+            verbs: work.verbs,
+            bytes: work.bytes,
+            round_trips: work.round_trips,
+            latency_ns: work.latency_ns,
+            per_second: work.capacity().per_second,
+        }
+    }
 }
 
 /// A scheme that will not do.
@@ -96,6 +136,7 @@ pub fn verb_costs(profile: &NicProfile) -> VerbCosts {
         atomic_ns: profile.atomic_ns,
         post_ns: profile.post_ns,
         gather_piece_ns: profile.gathers.then_some(profile.gather_piece_ns),
+        outstanding: profile.max_outstanding_reads,
     }
 }
 
@@ -109,21 +150,19 @@ pub fn advise(question: &Question) -> Result<Advice> {
     let costs = verb_costs(&question.profile);
     costs.validate()?;
     let (mut ranked, mut excluded) = (Vec::new(), Vec::new());
+    let mut places = Places::default();
     for candidate in Candidate::all(question) {
         let scheme = candidate.name();
-        match candidate.plan(question)? {
+        match candidate.plan(question, &mut places) {
             Ok(plan) => ranked.push(price::price(question, &costs, scheme, plan)?),
             Err(why) => excluded.push(Excluded { scheme, why }),
         }
     }
-    ranked.sort_by(|one, other| {
-        let by_figures = match question.objective {
-            Objective::Latency => one.latency_ns.total_cmp(&other.latency_ns),
-            Objective::Throughput => other
-                .operations_per_second
-                .total_cmp(&one.operations_per_second),
-        };
-        one.unpriced_puts.cmp(&other.unpriced_puts).then(by_figures)
+    ranked.sort_by(|one, other| match question.objective {
+        Objective::Latency => one.latency_ns.total_cmp(&other.latency_ns),
+        Objective::Throughput => other
+            .operations_per_second
+            .total_cmp(&one.operations_per_second),
     });
     Ok(Advice {
         profile: question.profile.name.clone(),

@@ -1,17 +1,53 @@
 //! What operations cost in a table, and in words what that comes from.
 
 use super::candidates::{Plan, Reads};
-use super::{Question, Ranked};
+use super::{Question, Ranked, WritePrice, Writers};
 use crate::{BenchError, Result};
 use farslot::index::SlotKind;
+use farslot::index::cuckoo::CuckooLayout;
+use farslot::index::duo::DuoLayout;
 use farslot::index::heap::record_bytes;
 use farslot::index::linear::LinearLayout;
 use farslot::index::sealed::SlotOrder;
 use farslot::model::advise::{
-    CuckooReads, Limit, LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup,
-    linear_lookup, linear_put,
+    CuckooPlaces, CuckooReads, CuckooSlots, CuckooWrite, DuoPages, DuoRecords, DuoSlots, Limit,
+    LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup, cuckoo_put, cuckoo_update,
+    duo_lookup, duo_put, duo_update, linear_lookup, linear_put, linear_update, race_lookup,
+    race_put, race_update,
 };
 use farslot::model::{Objective, TableLoad, Workload};
+
+/// What each operation takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prices {
+    pub(super) lookup: Work,
+    /// Of a key that is there, where values can be replaced.
+    pub(super) update: Option<Work>,
+    /// Of a new key, where there can be any.
+    pub(super) put: Option<Work>,
+}
+
+impl Prices {
+    /// Those of a table.
+    pub(super) fn of(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Self> {
+        let changes = !question.sealed;
+        let updates = changes && question.unique;
+        Ok(Self {
+            lookup: lookup(question, costs, plan, question.workload()?)?,
+            update: updates.then(|| update(question, costs, plan)).transpose()?,
+            put: changes.then(|| put(question, costs, plan)).transpose()?,
+        })
+    }
+
+    /// Lookups, updates and puts in their proportion.
+    fn operation(&self, question: &Question) -> Work {
+        let lookups = 1.0 - question.updates - question.inserts;
+        // A question has no share of what cannot be.
+        self.lookup * lookups
+            + self.update.unwrap_or_default() * question.updates
+            + self.put.unwrap_or_default() * question.inserts
+    }
+}
 
 /// Prices a table.
 pub(super) fn price(
@@ -20,20 +56,17 @@ pub(super) fn price(
     scheme: String,
     plan: Plan,
 ) -> Result<Ranked> {
-    let lookup = lookup(question, costs, &plan, question.workload()?)?;
-    let mut operation = lookup * (1.0 - question.updates - question.inserts);
-    if question.updates > 0.0 {
-        operation = operation + update(question, costs, &plan)? * question.updates;
-    }
-    let put = put(question, costs, &plan)?;
-    let unpriced_puts = put.is_none() && question.inserts > 0.0;
-    operation = match put {
-        Some(put) => operation + put * question.inserts,
-        // What is left is all that is known.
-        None if question.inserts < 1.0 => operation * (1.0 / (1.0 - question.inserts)),
-        None => lookup,
-    };
+    let prices = Prices::of(question, costs, &plan)?;
+    let Prices {
+        lookup,
+        update,
+        put,
+    } = prices;
+    let operation = prices.operation(question);
     let capacity = operation.capacity();
+    let bytes = plan.reads.table_bytes() as u64;
+    let most = question.grow_to.unwrap_or(question.entries) as f64;
+    let client_bytes = plan.reads.client_bytes();
     Ok(Ranked {
         scheme,
         load: plan.load,
@@ -45,16 +78,21 @@ pub(super) fn price(
         latency_ns: lookup.latency_ns,
         lookups_per_second: lookup.capacity().per_second,
         operations_per_second: capacity.per_second,
-        put_latency_ns: put.map(|put| put.latency_ns),
-        unpriced_puts,
+        update: update.map(WritePrice::from),
+        put: put.map(WritePrice::from),
         limit: capacity.limit,
-        memory_bytes: plan.reads.table_bytes() as u64,
+        memory_bytes: bytes,
+        bytes_per_record: bytes as f64 / most,
+        client_bytes,
+        client_bytes_per_record: client_bytes as f64 / question.entries as f64,
+        writers: plan.reads.writers(),
+        can_grow: plan.reads.can_grow(),
         why: why(question, costs, &plan, &lookup, &operation, capacity.limit),
         plan,
     })
 }
 
-/// The records that are out of band, if any are.
+/// The records that are out of band, if any are, of schemes whose slots have a part of the hash.
 fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
     // In the long run every value has been replaced.
     let is_replaced = question.updates > 0.0;
@@ -64,15 +102,12 @@ fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
             let (bytes, reads) = question.sealed_record();
             Some(OutOfBand::sealed(bytes, reads))
         }
-        (_, SlotKind::Signatures) => {
-            let largest = question.record_sizes().iter().map(|size| size.bytes).max();
-            let region = record_bytes(0, largest.unwrap_or(0)).next_multiple_of(8);
-            Some(OutOfBand::signed(region as f64))
-        }
+        (_, SlotKind::Signatures) => Some(OutOfBand::signed(question.region_bytes())),
         (Reads::Linear { layout, .. }, SlotKind::Hybrid) if !is_replaced => {
             let (bytes, share) = question.read_beyond(layout.inline_bytes as usize)?;
             Some(OutOfBand::tagged(share, bytes))
         }
+        (Reads::Race { .. } | Reads::Duo { .. }, _) => None,
         (_, SlotKind::Inline) if !is_replaced => None,
         (_, SlotKind::Heap | SlotKind::Hybrid | SlotKind::Inline) => {
             Some(OutOfBand::tagged(1.0, question.read_beyond(0)?.0))
@@ -128,26 +163,75 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
                 limit: "true for gathered lookups".into(),
             })
         }
+        Reads::Race { places, .. } => {
+            let hit_ratio = workload.hit_ratio();
+            Ok(race_lookup(
+                costs,
+                places,
+                hit_ratio,
+                question.block_bytes()?,
+            ))
+        }
+        Reads::Duo { layout, .. } => {
+            let slots = duo_slots(question, plan.load, layout)?;
+            Ok(duo_lookup(costs, &slots, workload.hit_ratio()))
+        }
     }
 }
 
-/// The put of a new key; nothing where keys are displaced, of which nothing is known but counts.
-pub(super) fn put(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<Work>> {
-    let Reads::Linear { layout, read_slots } = &plan.reads else {
-        return Ok(None);
-    };
+/// The put of a new key.
+fn put(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
+    match &plan.reads {
+        Reads::Linear { layout, read_slots } => {
+            linear_put_of(question, costs, plan, layout, *read_slots)
+        }
+        Reads::Sealed { .. } => Err(unwritten()),
+        Reads::Cuckoo {
+            layout,
+            reads,
+            places,
+            ..
+        } => {
+            let slots = cuckoo_slots(question, plan, layout, *reads, places)?;
+            Ok(cuckoo_put(costs, &slots))
+        }
+        Reads::Race { places, .. } => {
+            let (block, record) = (question.block_bytes()?, question.written_bytes());
+            Ok(race_put(costs, places, block, record))
+        }
+        Reads::Duo { layout, insertions } => {
+            let slots = duo_slots(question, plan.load, layout)?;
+            Ok(duo_put(costs, &slots, insertions))
+        }
+    }
+}
+
+/// Sealed tables are only asked what lookups cost.
+fn unwritten() -> BenchError {
+    BenchError::BadOption {
+        option: "writes",
+        value: "some".into(),
+        limit: "none in sealed tables".into(),
+    }
+}
+
+fn linear_put_of(
+    question: &Question,
+    costs: &VerbCosts,
+    plan: &Plan,
+    layout: &LinearLayout,
+    read_slots: u64,
+) -> Result<Work> {
     let table = TableLoad::from_load(layout.slots, plan.load)?;
-    let slots = linear_slots(layout, *read_slots);
+    let slots = linear_slots(layout, read_slots);
     let records = out_of_band(question, plan)?;
     let put = |write| linear_put(costs, table, slots, records, write);
     let whole = |bytes| record_bytes(0, bytes) as f64;
-    Ok(Some(match plan.kind {
+    Ok(match plan.kind {
         SlotKind::Word => put(LinearWrite::Word)?,
         SlotKind::Pair => put(LinearWrite::Pair)?,
         SlotKind::Inline => put(LinearWrite::Inline((layout.slot_bytes() - 8) as f64))?,
-        SlotKind::Heap | SlotKind::Signatures => {
-            put(LinearWrite::Out(question.mean_beyond(0, whole).0))?
-        }
+        SlotKind::Heap | SlotKind::Signatures => put(LinearWrite::Out(question.written_bytes()))?,
         SlotKind::Hybrid => {
             let room = layout.inline_bytes as usize;
             let (bytes, share) = question.mean_beyond(room, whole);
@@ -157,39 +241,101 @@ pub(super) fn put(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result
             put(LinearWrite::Out(bytes))? * share
                 + put(LinearWrite::Inline(smaller))? * (1.0 - share)
         }
-    }))
+    })
 }
 
-/// The replacement of a value: the lookup of a key that is there, a WRITE of the record where it is out of band,
-/// and a compare-and-swap.
+/// The replacement of a value.
 fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
-    let hits = Workload::hits(question.workload()?.hit_policy());
-    let found = match &plan.reads {
-        // The writer looks into all buckets.
-        Reads::Cuckoo {
-            reads: CuckooReads::Sequential,
-            layout,
-            places,
-            sealed,
-        } => {
-            let parallel = Plan {
-                reads: Reads::Cuckoo {
-                    reads: CuckooReads::Parallel,
-                    layout: layout.clone(),
-                    places: *places,
-                    sealed: *sealed,
-                },
-                ..plan.clone()
+    match &plan.reads {
+        Reads::Linear { layout, read_slots } => {
+            let table = TableLoad::from_load(layout.slots, plan.load)?;
+            let slots = linear_slots(layout, *read_slots);
+            let records = out_of_band(question, plan)?;
+            let written = match plan.kind {
+                SlotKind::Word | SlotKind::Pair => None,
+                _ => Some(question.written_bytes()),
             };
-            lookup(question, costs, &parallel, hits)?
+            Ok(linear_update(costs, table, slots, records, written)?)
         }
-        _ => lookup(question, costs, plan, hits)?,
+        Reads::Sealed { .. } => Err(unwritten()),
+        Reads::Cuckoo {
+            layout,
+            reads,
+            places,
+            ..
+        } => {
+            let slots = cuckoo_slots(question, plan, layout, *reads, places)?;
+            Ok(cuckoo_update(costs, &slots))
+        }
+        Reads::Race { places, .. } => {
+            let (block, record) = (question.block_bytes()?, question.written_bytes());
+            Ok(race_update(costs, places, block, record))
+        }
+        Reads::Duo { layout, .. } => {
+            let slots = duo_slots(question, plan.load, layout)?;
+            Ok(duo_update(costs, &slots))
+        }
+    }
+}
+
+fn cuckoo_slots(
+    question: &Question,
+    plan: &Plan,
+    layout: &CuckooLayout,
+    reads: CuckooReads,
+    places: &CuckooPlaces,
+) -> Result<CuckooSlots> {
+    let record_bytes = question.written_bytes();
+    Ok(CuckooSlots {
+        places: places.clone(),
+        bucket_bytes: layout.bucket_bytes() as f64,
+        reads,
+        records: out_of_band(question, plan)?,
+        write: match plan.kind {
+            SlotKind::Word | SlotKind::Pair => CuckooWrite::Word,
+            SlotKind::Inline | SlotKind::Hybrid => CuckooWrite::Inline {
+                body_bytes: (layout.bucket_bytes() / layout.bucket_slots as usize - 8) as f64,
+                record_bytes,
+            },
+            SlotKind::Heap => CuckooWrite::Out { record_bytes },
+            SlotKind::Signatures => CuckooWrite::Signed {
+                record_bytes,
+                region_bytes: question.region_bytes(),
+            },
+        },
+    })
+}
+
+fn duo_slots(question: &Question, load: f64, layout: &DuoLayout) -> Result<DuoSlots> {
+    let is_heap = layout.kind == SlotKind::Heap;
+    let records = match is_heap {
+        true => Some(DuoRecords {
+            block_bytes: question.block_bytes()?,
+            record_bytes: question.written_bytes(),
+        }),
+        false => None,
     };
-    let written = match plan.kind {
-        SlotKind::Word | SlotKind::Pair => Work::default(),
-        _ => costs.transfer(question.block_bytes()?.round()),
+    let (stash, page) = layout.page_bytes_read();
+    // Behind the head: checksum and lengths, or the word that names the record.
+    let body = |record: usize| {
+        if is_heap {
+            8
+        } else {
+            8 + record.next_multiple_of(8)
+        }
     };
-    Ok(found + written + costs.atomic())
+    Ok(DuoSlots {
+        slot_bytes: layout.slot_bytes() as f64,
+        body_bytes: question.mean_beyond(0, |record| body(record) as f64).0,
+        bucket_slots: layout.bucket_slots,
+        load,
+        fingerprint_bits: layout.fingerprint_bits,
+        published: layout.published.then_some(DuoPages {
+            page_bytes: page as f64,
+            stash_bytes: stash as f64,
+        }),
+        records,
+    })
 }
 
 fn why(
@@ -219,18 +365,29 @@ fn why(
         (_, SlotKind::Heap | SlotKind::Signatures) => {
             why += "; a hit reads its record out of band";
         }
-        (_, SlotKind::Inline | SlotKind::Hybrid) if question.updates > 0.0 => {
+        (Reads::Linear { .. } | Reads::Cuckoo { .. }, SlotKind::Inline | SlotKind::Hybrid)
+            if question.updates > 0.0 =>
+        {
             why += "; values that were replaced are out of band";
         }
         _ => {}
     }
-    if matches!(&plan.reads, Reads::Cuckoo { .. }) {
-        if question.inserts > 0.0 {
-            why += "; puts of new keys displace others, and are not priced";
+    match &plan.reads {
+        Reads::Race { .. } if question.grow_to.is_some() => {
+            why += "; puts that split a subtable cost more";
         }
-        if question.updates + question.inserts > 0.0 {
-            why += "; one writer at a time";
+        Reads::Duo { layout, .. } => {
+            let bits = layout.fingerprint_bits;
+            why += &format!("; clients keep fingerprints of {bits} bits");
+            if question.grow_to.is_some() {
+                why += "; puts that split a bucket cost more";
+            }
         }
+        _ => {}
+    }
+    let writes = question.updates + question.inserts > 0.0;
+    if writes && plan.reads.writers() == Writers::One {
+        why += "; one writer at a time";
     }
     why
 }

@@ -20,6 +20,14 @@ pub struct Question {
     pub load: Option<f64>,
     /// Bytes that the table may take.
     pub memory: Option<u64>,
+    /// Bytes that each client may keep of the table in its own memory.
+    pub client_memory: Option<u64>,
+    /// Programs that use the table at the same time.
+    pub clients: u32,
+    /// Those of them that write.
+    pub writers: u32,
+    /// Records that the table must be able to grow to while it is used, if it must.
+    pub grow_to: Option<u64>,
     /// The share of lookups that find their key, 0 to 1.
     pub hit_ratio: f64,
     /// The share of operations that replace the value of a key that is there, 0 to 1; the others are lookups.
@@ -39,7 +47,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open.
+    /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open, by two programs, one of
+    /// which writes.
     #[must_use]
     pub fn new(entries: u64, key: u32, value: u32, profile: NicProfile) -> Self {
         Self {
@@ -48,6 +57,10 @@ impl Question {
             values: vec![(value, 1.0)],
             load: None,
             memory: None,
+            client_memory: None,
+            clients: 2,
+            writers: 1,
+            grow_to: None,
             hit_ratio: 0.9,
             updates: 0.0,
             inserts: 0.0,
@@ -98,6 +111,19 @@ impl Question {
                 both.to_string(),
                 "at most 1 together",
             );
+        }
+        if self.clients == 0 {
+            return bad("clients", "0".into(), "at least 1");
+        }
+        if self.writers > self.clients {
+            let limit = format!("at most that of the clients, {}", self.clients);
+            return bad("number of writers", self.writers.to_string(), &limit);
+        }
+        if let Some(most) = self.grow_to
+            && !(self.entries..=1 << 40).contains(&most)
+        {
+            let limit = format!("from the number of entries, {}, to 2^40", self.entries);
+            return bad("capacity to grow to", most.to_string(), &limit);
         }
         if !(0.0..=10.0).contains(&self.skew) {
             return bad("skew", self.skew.to_string(), "from 0 to 10");
@@ -216,10 +242,22 @@ impl Question {
         (bytes, 1.0 + long)
     }
 
+    /// Bytes of a heap bucket's room for each of its records.
+    pub(super) fn region_bytes(&self) -> f64 {
+        let largest = self.record_sizes().iter().map(|size| size.bytes).max();
+        record_bytes(0, largest.unwrap_or(0)).next_multiple_of(8) as f64
+    }
+
+    /// Bytes of a record with a key and a value in a heap, as it is written, on average.
+    pub(super) fn written_bytes(&self) -> f64 {
+        self.mean_beyond(0, |bytes| record_bytes(0, bytes) as f64).0
+    }
+
     /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what clients have
     /// taken and not used; nothing if no heap holds them.
     pub(super) fn heap_bytes(&self) -> Option<u64> {
-        let blocks = self.block_bytes().ok()? * self.entries as f64 * 9.0 / 8.0;
+        let entries = self.grow_to.unwrap_or(self.entries);
+        let blocks = self.block_bytes().ok()? * entries as f64 * 9.0 / 8.0;
         Some(blocks as u64 + (1 << 20))
     }
 }

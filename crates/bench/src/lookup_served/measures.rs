@@ -80,6 +80,17 @@ pub(super) fn get_many(table: &Table, keys: &[[u8; 8]]) -> Result<f64> {
     Ok(rate)
 }
 
+/// Looks up the keys with these numbers below `records` once, so that the client has met all of them.
+pub(super) fn meet(table: &Table, keys: Keys, records: u64) -> Result<()> {
+    const AT_A_TIME: u64 = 1 << 14;
+    for first in (0..records).step_by(AT_A_TIME as usize) {
+        let numbers = first..records.min(first + AT_A_TIME);
+        let keys: Vec<_> = numbers.map(|number| keys.long(number)).collect();
+        get_many(table, &keys)?;
+    }
+    Ok(())
+}
+
 /// Looks up keys that are there one after the other; returns gets/s, the clock's own time included.
 pub(super) fn gets(table: &Table, keys: &[[u8; 8]], latency: &mut Histogram<u64>) -> Result<f64> {
     let mut answers = Answers::default();
@@ -129,14 +140,14 @@ impl Fabric {
 }
 
 /// The cache lines of a table.
-pub(super) struct Lines {
-    fabric: Fabric,
+pub(super) struct Lines<'f> {
+    fabric: &'f Fabric,
     first: u64,
     bytes: u64,
 }
 
-impl Lines {
-    pub(super) fn of(fabric: Fabric, place: &TableRecord) -> Self {
+impl<'f> Lines<'f> {
+    pub(super) fn of(fabric: &'f Fabric, place: &TableRecord) -> Self {
         Self {
             fabric,
             first: place.offset,

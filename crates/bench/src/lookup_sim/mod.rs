@@ -6,14 +6,18 @@
 //!
 //! The ceiling of each figure is what the same clients get with bare READs of the same size at random
 //! places, one READ a lookup.
+//!
+//! Or tables of several schemes, with the same records, [side by side](Options::schemes).
 
 mod bare_reads;
+mod side_by_side;
 
 use crate::paper000::{self, CLIENT_THREADS, FIXED, LOADS, TABLE_2, VARIABLE};
 use crate::simulated::{
-    Answer, Ask, Clients, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
+    Answer, Ask, Clients, Experiment, Filling, Measured, OpenLinear, Records, TableMemory, Until,
+    WARM_UP,
 };
-use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
+use crate::{BenchError, BenchReport, BenchRow, LookupScheme, Progress, Result};
 use bare_reads::bare_reads;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
@@ -27,6 +31,8 @@ use std::collections::BTreeMap;
 pub struct Options {
     /// The NIC.
     pub profile: NicProfile,
+    /// The schemes that are measured side by side; none for the linear tables of paper 000.
+    pub schemes: Vec<LookupScheme>,
     /// Slots of the table.
     pub slots: u64,
     /// Lookups that each client thread has under way.
@@ -43,10 +49,21 @@ impl Options {
     pub fn new(profile: NicProfile) -> Self {
         Self {
             profile,
+            schemes: Vec::new(),
             slots: 1 << 23,
             width: 24,
             window: 4_000_000,
             seed: 0,
+        }
+    }
+
+    /// The same of these schemes side by side, in tables small enough for all of them.
+    #[must_use]
+    pub fn of_schemes(self, schemes: Vec<LookupScheme>) -> Self {
+        Self {
+            schemes,
+            slots: self.slots.min(1 << 20),
+            ..self
         }
     }
 }
@@ -63,8 +80,12 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
         reads: BTreeMap::new(),
         rows: Vec::new(),
     };
-    bench.all_matches()?;
-    bench.stop_at_match()?;
+    if options.schemes.is_empty() {
+        bench.all_matches()?;
+        bench.stop_at_match()?;
+    } else {
+        bench.side_by_side(&options.schemes)?;
+    }
     let fabric = format!("simulated NIC {}, virtual time", options.profile.name);
     Ok(BenchReport {
         bench: "lookup",
@@ -161,7 +182,9 @@ impl Bench<'_> {
         let sizes = ReadSizes::new(layout, policy)?;
         let load = f64::from(table.records.count()) / layout.slots as f64;
         let read_size = sizes.at_load(load);
-        let limit = self.bare_reads(table, read_size as usize * layout.slot_bytes())?;
+        let bytes = read_size as usize * layout.slot_bytes();
+        let table_bytes = layout.table_bytes() as u64;
+        let limit = self.bare_reads(table.filling.memory(), table_bytes, bytes)?;
         let measured = self.measure(table, sizes)?;
         let rate = measured.lookups_per_second();
         let row = BenchRow::new(name, rate, "lookups/s").limited_by(limit);
@@ -176,16 +199,13 @@ impl Bench<'_> {
     }
 
     /// READs/s of one size at random places of the table. The first measurement of a size is a row.
-    fn bare_reads(&mut self, table: &Table, bytes: usize) -> Result<f64> {
+    fn bare_reads(&mut self, memory: &TableMemory, table_bytes: u64, bytes: usize) -> Result<f64> {
         if let Some(known) = self.reads.get(&bytes) {
             return Ok(*known);
         }
-        let last = table.filling.layout().table_bytes() as u64 - bytes as u64;
+        let last = table_bytes - bytes as u64;
         let seed = self.options.seed;
-        let world = table
-            .filling
-            .memory()
-            .world(seed, self.options.profile.clone())?;
+        let world = memory.world(seed, self.options.profile.clone())?;
         let width = self.options.width;
         let mut clients = Clients::start(world, CLIENT_THREADS, seed, |endpoint, seed| {
             bare_reads(endpoint, bytes, last, width, seed)
@@ -300,6 +320,47 @@ mod tests {
             // A lookup is at least one READ of that size, as good as the limit was measured.
             assert!(row.ratio.is_none_or(|ratio| ratio < 1.04), "{row:?}");
         }
+    }
+
+    #[test]
+    fn schemes_side_by_side_take_what_the_model_says() {
+        use LookupScheme::{Cuckoo, Duo, Linear, Race};
+        let options = Options {
+            window: 200_000,
+            ..small()
+        };
+        let options = Options {
+            slots: 1 << 15,
+            ..options.of_schemes(vec![Linear, Cuckoo, Race, Duo])
+        };
+        let report = run(&options, &|_| {}).unwrap();
+        let lookups = report.rows.iter().filter(|row| row.unit == "lookups/s");
+        let lookups: Vec<_> = lookups.collect();
+        assert_eq!(lookups.len(), 3 * 4 * 2);
+        for row in &lookups {
+            // One small linear table that is nearly full differs from the mean of all.
+            let tolerance = if row.name.contains("linear") {
+                0.3
+            } else {
+                0.05
+            };
+            let ratio = row.value / row.model.unwrap();
+            assert!((ratio - 1.0).abs() < tolerance, "{ratio} {row:?}");
+        }
+        let of = |name: &str| *lookups.iter().find(|row| row.name == name).unwrap();
+        let hit = of("load 0.90, duo, hits");
+        assert!(
+            (1.0..1.01).contains(&hit.round_trips_per_lookup.unwrap()),
+            "{hit:?}"
+        );
+        let value = |name: &str| {
+            let row = report.rows.iter().find(|row| row.name == name);
+            row.unwrap_or_else(|| panic!("{name}")).value
+        };
+        let p50 = |scheme| value(&format!("load 0.90, {scheme}, hits, one at a time, p50"));
+        assert!(p50("duo") < p50("cuckoo") && p50("cuckoo") < p50("race"));
+        assert!(value("load 0.90, duo, client's memory") > 2.5);
+        assert_eq!(value("load 0.90, linear, client's memory"), 0.0);
     }
 
     #[test]

@@ -132,6 +132,27 @@ async fn measured(
     })
 }
 
+/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
+pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
+    // As much again, and the bits that say what is split.
+    let room = |layout: &DuoLayout| layout.table_bytes() * 9 / 8;
+    let (endpoint, opened, memory) = duo_table(growing, profile, room)?;
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        let most = (growing.load * opened.slots() as f64) as u64;
+        let keys = growing.fill(&opened, 0, most).await?;
+        let grown = measured(&endpoint, keys, async {
+            opened.grow(&memory, 2).await?;
+            match cleaning {
+                Cleaning::Active => opened.sweep().await,
+                Cleaning::Lazy => Ok(()),
+            }
+        });
+        let grown = grown.await?;
+        growing.check(&opened, keys).await?;
+        Ok(grown)
+    })
+}
+
 /// The CuckooDuo table that is to grow.
 pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     let options = DuoOptions {
@@ -147,33 +168,23 @@ pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     Ok(options.layout()?)
 }
 
-/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
-pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
+/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of `room` bytes.
+fn duo_table(
+    growing: &Growing,
+    profile: &NicProfile,
+    room: impl FnOnce(&DuoLayout) -> u128,
+) -> Result<(Rc<SimEndpoint>, DuoTable<SimEndpoint>, GrowthMemory)> {
     let layout = duo_layout(growing)?;
-    let table = table_end(layout.table_bytes());
-    // As much again, and the bits that say what is split.
-    let bytes = table + table / 8;
+    let table_bytes = table_end(layout.table_bytes());
     let memory = GrowthMemory {
-        mark: TABLE_AT.plus(table),
-        start: TABLE_AT.plus(table + ALIGNMENT),
-        bytes,
+        mark: TABLE_AT.plus(table_bytes),
+        start: TABLE_AT.plus(table_bytes + ALIGNMENT),
+        bytes: table_end(room(&layout)),
     };
-    let endpoint = simulated_memory(table + ALIGNMENT + bytes, profile, growing.seed);
-    let opened = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?;
-    Executor::new(Rc::clone(&endpoint)).block_on(async {
-        let most = (growing.load * opened.slots() as f64) as u64;
-        let keys = growing.fill(&opened, 0, most).await?;
-        let grown = measured(&endpoint, keys, async {
-            opened.grow(&memory, 2).await?;
-            match cleaning {
-                Cleaning::Active => opened.sweep().await,
-                Cleaning::Lazy => Ok(()),
-            }
-        });
-        let grown = grown.await?;
-        growing.check(&opened, keys).await?;
-        Ok(grown)
-    })
+    let bytes = table_bytes + ALIGNMENT + memory.bytes;
+    let endpoint = simulated_memory(bytes, profile, growing.seed);
+    let table = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?;
+    Ok((endpoint, table, memory))
 }
 
 /// MapEmbed: it is copied into other memory, and copies that are not a key's own are removed at once or later.
@@ -265,20 +276,13 @@ pub(crate) fn duo_utilisation(
     keys: u64,
     every: u64,
 ) -> Result<Utilisation> {
-    let layout = duo_layout(growing)?;
-    let table = table_end(layout.table_bytes());
-    let bytes = table_end(u128::from(keys) * 8 * layout.slot_bytes() as u128);
-    let memory = GrowthMemory {
-        mark: TABLE_AT.plus(table),
-        start: TABLE_AT.plus(table + ALIGNMENT),
-        bytes,
-    };
-    let endpoint = simulated_memory(table + ALIGNMENT + bytes, profile, growing.seed);
+    let room = |layout: &DuoLayout| u128::from(keys) * 8 * layout.slot_bytes() as u128;
+    let (endpoint, table, memory) = duo_table(growing, profile, room)?;
     let growth = DuoGrowth {
         at_load: growing.load,
         ..DuoGrowth::from(memory)
     };
-    let table = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?.with_growth(growth)?;
+    let table = table.with_growth(growth)?;
     let filling = fill_noting(growing, &table, keys, every, || table.slots());
     Executor::new(endpoint).block_on(filling)
 }

@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::answers::Answers;
+use crate::gets::{self, ReadsTaken};
 use crate::{Keys, Progress, Result, paper000, threads};
 use farslot::fabric::shm::{Node, ShmEndpoint};
 use farslot::fabric::{
@@ -10,9 +11,8 @@ use farslot::fabric::{
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedForm, SealedOptions, SealedTable, SlotOrder};
-use farslot::index::{BATCH_WIDTH, FieldSize, Index, KeyRule, SlotKind};
+use farslot::index::{BATCH_WIDTH, FieldSize, Index, IndexError, KeyRule, SlotKind};
 use farslot::model::Objective;
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -272,8 +272,7 @@ struct Client<I> {
     /// Whether a lookup returns all records of its key.
     all_matches: bool,
     read_slots: Option<u64>,
-    /// Lookups and READs of misses and of hits.
-    counted: [Cell<(u64, u64)>; 2],
+    reads_taken: ReadsTaken,
 }
 
 impl<I: Index + 'static> Client<I> {
@@ -290,7 +289,7 @@ impl<I: Index + 'static> Client<I> {
             table,
             all_matches,
             read_slots,
-            counted: Default::default(),
+            reads_taken: ReadsTaken::default(),
         })
     }
 
@@ -300,17 +299,29 @@ impl<I: Index + 'static> Client<I> {
         counted.verbs_of(Read) + counted.verbs_of(ReadMany)
     }
 
-    async fn get_all(&self, keys: &[(u32, [u8; 4])], found: usize, answers: &mut Answers) {
-        let right = |number: u32, value: &[u8]| value == value_of(number);
+    /// Gets all records of these keys, of which each has one, or none; returns lookups/s.
+    fn get_all(&self, keys: &[(u32, [u8; 4])], are_there: bool) -> Result<f64> {
+        let found = usize::from(are_there);
         let lookups = keys.iter().map(async |(number, key)| {
             let mut rightly = true;
-            let count = self
-                .table
-                .get_all(key, |value| rightly &= right(*number, value))
-                .await?;
-            Ok::<_, farslot::index::IndexError>(rightly && count == found)
+            let check = |value: &[u8]| rightly &= value == value_of(*number);
+            let count = self.table.get_all(key, check).await?;
+            Ok::<_, IndexError>(rightly && count == found)
         });
-        window(BATCH_WIDTH, lookups, |_, answer| answers.note(answer)).await;
+        let mut answers = Answers::default();
+        let since = Instant::now();
+        let looking = window(BATCH_WIDTH, lookups, |_, answer| answers.note(answer));
+        self.executor.block_on(looking);
+        let rate = keys.len() as f64 / since.elapsed().as_secs_f64();
+        answers.check()?;
+        Ok(rate)
+    }
+
+    fn get(&self, keys: &[(u32, [u8; 4])], are_there: bool) -> Result<f64> {
+        let slices = keys.iter().map(|(_, key)| &key[..]);
+        gets::per_second(&self.executor, &self.table, slices, |at| {
+            are_there.then(|| value_of(keys[at].0))
+        })
     }
 }
 
@@ -324,36 +335,17 @@ impl<I: Index + 'static> Scheme for Client<I> {
     }
 
     fn lookups(&self, keys: &[(u32, [u8; 4])], are_there: bool) -> Result<f64> {
-        let answers = RefCell::new(Answers::default());
         let before = self.reads_posted();
-        let since = Instant::now();
-        if self.all_matches {
-            let mut answers = answers.borrow_mut();
-            self.executor
-                .block_on(self.get_all(keys, usize::from(are_there), &mut answers));
-        } else {
-            let slices = keys.iter().map(|(_, key)| &key[..]);
-            self.executor
-                .block_on(self.table.get_many(slices, |index, found| {
-                    let expected = are_there.then(|| value_of(keys[index].0));
-                    let right = found
-                        .map(|value| value.as_deref() == expected.as_ref().map(|value| &value[..]));
-                    answers.borrow_mut().note(right);
-                }));
-        }
-        let rate = keys.len() as f64 / since.elapsed().as_secs_f64();
-        answers.into_inner().check()?;
-        let counted = &self.counted[usize::from(are_there)];
-        let (lookups, reads) = counted.get();
-        counted.set((
-            lookups + keys.len() as u64,
-            reads + self.reads_posted() - before,
-        ));
+        let rate = match self.all_matches {
+            true => self.get_all(keys, are_there)?,
+            false => self.get(keys, are_there)?,
+        };
+        let reads = self.reads_posted() - before;
+        self.reads_taken.add(are_there, keys.len(), reads);
         Ok(rate)
     }
 
     fn reads_per_lookup(&self, hits: bool) -> f64 {
-        let (lookups, reads) = self.counted[usize::from(hits)].get();
-        reads as f64 / lookups as f64
+        self.reads_taken.per_lookup(hits)
     }
 }

@@ -1,6 +1,7 @@
 //! Client threads in a simulation, each busy for ever.
 
 use crate::{BenchError, Result};
+use farslot::fabric::counters::Snapshot;
 use farslot::fabric::sim::{ClientId, HostId, RunEnd, SimEndpoint, Simulation, World};
 use farslot::fabric::{Endpoint, Limits, Nanos, VerbKind};
 use std::cell::RefCell;
@@ -67,10 +68,16 @@ impl Clients {
     /// READs that the clients have posted so far.
     #[must_use]
     pub fn reads_posted(&self) -> u64 {
-        let reads = self.ids.iter().map(|id| {
-            let counters = &self.simulation.endpoint(*id).core().counters;
-            counters.snapshot().verbs_of(VerbKind::Read)
+        self.counted().verbs_of(VerbKind::Read)
+    }
+
+    /// What the clients' endpoints have counted so far, together.
+    #[must_use]
+    pub fn counted(&self) -> Snapshot {
+        let counters = self.ids.iter().map(|id| {
+            let endpoint = self.simulation.endpoint(*id);
+            endpoint.core().counters.snapshot()
         });
-        reads.sum()
+        counters.fold(Snapshot::default(), |sum, one| sum.plus(&one))
     }
 }

@@ -16,17 +16,15 @@ const STEP: Nanos = 10_000;
 /// Virtual time for any experiment: one that needs longer has come to a standstill.
 const LONGEST: Nanos = 10_000_000_000;
 
-/// How often each lookup under way must have been followed by another before clients have settled.
+/// How often each lookup under way must have been followed by another before clients have settled, from their start on.
 const SETTLING: u64 = 8;
 
-/// How long an experiment is measured.
+/// How long an experiment is measured, once its clients have settled: when several times as many lookups have ended as are
+/// under way. Where lookups differ much in length, the short ones of the start would count too much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// Until so many lookups have ended.
     Lookups(u64),
-    /// The same, but not before several times as many lookups have ended as are under way: where lookups differ much
-    /// in length, the short ones of the start would count too much.
-    SettledLookups(u64),
     /// So many nanoseconds of virtual time.
     Elapsed(Nanos),
 }
@@ -46,7 +44,7 @@ pub struct Experiment<T> {
     pub threads: usize,
     /// Lookups that each has under way.
     pub width: usize,
-    /// Virtual time before it is measured: [`WARM_UP`](super::WARM_UP), or more where clients learn.
+    /// Virtual time before it is measured, at least: [`WARM_UP`](super::WARM_UP), or more where clients learn.
     pub warm_up: Nanos,
     /// How long it is measured.
     pub until: Until,
@@ -74,26 +72,21 @@ impl<T: OpenTable> Experiment<T> {
             lookups.run(endpoint)
         });
         clients.run_until(self.warm_up)?;
-        measured.take();
+        let settling = SETTLING * (self.threads * self.width) as u64;
+        let settled =
+            self.warm_up + run_until_ended(&mut clients, self.warm_up, settling, &measured)?;
+        measured.borrow_mut().begin();
+        let before = clients.counted();
         let span = match self.until {
             Until::Elapsed(span) => {
-                clients.run_until(self.warm_up + span)?;
+                clients.run_until(settled + span)?;
                 span
             }
-            Until::Lookups(enough) => {
-                run_until_ended(&mut clients, self.warm_up, enough, &measured)?
-            }
-            Until::SettledLookups(enough) => {
-                let under_way = (self.threads * self.width) as u64;
-                let settling = SETTLING * under_way;
-                let settled = self.warm_up
-                    + run_until_ended(&mut clients, self.warm_up, settling, &measured)?;
-                measured.take();
-                run_until_ended(&mut clients, settled, enough, &measured)?
-            }
+            Until::Lookups(enough) => run_until_ended(&mut clients, settled, enough, &measured)?,
         };
         let mut measured = measured.take();
         measured.span = span;
+        measured.counted = clients.counted().since(&before);
         Ok(measured)
     }
 }

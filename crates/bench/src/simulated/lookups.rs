@@ -2,14 +2,13 @@
 
 use super::endpoint::SortingEndpoint;
 use super::measured::Measured;
-use super::open::OpenTable;
+use super::open::{Lookup, OpenTable};
 use super::records::Records;
 use super::zipf::Zipf;
 use crate::answers::Answers;
 use crate::{BenchError, Result};
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{Endpoint, Nanos, window};
-use farslot::index::Index;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -122,6 +121,10 @@ impl<T: OpenTable> Lookups<T> {
             Ok(table) => table,
             Err(error) => return error.into(),
         };
+        {
+            let mut measured = self.measured.borrow_mut();
+            measured.client_bytes = measured.client_bytes.max(table.client_bytes());
+        }
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let failed = RefCell::new(None);
         let next = || {

@@ -1,7 +1,9 @@
 //! What clients have done in a span of virtual time.
 
 use super::endpoint::Posted;
-use farslot::fabric::Nanos;
+use farslot::fabric::counters::Snapshot;
+use farslot::fabric::{Nanos, OperationCounters};
+use farslot::index::{GET, GET_ALL};
 use hdrhistogram::Histogram;
 
 /// The longest latency that is told from longer ones, in nanoseconds.
@@ -21,6 +23,10 @@ pub struct Measured {
     pub records: u64,
     /// READs that these lookups posted.
     pub posted: Posted,
+    /// What the endpoints counted in the span.
+    pub counted: Snapshot,
+    /// The most that a client keeps of the table in its own memory, in bytes.
+    pub client_bytes: u64,
     /// How long each took.
     latency: Histogram<u64>,
     /// How many READs each posted.
@@ -35,6 +41,8 @@ impl Default for Measured {
             lookups: 0,
             records: 0,
             posted: Posted::default(),
+            counted: Snapshot::default(),
+            client_bytes: 0,
             latency: histogram(LONGEST),
             reads: histogram(MOST_READS),
         }
@@ -42,6 +50,14 @@ impl Default for Measured {
 }
 
 impl Measured {
+    /// Forgets what was done until now: from here on it counts.
+    pub(super) fn begin(&mut self) {
+        *self = Self {
+            client_bytes: self.client_bytes,
+            ..Self::default()
+        };
+    }
+
     /// Notes a lookup that has ended.
     pub(super) fn note(&mut self, latency: Nanos, posted: Posted) {
         self.lookups += 1;
@@ -85,6 +101,24 @@ impl Measured {
     #[must_use]
     pub fn reads_per_lookup(&self) -> f64 {
         self.table_reads_per_lookup() + self.heap_reads_per_lookup()
+    }
+
+    /// Verbs that waited for each other, per lookup that ended in the span.
+    #[must_use]
+    pub fn round_trips_per_lookup(&self) -> f64 {
+        self.counted_per_lookup(|counted| counted.round_trips)
+    }
+
+    /// Bytes of payload, those of headers and pages of the table included, per lookup that ended in the span.
+    #[must_use]
+    pub fn bytes_per_lookup(&self) -> f64 {
+        self.counted_per_lookup(|counted| counted.bytes)
+    }
+
+    fn counted_per_lookup(&self, of: impl Fn(&OperationCounters) -> u64) -> f64 {
+        let classes = [GET, GET_ALL].map(|class| self.counted.operation(class));
+        let lookups: u64 = classes.iter().map(|class| class.count).sum();
+        classes.iter().map(of).sum::<u64>() as f64 / lookups as f64
     }
 
     /// The share of lookups that posted at least so many READs.

@@ -6,7 +6,10 @@
 //! what they have done between two moments is what was measured ([`Measured`]). Every answer is checked:
 //! figures of a table that errs mean nothing.
 //!
-//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie.
+//! What one client's writes take, one after the other, [`Wrote`] says.
+//!
+//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and if it is written, an
+//! [`OpenWriter`], with which [`Written`] fills it.
 
 mod clients;
 mod endpoint;
@@ -17,6 +20,7 @@ mod measured;
 mod memory;
 mod open;
 mod records;
+mod writes;
 mod zipf;
 
 pub use clients::{Clients, WARM_UP};
@@ -26,6 +30,10 @@ pub use filling::{BuiltSealed, Filling, built_cuckoo};
 pub use lookups::{Answer, Ask};
 pub use measured::Measured;
 pub use memory::{TABLE_AT, TableMemory};
-pub use open::{OpenCuckoo, OpenLinear, OpenSealed, OpenTable};
+pub use open::{
+    DuoReaderTable, Lookup, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed,
+    OpenTable, OpenWriter,
+};
 pub use records::Records;
+pub use writes::{Writes, Written, Wrote};
 pub use zipf::Zipf;

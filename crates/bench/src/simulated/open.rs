@@ -2,16 +2,56 @@
 
 use super::endpoint::{Areas, SortingEndpoint};
 use super::memory::TABLE_AT;
+use farslot::fabric::Endpoint;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
+use farslot::index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
+use farslot::index::race::{RaceLayout, RaceTable};
 use farslot::index::sealed::{SealedLayout, SealedTable};
-use farslot::index::{Index, Result};
+use farslot::index::{Index, Result, Value};
 use std::rc::Rc;
+use std::sync::Arc;
+
+/// What experiments ask of a table: of every index, and of readers that are none.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+pub trait Lookup {
+    /// The value of a key; of its first record, where it may have several.
+    ///
+    /// # Errors
+    /// What the table says.
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Passes the values of all records of a key; returns how many there are.
+    ///
+    /// # Errors
+    /// What the table says.
+    async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize>;
+
+    /// Bytes of this process's memory that the client keeps of the table, so that it need not ask.
+    fn client_bytes(&self) -> u64;
+}
+
+impl<I: Index> Lookup for I {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        Index::get(self, key).await
+    }
+
+    async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
+        Index::get_all(self, key, found).await
+    }
+
+    fn client_bytes(&self) -> u64 {
+        Index::client_bytes(self)
+    }
+}
 
 /// What a client must know to open a table.
 pub trait OpenTable: Clone + 'static {
     /// The table as a client sees it.
-    type Table: Index + 'static;
+    type Table: Lookup + 'static;
 
     /// Opens the table at [`TABLE_AT`].
     #[allow(
@@ -22,6 +62,31 @@ pub trait OpenTable: Clone + 'static {
 
     /// Where its parts lie.
     fn areas(&self) -> Areas;
+}
+
+/// A table that is written.
+pub trait OpenWriter: OpenTable {
+    /// The table as its writer sees it.
+    type Writer<E: Endpoint>: Index;
+
+    /// Bytes of the table.
+    fn table_bytes(&self) -> u128;
+
+    /// Opens the table at [`TABLE_AT`], to write it.
+    #[allow(
+        async_fn_in_trait,
+        reason = "used by one thread, over one endpoint: never Send"
+    )]
+    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<Self::Writer<E>>;
+
+    /// Reports what was counted, and lets others be the writer.
+    #[allow(
+        async_fn_in_trait,
+        reason = "used by one thread, over one endpoint: never Send"
+    )]
+    async fn close<E: Endpoint>(writer: &Self::Writer<E>) -> Result<()> {
+        writer.flush().await
+    }
 }
 
 /// A linear table, and how much of it a READ fetches.
@@ -50,6 +115,18 @@ impl OpenTable for OpenLinear {
     }
 }
 
+impl OpenWriter for OpenLinear {
+    type Writer<E: Endpoint> = LinearTable<E>;
+
+    fn table_bytes(&self) -> u128 {
+        self.layout.table_bytes()
+    }
+
+    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<LinearTable<E>> {
+        LinearTable::open(endpoint, TABLE_AT, self.layout, self.sizes).await
+    }
+}
+
 /// A cuckoo table, and how its buckets are read.
 #[derive(Clone, Debug)]
 pub struct OpenCuckoo {
@@ -70,6 +147,23 @@ impl OpenTable for OpenCuckoo {
         let layout = &self.layout;
         let slots = u128::from(layout.buckets) * layout.bucket_bytes() as u128;
         Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+    }
+}
+
+impl OpenWriter for OpenCuckoo {
+    type Writer<E: Endpoint> = CuckooTable<E>;
+
+    fn table_bytes(&self) -> u128 {
+        self.layout.table_bytes()
+    }
+
+    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<CuckooTable<E>> {
+        CuckooTable::open(endpoint, TABLE_AT, self.layout, self.order).await
+    }
+
+    async fn close<E: Endpoint>(writer: &CuckooTable<E>) -> Result<()> {
+        writer.flush().await?;
+        writer.resign().await
     }
 }
 
@@ -95,4 +189,130 @@ impl OpenTable for OpenSealed {
         let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
         Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
     }
+}
+
+/// A RACE table.
+#[derive(Clone, Debug)]
+pub struct OpenRace {
+    /// Its layout.
+    pub layout: RaceLayout,
+}
+
+impl OpenTable for OpenRace {
+    type Table = RaceTable<SortingEndpoint>;
+
+    async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
+        self.open_writer(endpoint).await
+    }
+
+    fn areas(&self) -> Areas {
+        let layout = &self.layout;
+        let slots = u128::from(layout.most_slots()) * 8;
+        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+    }
+}
+
+impl OpenWriter for OpenRace {
+    type Writer<E: Endpoint> = RaceTable<E>;
+
+    fn table_bytes(&self) -> u128 {
+        self.layout.table_bytes()
+    }
+
+    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<RaceTable<E>> {
+        RaceTable::open(endpoint, TABLE_AT, self.layout).await
+    }
+}
+
+/// A CuckooDuo table: its clients are readers beside its writer, who have read its index.
+#[derive(Clone, Debug)]
+pub struct OpenDuo {
+    /// Its layout, of a published index.
+    pub layout: DuoLayout,
+}
+
+/// A reader of a CuckooDuo table.
+pub struct DuoReaderTable(DuoReader<SortingEndpoint>);
+
+impl Lookup for DuoReaderTable {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.0.get(key).await
+    }
+
+    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+        let value = self.0.get(key).await?;
+        value.iter().for_each(|value| found(value));
+        Ok(usize::from(value.is_some()))
+    }
+
+    fn client_bytes(&self) -> u64 {
+        self.0.copy_bytes() as u64
+    }
+}
+
+impl OpenTable for OpenDuo {
+    type Table = DuoReaderTable;
+
+    async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
+        let reader = DuoReader::open(endpoint, TABLE_AT, self.layout)?;
+        reader.refresh().await?;
+        Ok(DuoReaderTable(reader))
+    }
+
+    fn areas(&self) -> Areas {
+        duo_areas(&self.layout)
+    }
+}
+
+impl OpenWriter for OpenDuo {
+    type Writer<E: Endpoint> = DuoTable<E>;
+
+    fn table_bytes(&self) -> u128 {
+        self.layout.table_bytes()
+    }
+
+    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<DuoTable<E>> {
+        DuoTable::open(endpoint, TABLE_AT, self.layout)
+    }
+
+    async fn close<E: Endpoint>(writer: &DuoTable<E>) -> Result<()> {
+        writer.resign().await
+    }
+}
+
+/// A CuckooDuo table of one client, whose threads are all of its clients here. It is opened by the threads of one
+/// experiment.
+#[derive(Clone)]
+pub struct OpenDuoAlone {
+    owner: Arc<DuoOwner>,
+}
+
+impl OpenDuoAlone {
+    /// The client of a table with this layout.
+    ///
+    /// # Errors
+    /// For a layout that no table has.
+    pub fn new(layout: DuoLayout) -> Result<Self> {
+        let owner = DuoOwner::new(TABLE_AT, layout)?;
+        Ok(Self { owner })
+    }
+}
+
+impl OpenTable for OpenDuoAlone {
+    type Table = DuoTable<SortingEndpoint>;
+
+    async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
+        let table = self.owner.table(endpoint);
+        table.start().await?;
+        Ok(table)
+    }
+
+    fn areas(&self) -> Areas {
+        duo_areas(self.owner.layout())
+    }
+}
+
+fn duo_areas(layout: &DuoLayout) -> Areas {
+    let (slots, heap) = (layout.arrays(), layout.heap());
+    Areas { slots, heap }
 }

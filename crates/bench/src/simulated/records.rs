@@ -87,6 +87,20 @@ impl Records {
         }
     }
 
+    /// So many of them, the first ones. Of those whose keys are drawn, all that there are.
+    #[must_use]
+    pub fn first(&self, count: u32) -> Self {
+        if self.drawn.is_some() {
+            return self.clone();
+        }
+        let count = count.min(self.count);
+        Self {
+            count,
+            key_numbers: count,
+            ..self.clone()
+        }
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u32 {

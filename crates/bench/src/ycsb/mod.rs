@@ -104,24 +104,26 @@ impl Default for Options {
 }
 
 /// What the figures mean, in words.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "a hash table has no order: a scan of workload e reads as many records of consecutive numbers, by their keys, \
      in all systems alike",
     "latency: from the issue of an operation's batch until all of the batch is answered",
     "client: the redis crate, and a memcached client of our own; what they cost is in the client's figures",
     "every value that was read was checked to be one that was written for its key",
+    "farslot's client asks once for a record that a batch writes several times, or reads and writes: the batch's operations \
+     are under way together, and one write answers for them",
 ];
 
 /// What Farslot's clients remember, without a cache and with one.
 const REMEMBERED: [&str; 2] = [
-    "farslot over a network: a client remembers where the records of up to 65536 keys lie, and never what is in them: \
+    "farslot over a network: a client remembers where the records of up to 262144 keys lie, and never what is in them: \
      every value is read from the server by every operation that returns it",
     "farslot's clients keep answers in a cache, empty when a round begins: what they read may be as old as was allowed, \
      and what another client has written since is not in it; the other systems' clients ask the server each time",
 ];
 
 // The note on hints names what the store does unless told otherwise.
-const _: () = assert!(farslot::RECORD_HINTS == 65_536);
+const _: () = assert!(farslot::RECORD_HINTS == 262_144);
 
 impl Options {
     fn check(&self) -> Result<()> {

@@ -7,7 +7,9 @@ use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
-use farslot_bench::advise::{self, Advice, CheckOptions, Checked, Excluded, Question, Ranked};
+use farslot_bench::advise::{
+    self, Advice, CheckOptions, Checked, Excluded, Question, Ranked, WritePrice, Writers,
+};
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -34,6 +36,18 @@ pub struct Args {
     /// What the table may take
     #[arg(long, value_name = "SIZE")]
     memory: Option<bytesize::ByteSize>,
+    /// What each client may keep of the table in its own memory
+    #[arg(long, value_name = "SIZE")]
+    client_memory: Option<bytesize::ByteSize>,
+    /// Programs that use the table at the same time
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    clients: u32,
+    /// How many of them write
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    writers: u32,
+    /// Records that it must be able to grow to while it is used: 100M
+    #[arg(long, value_name = "N", value_parser = count)]
+    grow_to: Option<u64>,
     /// The share of lookups that find their key
     #[arg(long, value_name = "PART", default_value_t = 0.9)]
     hit_ratio: f64,
@@ -141,6 +155,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             .collect(),
         load: args.load,
         memory: args.memory.map(|memory| memory.as_u64()),
+        client_memory: args.client_memory.map(|memory| memory.as_u64()),
+        clients: args.clients,
+        writers: args.writers,
+        grow_to: args.grow_to,
         hit_ratio: args.hit_ratio,
         updates: args.updates,
         inserts: args.inserts,
@@ -171,12 +189,19 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         return Err(Failure::Failed(nothing_left(&advice)));
     }
     output::line(ranking(shown).to_string())?;
+    output::line("\nwrites of one client, memory, and what else tells them apart:")?;
+    output::line(properties(shown).to_string())?;
     for (rank, ranked) in (1..).zip(shown) {
         output::line(format!("{rank:>3}  {}: {}", ranked.scheme, ranked.why))?;
     }
     if let Some(rows) = &checked {
         output::line("\nlookups simulated, and predicted / simulated:")?;
         output::line(comparison(rows).to_string())?;
+        let writes = compared_writes(rows);
+        if !writes.is_empty() {
+            output::line("\nwrites of one client simulated, and predicted / simulated:")?;
+            output::line(writes.to_string())?;
+        }
     }
     if !advice.excluded.is_empty() {
         output::line("\nexcluded:")?;
@@ -234,6 +259,86 @@ fn ranking(ranked: &[Ranked]) -> Table {
             format!("{:.1}", ranked.operations_per_second / 1e6),
             output::sized(ranked.memory_bytes),
         ]);
+    }
+    table
+}
+
+/// What each scheme's writes cost, what it takes where, and who may write.
+fn properties(ranked: &[Ranked]) -> Table {
+    let mut table = new_table([
+        "",
+        "scheme",
+        "update",
+        "trips",
+        "put, new key",
+        "trips",
+        "remote B/record",
+        "client B/record",
+        "writers",
+        "grows",
+    ]);
+    for (rank, ranked) in (1..).zip(ranked) {
+        let latency = |price: Option<WritePrice>| {
+            price.map_or_else(String::new, |price| format!("{:.0} ns", price.latency_ns))
+        };
+        let trips = |price: Option<WritePrice>| {
+            price.map_or_else(String::new, |price| format!("{:.2}", price.round_trips))
+        };
+        let writers = match ranked.writers {
+            Writers::None => "none",
+            Writers::One => "one",
+            Writers::Any => "any",
+        };
+        table.add_row([
+            rank.to_string(),
+            ranked.scheme.clone(),
+            latency(ranked.update),
+            trips(ranked.update),
+            latency(ranked.put),
+            trips(ranked.put),
+            format!("{:.1}", ranked.bytes_per_record),
+            format!("{:.2}", ranked.client_bytes_per_record),
+            writers.into(),
+            if ranked.can_grow { "yes" } else { "no" }.into(),
+        ]);
+    }
+    table
+}
+
+/// Updates and puts, as far as there are any.
+fn compared_writes(rows: &[Checked]) -> Table {
+    let mut table = new_table([
+        "",
+        "scheme",
+        "write",
+        "verbs",
+        "ratio",
+        "bytes ratio",
+        "trips",
+        "latency",
+        "ratio",
+    ]);
+    for (rank, row) in (1..).zip(rows) {
+        let Checked::Simulated(row) = row else {
+            continue;
+        };
+        let writes = [("update", row.update), ("put", row.put)];
+        for (name, write) in writes {
+            let Some(write) = write else {
+                continue;
+            };
+            table.add_row([
+                rank.to_string(),
+                row.scheme.clone(),
+                name.into(),
+                format!("{:.3}", write.verbs),
+                format!("{:.3}", write.verbs_ratio),
+                format!("{:.3}", write.bytes_ratio),
+                format!("{:.3}", write.round_trips),
+                format!("{:.0} ns", write.latency_ns),
+                format!("{:.3}", write.latency_ratio),
+            ]);
+        }
     }
     table
 }

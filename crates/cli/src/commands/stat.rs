@@ -110,7 +110,7 @@ impl Listed {
                 let mut is_built = true;
                 for part in &parts {
                     match built(part.occupancy.clone()) {
-                        Ok(Some(counts)) => add(&mut sum, &counts),
+                        Ok(Some(counts)) => sum += counts,
                         Ok(None) => is_built = false,
                         // The nodes' list says why.
                         Err(StoreError::Node { .. }) => {}
@@ -151,14 +151,6 @@ fn built(counts: farslot::Result<Occupancy>) -> farslot::Result<Option<Occupancy
         Err(StoreError::Index(IndexError::NotBuilt)) => Ok(None),
         counts => counts.map(Some),
     }
-}
-
-fn add(sum: &mut Occupancy, counts: &Occupancy) {
-    sum.entries += counts.entries;
-    sum.used_slots += counts.used_slots;
-    sum.slots += counts.slots;
-    sum.heap_used += counts.heap_used;
-    sum.heap_bytes += counts.heap_bytes;
 }
 
 /// The parts of a table over several nodes, for machines.
@@ -343,11 +335,10 @@ fn how_keys_lie(survey: &Survey) -> String {
                 format!("the longest has {longest}"),
             ) + &draw::classes(&survey.clusters, draw::lengths)
         }
-        Survey::Cuckoo(cuckoo::Survey { buckets, .. })
-        | Survey::Duo(duo::Survey { buckets, .. }) => {
-            let full = output::grouped(buckets.last().copied().unwrap_or(0));
+        Survey::Cuckoo(cuckoo::Survey { counts, .. }) | Survey::Duo(duo::Survey { counts, .. }) => {
+            let full = output::grouped(counts.full_buckets());
             heading("slots in use", "buckets", format!("{full} are full"))
-                + &draw::classes(buckets, |used| used.to_string())
+                + &draw::classes(&counts.by_used, |used| used.to_string())
         }
         Survey::Race(survey) if survey.depths.len() > 1 => {
             let all = output::counted(survey.subtables(), "subtable");
@@ -448,12 +439,12 @@ fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option
             object["longest_cluster"] = survey.longest_cluster.into();
         }
         Survey::Cuckoo(survey) => {
-            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["buckets_by_used_slots"] = json!(survey.counts.by_used);
             object["displacements"] = survey.displacements.into();
             object["sealed"] = table.is_sealed().into();
         }
         Survey::Duo(survey) => {
-            object["buckets_by_used_slots"] = json!(survey.buckets);
+            object["buckets_by_used_slots"] = json!(survey.counts.by_used);
             object["stashed"] = survey.stashed.into();
             object["unsplit_buckets"] = survey.unsplit.into();
         }

@@ -85,6 +85,8 @@ fn advice_has_reasons_and_is_checked() {
         "3",
         "--load",
         "0.5",
+        "--inserts",
+        "0.05",
         "--top",
         "2",
         "--check",
@@ -100,8 +102,11 @@ fn advice_has_reasons_and_is_checked() {
     let checked = advice["check"].as_array().unwrap();
     assert_eq!(checked.len(), 2);
     for row in checked {
-        let ratio = row["throughput_ratio"].as_f64().unwrap();
-        assert!((ratio - 1.0).abs() < 0.1, "{row}");
+        for ratio in [&row["throughput_ratio"], &row["put"]["latency_ratio"]] {
+            let ratio = ratio.as_f64().unwrap();
+            assert!((ratio - 1.0).abs() < 0.1, "{row}");
+        }
+        assert!(row["update"].is_null(), "{row}");
     }
     let output = farslot(args).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
@@ -109,6 +114,52 @@ fn advice_has_reasons_and_is_checked() {
         shown.contains("linear, word") && shown.contains("excluded"),
         "{shown}"
     );
+    assert!(
+        shown.contains("remote B/record") && shown.contains("writes of one client simulated"),
+        "{shown}"
+    );
+}
+
+/// Who uses the table, and what each may keep of it, decides which schemes there are.
+#[test]
+fn clients_and_their_memory_choose_among_the_schemes() {
+    let workload = ["advise", "--entries", "10M", "--key", "8", "--value", "24"];
+    let advice = |more: &[&'static str]| json(&[&workload[..], more].concat());
+    let ranked = |advice: &serde_json::Value, scheme: &str| {
+        let rows = advice["ranked"].as_array().unwrap();
+        rows.iter().find(|row| row["scheme"] == scheme).cloned()
+    };
+    let usual = advice(&[]);
+    let duo = ranked(&usual, "duo, inline").unwrap();
+    assert_eq!(duo["writers"], "one");
+    assert_eq!(duo["can_grow"], true);
+    assert!(
+        duo["client_bytes_per_record"].as_f64().unwrap() > 2.0,
+        "{duo}"
+    );
+    let race = ranked(&usual, "race").unwrap();
+    assert_eq!(race["writers"], "any");
+    assert!(
+        race["update"]["latency_ns"].as_f64().unwrap() > 3_000.0,
+        "{race}"
+    );
+    for more in [
+        ["--client-memory", "1MiB"],
+        ["--clients", "8"],
+        ["--grow-to", "100M"],
+    ] {
+        let advice = advice(&more);
+        let is_there = |scheme| ranked(&advice, scheme).is_some();
+        let expected = match more[0] {
+            "--client-memory" => [true, true, false],
+            "--clients" => [true, true, true],
+            _ => [false, true, true],
+        };
+        let found = ["linear, heap", "race", "duo, inline"].map(is_there);
+        assert_eq!(found, expected, "{more:?}");
+    }
+    let many = advice(&["--clients", "8", "--writers", "3"]);
+    assert!(ranked(&many, "duo, inline").is_none() && ranked(&many, "race").is_some());
 }
 
 #[test]
@@ -141,6 +192,16 @@ fn what_cannot_be_is_named() {
         &[&workload[..], &["--profile", bad.path()]].concat(),
         2,
         &["latency_per_byte_ns", "missing"],
+    );
+    fails(
+        &with(&["--writers", "3"]),
+        2,
+        &["number of writers is 3", "at most that of the clients, 2"],
+    );
+    fails(
+        &["bench", "lookup", "--scheme", "duo,hopscotch"],
+        2,
+        &["hopscotch", "linear, cuckoo, race, duo"],
     );
     fails(
         &["bench", "schemes", "--loads", "0.9,0.5"],

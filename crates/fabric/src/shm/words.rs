@@ -1,6 +1,7 @@
 //! Bytes that other threads and processes write while we read them: only ever touched as relaxed
 //! atomic 8-byte words. A plain copy of such memory would be undefined behaviour.
 
+use crate::prefetch;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(target_endian = "big")]
@@ -47,7 +48,7 @@ impl<'m> SharedWords<'m> {
         let end = offset + len as u64;
         let mut line = offset & !(LINE - 1);
         while line < end {
-            prefetch_line(&self.0[(line / 8) as usize]);
+            prefetch(&self.0[(line / 8) as usize]);
             line += LINE;
         }
     }
@@ -153,28 +154,6 @@ impl<'m> SharedWords<'m> {
         }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn prefetch_line(word: &AtomicU64) {
-    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch is a hint: it reads nothing architecturally and cannot fault.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) }
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn prefetch_line(word: &AtomicU64) {
-    let line = std::ptr::from_ref(word);
-    // SAFETY: a prefetch is a hint: it reads nothing architecturally and cannot fault.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, readonly))
-    }
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline]
-fn prefetch_line(_: &AtomicU64) {}
 
 /// What a read-modify-write has stored is seen before what is loaded behind it: two clients that each swap a word and
 /// then read the other's do not miss each other. On x86-64 its instruction does this by itself; elsewhere a load may pass

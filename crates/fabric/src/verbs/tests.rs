@@ -4,9 +4,7 @@
 use super::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use crate::shm::{Node, RegionSpec};
 use crate::tcp::Grant;
-use crate::{
-    EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, RegionId, RemoteAddr, Rights,
-};
+use crate::{EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -59,9 +57,8 @@ fn client(agent: &Agent, grant: &str) -> Executor<VerbsEndpoint> {
 
 /// Waits until the connection was made anew, as it is after every refusal.
 fn wait_until_up(executor: &Executor<VerbsEndpoint>) {
-    use crate::Endpoint;
     let until = Instant::now() + Duration::from_secs(30);
-    while executor.endpoint().node_state(NODE) != Ok(NodeState::Up) {
+    while !executor.endpoint().is_up(NODE) {
         assert!(Instant::now() < until, "never up again");
         std::thread::sleep(Duration::from_millis(1));
     }

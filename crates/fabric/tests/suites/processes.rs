@@ -224,9 +224,7 @@ pub fn some_nodes_may_be_down_at_first_and_come_later<N: Network>() {
     ));
     assert_eq!(executor.block_on(endpoint.fetch_add(at(8), 1)), Ok(0));
     let mut second = Served::start::<N>(&late);
-    wait_until("it is up", || {
-        endpoint.node_state(NodeId(1)) == Ok(NodeState::Up)
-    });
+    wait_until("it is up", || endpoint.is_up(NodeId(1)));
     assert_eq!(executor.block_on(endpoint.fetch_add(of_late, 1)), Ok(0));
     let twice = connect(&[first.address.clone(), first.address.clone()], false).map(drop);
     assert!(
@@ -278,7 +276,7 @@ fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
     assert_eq!(endpoint.node_state(node), Ok(NodeState::Down(stopped)));
     served.signal(Signal::CONT);
     // Lost verbs may have taken effect, in order; those behind them have not.
-    while endpoint.node_state(node) != Ok(NodeState::Up) {
+    while !endpoint.is_up(node) {
         std::thread::yield_now();
     }
     executor.block_on(async {

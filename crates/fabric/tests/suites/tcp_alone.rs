@@ -136,7 +136,7 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
         ..AgentOptions::default()
     };
     let _agent = Agent::start(node, &options).unwrap();
-    while endpoint.node_state(NodeId(0)) != Ok(NodeState::Up) {
+    while !endpoint.is_up(NodeId(0)) {
         std::thread::yield_now();
     }
     assert_eq!(endpoint.node(NodeId(0)).unwrap().incarnation, incarnation);

@@ -167,9 +167,7 @@ fn who_had_a_grant_that_is_given_anew_comes_back_by_itself() {
     assert_eq!(added, Err(gone.clone()));
     assert_eq!(endpoint.node_state(node), Ok(NodeState::Down(gone)));
     agent.grant(&Grant::everything(None)).unwrap();
-    wait_until("up again", || {
-        endpoint.node_state(node) == Ok(NodeState::Up)
-    });
+    wait_until("up again", || endpoint.is_up(node));
     assert_eq!(revoked.block_on(endpoint.fetch_add(at(0), 1)), Ok(1));
 }
 
@@ -202,9 +200,7 @@ fn verbs_under_way_when_a_grant_is_revoked_are_done_or_refused() {
         .unwrap()
         .grant(&Grant::everything(None))
         .unwrap();
-    wait_until("up again", || {
-        endpoint.node_state(NodeId(0)) == Ok(NodeState::Up)
-    });
+    wait_until("up again", || endpoint.is_up(NodeId(0)));
     let sum = executor.block_on(endpoint.fetch_add(at(8), 0)).unwrap();
     assert!(
         sum >= done && sum <= 500 - refused,

@@ -68,7 +68,7 @@ fn devices_are_chosen_by_address_and_a_lost_network_is_noticed_in_time() {
     assert_eq!(executor.block_on(endpoint.fetch_add(at(8), 1)), Ok(0));
     let node = NodeId(0);
     let is_down = || matches!(endpoint.node_state(node), Ok(NodeState::Down(_)));
-    let is_up = || endpoint.node_state(node) == Ok(NodeState::Up);
+    let is_up = || endpoint.is_up(node);
 
     // With a verb on its way: by the NIC or by the clock.
     let cut = Cut::new();

@@ -3,7 +3,6 @@
 use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
-use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -70,6 +69,6 @@ impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.place.get().node)
+        self.endpoint.is_up(self.place.get().node)
     }
 }

@@ -1,26 +1,24 @@
 //! What the clients of every scheme do alike: counting together, waiting for what is not whole yet,
 //! running verbs side by side, and visiting a table piece by piece.
 
+mod buckets;
 mod counts;
 mod parts;
 pub(crate) mod scan;
 
+pub(crate) use buckets::BucketCounter;
+pub use buckets::BucketCounts;
 pub(crate) use counts::Counts;
 pub(crate) use farslot_local::concurrent::locks;
 pub(crate) use parts::Parts;
 
 use crate::Result;
-use farslot_fabric::{Endpoint, EndpointExt, NodeId, NodeState, window};
+use farslot_fabric::{Endpoint, EndpointExt, window};
 use std::future::Future;
 
 /// How often a slot is read before its record is called unreadable, or a lookup begun before it
 /// gives up.
 pub(crate) const MOST_READS: u32 = 100;
-
-/// Whether a node can be reached and is what it was, as far as the endpoint knows.
-pub(crate) fn is_up<E: Endpoint>(endpoint: &E, node: NodeId) -> bool {
-    matches!(endpoint.node_state(node), Ok(NodeState::Up))
-}
 
 /// Waits before a slot is read again: not the first time, then ever longer.
 pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {

@@ -2,7 +2,6 @@
 
 use super::client::CuckooTable;
 use super::insert::{Mode, Written};
-use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -71,7 +70,7 @@ impl<E: Endpoint> Index for CuckooTable<E> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 
     fn is_immutable(&self) -> bool {

@@ -3,12 +3,11 @@
 use super::client::DuoTable;
 use super::insert::{Mode, Written};
 use super::publish::Stamps;
-use crate::client::is_up;
 use crate::{
-    Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
-    UPDATE, UPKEEP, Value,
+    BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE,
+    Result, SCAN, UPDATE, UPKEEP, Value,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, window};
 
 impl<E: Endpoint> Index for DuoTable<E> {
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -77,11 +76,24 @@ impl<E: Endpoint> Index for DuoTable<E> {
         (self.index.borrow().bytes() + stamps) as u64
     }
 
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        if self.layout.has_heap() {
+            // What a slot names is a READ more, which lanes do not know.
+            window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+        } else {
+            self.get_in_lanes(keys, done).await;
+        }
+    }
+
     fn now(&self) -> Nanos {
         self.endpoint.now()
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 }

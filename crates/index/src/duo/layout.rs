@@ -7,8 +7,9 @@ use crate::heap::{BlockRef, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{BATCH_WIDTH, FieldSize, Hasher, Result};
-use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
+use farslot_fabric::{Buffer, BufferPool, NodeId, RegionId, RemoteAddr};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Byte of the count of owners that there were, from the table's start.
 pub(super) const TICKETS_AT: u64 = 3064;
@@ -31,6 +32,13 @@ const MOST_STASH: u32 = 1024;
 const LONGEST_PATH: u32 = 6;
 /// Slots for records that are being replaced: no more updates than that are under way at once.
 const JOURNAL: u64 = BATCH_WIDTH as u64;
+
+/// Offsets from here are from a table's start.
+const AT_START: RemoteAddr = RemoteAddr {
+    node: NodeId(0),
+    region: RegionId(0),
+    offset: 0,
+};
 
 /// What a CuckooDuo table shall be.
 #[derive(Clone, Debug, PartialEq)]
@@ -290,6 +298,30 @@ impl DuoLayout {
         };
         let growths = (0..=growth::MOST_EXTENTS).take_while(fits).last();
         self.slots() << growths.unwrap_or(0)
+    }
+
+    /// Bytes from the table's start at which the slots lie that it was made with, those of the stash and of the journal
+    /// included.
+    #[must_use]
+    pub fn arrays(&self) -> Range<u64> {
+        let map = self.map();
+        let start = self.arrays_at(AT_START).offset;
+        start..start + map.slots * map.slot_bytes as u64
+    }
+
+    /// Bytes from the table's start at which its heap lies: none, if it has none.
+    #[must_use]
+    pub fn heap(&self) -> Range<u64> {
+        let start = self.heap_place(AT_START).start.offset;
+        start..start + self.heap_bytes
+    }
+
+    /// Bytes of a READ of the published index for a key that a reader does not know: of the page of the stash, with the
+    /// count of growths, and of the page of a bucket. A reader fetches one of the former and two of the latter.
+    #[must_use]
+    pub fn page_bytes_read(&self) -> (usize, usize) {
+        let stash = 8 * (1 + self.stash as usize);
+        (stash, 8 * self.bucket_page().words() as usize)
     }
 
     /// Bytes of local memory that the index takes, before the table has grown: the owner's, and a reader's once it

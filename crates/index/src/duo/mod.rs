@@ -72,8 +72,7 @@
 //! whose and whole, so that a copy which is old is noticed (`reader/`), also where the table has grown meanwhile. A
 //! word of four bytes a bucket is added to the memory of both.
 //!
-//! **Seams.** Lanes for `get_many`, as the linear table has, would
-//! save the futures.
+//! **Many lookups** run in lanes, without a future each (`lanes.rs`), if records are in their slots.
 //!
 //! Source: paper 001, sections III-A to III-C, and its supplement on threads, where lookups lock what they read. Readers,
 //! backup fingerprints in any slot, the roomier bucket first,
@@ -88,6 +87,7 @@ mod facade;
 mod growth;
 mod insert;
 mod journal;
+mod lanes;
 mod layout;
 mod lookup;
 mod owner;

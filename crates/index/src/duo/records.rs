@@ -20,6 +20,12 @@ pub(super) struct SlotRead {
 }
 
 impl SlotRead {
+    /// One that has its record in it.
+    pub(super) const fn in_place(bytes: Buffer) -> Self {
+        let reference = 0;
+        Self { bytes, reference }
+    }
+
     pub(super) fn into_bytes(self) -> Buffer {
         self.bytes
     }
@@ -60,10 +66,7 @@ pub(super) async fn with_record<E: Endpoint>(
             bytes.words_mut()[0] = head;
             SlotRead { bytes, reference }
         }
-        None => SlotRead {
-            bytes: slot,
-            reference: 0,
-        },
+        None => SlotRead::in_place(slot),
     })
 }
 
@@ -101,10 +104,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn resolved(&self, slot: Buffer) -> Result<SlotRead> {
         match &self.heap {
             Some(heap) => with_record(&self.layout, heap, slot).await,
-            None => Ok(SlotRead {
-                bytes: slot,
-                reference: 0,
-            }),
+            None => Ok(SlotRead::in_place(slot)),
         }
     }
 

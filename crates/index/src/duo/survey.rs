@@ -3,40 +3,20 @@
 use super::client::DuoTable;
 use super::layout::{hash_in, head_in};
 use super::placement::SlotNumber;
-use crate::client::Parts;
-use crate::client::scan;
-use crate::{Result, SCAN};
+use crate::client::{BucketCounter, scan};
+use crate::{BucketCounts, Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 /// What was seen, slot by slot. The owner may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Survey {
-    /// Slots of both arrays, those that the table is growing to included.
-    pub slots: u64,
-    /// Slots with a record, those of the stash included. One that an owner was moving when it died counts twice.
-    pub live: u64,
+    /// How full the buckets of both arrays are, those that the table is growing to included. The records of the stash
+    /// are among the live ones, too. One that an owner was moving when it died counts twice.
+    pub counts: BucketCounts,
     /// Slots of the stash with a record.
     pub stashed: u64,
     /// Buckets that the last growth has left to be split.
     pub unsplit: u64,
-    /// Slots in use per slot, in each of 64 equal parts of the arrays.
-    pub parts: Vec<f64>,
-    /// Buckets by their slots in use: entry i counts those in which i slots are in use.
-    pub buckets: Vec<u64>,
-}
-
-impl Survey {
-    /// Records per slot: above 1 if the table is full and the stash is in use.
-    #[must_use]
-    pub fn load_factor(&self) -> f64 {
-        self.live as f64 / self.slots.max(1) as f64
-    }
-
-    /// Buckets in which no slot is free.
-    #[must_use]
-    pub fn full_buckets(&self) -> u64 {
-        self.buckets.last().copied().unwrap_or(0)
-    }
 }
 
 impl<E: Endpoint> DuoTable<E> {
@@ -55,9 +35,7 @@ impl<E: Endpoint> DuoTable<E> {
             self.forget();
             self.learn_growths().await?;
         }
-        let slots = u64::from(self.layout.bucket_slots);
-        let mut parts = Parts::new(2 * self.vault.buckets());
-        let mut buckets = vec![0; slots as usize + 1];
+        let mut counter = BucketCounter::new(2 * self.vault.buckets(), self.layout.bucket_slots);
         for array in 0..2 {
             for run in self.vault.runs(array) {
                 let (mut next, end) = (run.first, run.first + run.buckets);
@@ -65,8 +43,7 @@ impl<E: Endpoint> DuoTable<E> {
                     let piece = scan::piece(next, end, self.layout.bucket_bytes());
                     let first = 2 * next + array;
                     for (bucket, used) in (0..).zip(self.slots_in_use(first, piece).await?) {
-                        parts.count(first + 2 * bucket, used, slots);
-                        buckets[used as usize] += 1;
+                        counter.count(first + 2 * bucket, used);
                     }
                     next += piece;
                 }
@@ -74,12 +51,9 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let stashed = self.stash_in_use().await?;
         Ok(Survey {
-            slots: self.slots(),
-            live: parts.used() + stashed,
+            counts: counter.counts(self.slots(), stashed),
             stashed,
             unsplit: self.unsplit(),
-            parts: parts.load_factors(),
-            buckets,
         })
     }
 

@@ -1,7 +1,6 @@
 //! The linear table as an [`Index`].
 
 use super::client::LinearTable;
-use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -74,7 +73,7 @@ impl<E: Endpoint> Index for LinearTable<E> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 
     fn client_bytes(&self) -> u64 {

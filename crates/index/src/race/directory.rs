@@ -89,6 +89,11 @@ impl Directory {
         }
     }
 
+    /// Bytes of memory of one that was never split.
+    pub(super) const fn bytes_of(roots: u64) -> u64 {
+        roots * (size_of::<Subtable>() + size_of::<u32>()) as u64
+    }
+
     /// Splits that are known.
     pub(super) fn splits(&self) -> u64 {
         self.subtables() - (1 << self.root_bits)

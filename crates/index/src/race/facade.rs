@@ -1,7 +1,6 @@
 //! The RACE table as an [`Index`].
 
 use super::client::RaceTable;
-use crate::client::is_up;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, UPKEEP, Value,
@@ -77,6 +76,6 @@ impl<E: Endpoint> Index for RaceTable<E> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 }

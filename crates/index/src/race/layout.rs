@@ -1,5 +1,6 @@
 //! The bytes of a RACE table, and the options that decide them.
 
+use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::hash::{derive, scale};
 use crate::heap::HeapPlace;
@@ -200,6 +201,12 @@ impl RaceLayout {
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         self.map().bytes()
+    }
+
+    /// Bytes of local memory that a client's directory takes, before the table has grown.
+    #[must_use]
+    pub const fn directory_bytes(&self) -> u64 {
+        Directory::bytes_of(self.roots)
     }
 
     /// How often subtables can split.

@@ -1,7 +1,6 @@
 //! The sealed table as an [`Index`]: what reads is answered, what writes is refused.
 
 use super::client::SealedTable;
-use crate::client::is_up;
 use crate::{Cursor, FindOrPut, GET, GET_ALL, Index, IndexError, Occupancy, Result, SCAN, Value};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 
@@ -58,7 +57,7 @@ impl<E: Endpoint> Index for SealedTable<E> {
     }
 
     fn is_up(&self) -> bool {
-        is_up(&*self.endpoint, self.table.node)
+        self.endpoint.is_up(self.table.node)
     }
 
     fn is_immutable(&self) -> bool {

@@ -2,7 +2,7 @@
 //! of a nearly full table, some are dropped half way, and MapEmbed grows meanwhile.
 
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
-use crate::common::run::{Run, within};
+use crate::common::run::{Run, Turns};
 use crate::common::seeds::Runs;
 use crate::common::{INLINE, Slot, TABLE, faults};
 use farslot_check::TableOp;
@@ -169,25 +169,27 @@ async fn work<P: Made>(
     mut rng: ChaCha8Rng,
 ) {
     caller.fill(shape.keys, shape.coroutines).await;
-    for turn in 0..shape.operations {
-        let unique = u64::from(caller.client * 64 + turn);
-        let span = caller.span(turn, shape.some_are_dropped);
-        let working = work_once(&caller, shape, unique, &mut rng);
-        if !within(caller.table.endpoint(), span, working).await {
-            return;
-        }
-    }
+    let turns = Turns {
+        operations: shape.operations,
+        pause: 0,
+        some_are_dropped: shape.some_are_dropped,
+    };
+    let operation = async |number, rng: &mut ChaCha8Rng| {
+        work_once(&caller, shape, number, rng).await;
+    };
+    let endpoint = caller.table.endpoint();
+    turns.take(&caller, endpoint, &mut rng, operation).await;
 }
 
 /// Mostly changes a key; removes one now and then.
 async fn work_once<P: Made>(
     caller: &Caller<'_, BaselineTable<SimEndpoint, P>>,
     shape: &Shape,
-    unique: u64,
+    number: u64,
     rng: &mut ChaCha8Rng,
 ) {
     let key = rng.random_range(0..shape.keys);
-    let value = caller.slot.fitted(unique + 1);
+    let value = caller.slot.fitted(number);
     match rng.random_range(0..16) {
         0..6 => caller.run(key, TableOp::Put(value)).await,
         6..8 => caller.run(key, TableOp::FindOrPut(value)).await,

@@ -5,6 +5,9 @@ use super::chaos::{Caller, Failure, Record, Tally, limits};
 use farslot_check::{RegisterMap, Summary, check};
 use farslot_fabric::sim::{ClientId, FaultPlan, RunEnd, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos, VerbKind};
+use farslot_index::Index;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -116,6 +119,38 @@ pub async fn within(
         None => {
             operation.await;
             true
+        }
+    }
+}
+
+/// What a coroutine does: so many operations, one after the other.
+pub struct Turns {
+    pub operations: u32,
+    /// The longest pause before an operation.
+    pub pause: Nanos,
+    /// Whether some are dropped before they have ended.
+    pub some_are_dropped: bool,
+}
+
+impl Turns {
+    /// Does them. Each is given a number that no other of the run has, 1 or more: so no two write the same value.
+    /// One that was dropped is the coroutine's last, as [`within`] says.
+    pub async fn take<T: Index>(
+        &self,
+        caller: &Caller<'_, T>,
+        endpoint: &SimEndpoint,
+        rng: &mut ChaCha8Rng,
+        mut operation: impl AsyncFnMut(u64, &mut ChaCha8Rng),
+    ) {
+        for turn in 0..self.operations {
+            if self.pause > 0 {
+                endpoint.sleep(rng.random_range(0..=self.pause)).await;
+            }
+            let number = u64::from(caller.client * 64 + turn) + 1;
+            let span = caller.span(turn, self.some_are_dropped);
+            if !within(endpoint, span, operation(number, rng)).await {
+                return;
+            }
         }
     }
 }

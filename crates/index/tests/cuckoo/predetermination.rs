@@ -354,7 +354,7 @@ fn what_is_given_up_is_forgotten_and_surveyed_again() {
             assert!(client.has_place(9).is_some());
             assert!((0..10).all(|key| client.has(key) == (key != 8)));
             let survey = client.executor.block_on(client.table.survey()).unwrap();
-            assert_eq!(survey.live, 9);
+            assert_eq!(survey.counts.live, 9);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::common::duo::{
     Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind,
 };
 use crate::common::owners::Owners;
-use crate::common::run::{AtEnd, Run, look_around, within};
+use crate::common::run::{AtEnd, Run, Turns, look_around};
 use crate::common::seeds::Runs;
 use crate::common::{HEAP, INLINE, Slot, TABLE, faults};
 use farslot_check::TableOp;
@@ -154,25 +154,27 @@ async fn own(run: &Run, shape: &Shape, table: &SimTable, first: u32, mut rng: Ch
 }
 
 async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) {
-    for turn in 0..shape.operations {
-        let unique = u64::from(caller.client * 64 + turn);
-        let span = caller.span(turn, shape.some_are_dropped);
-        let working = work_once(&caller, shape, unique, &mut rng);
-        if !within(caller.table.endpoint(), span, working).await {
-            return;
-        }
-    }
+    let turns = Turns {
+        operations: shape.operations,
+        pause: 0,
+        some_are_dropped: shape.some_are_dropped,
+    };
+    let operation = async |number, rng: &mut ChaCha8Rng| {
+        work_once(&caller, shape, number, rng).await;
+    };
+    let endpoint = caller.table.endpoint();
+    turns.take(&caller, endpoint, &mut rng, operation).await;
 }
 
 /// Mostly puts keys, so that the table grows.
 async fn work_once(
     caller: &Caller<'_, SimTable>,
     shape: &Shape,
-    unique: u64,
+    number: u64,
     rng: &mut ChaCha8Rng,
 ) {
     let key = rng.random_range(0..shape.keys);
-    let value = caller.slot.fitted(unique + 1);
+    let value = caller.slot.fitted(number);
     match rng.random_range(0..20) {
         0..5 => caller.run(key, TableOp::Put(value)).await,
         5..8 => caller.run(key, TableOp::FindOrPut(value)).await,

@@ -7,12 +7,12 @@ use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
 use crate::common::owners::Owners;
-use crate::common::run::{AtEnd, Run, look_around, within};
+use crate::common::run::{AtEnd, Run, Turns, look_around};
 use crate::common::seeds::Runs;
 use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, faults};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{FaultPlan, Simulation};
-use farslot_fabric::{EndpointExt, Limits, Nanos, window};
+use farslot_fabric::{Limits, Nanos, window};
 use farslot_index::SlotKind;
 use farslot_index::duo::{DuoLayout, DuoOptions, DuoOwner};
 use rand::{RngExt, SeedableRng};
@@ -159,30 +159,28 @@ async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) 
     // The first owner fills the table.
     caller.fill(shape.keys, shape.coroutines).await;
     let mut removed = Vec::new();
-    for turn in 0..shape.operations {
-        if shape.pause > 0 {
-            let pause = rng.random_range(0..=shape.pause);
-            caller.table.endpoint().sleep(pause).await;
-        }
-        let unique = u64::from(caller.client * 64 + turn);
-        let span = caller.span(turn, shape.some_are_dropped);
-        let working = work_once(&caller, shape, unique, &mut removed, &mut rng);
-        if !within(caller.table.endpoint(), span, working).await {
-            return;
-        }
-    }
+    let turns = Turns {
+        operations: shape.operations,
+        pause: shape.pause,
+        some_are_dropped: shape.some_are_dropped,
+    };
+    let operation = async |number, rng: &mut ChaCha8Rng| {
+        work_once(&caller, shape, number, &mut removed, rng).await;
+    };
+    let endpoint = caller.table.endpoint();
+    turns.take(&caller, endpoint, &mut rng, operation).await;
 }
 
 /// Mostly changes a key; removes one now and then and puts it again: the table is nearly full.
 async fn work_once(
     caller: &Caller<'_, SimTable>,
     shape: &Shape,
-    unique: u64,
+    number: u64,
     removed: &mut Vec<u64>,
     rng: &mut ChaCha8Rng,
 ) {
     let key = rng.random_range(0..shape.keys);
-    let value = caller.slot.fitted(unique + 1);
+    let value = caller.slot.fitted(number);
     match rng.random_range(0..16) {
         0..3 => caller.run(key, TableOp::Put(value)).await,
         3..5 => caller.run(key, TableOp::FindOrPut(value)).await,

@@ -8,7 +8,7 @@ use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
 use farslot_index::duo::DuoTable;
 use farslot_index::{
-    FIND_OR_PUT, FieldSize, FindOrPut, GET, Index, IndexError, PUT, REMOVE, UPDATE,
+    FIND_OR_PUT, FieldSize, FindOrPut, GET, Index, IndexError, PUT, REMOVE, Result, UPDATE, Value,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -86,6 +86,46 @@ fn a_lookup_reads_one_slot_and_absent_keys_are_known_without() {
     // False positives: 2d/2^f, so 7.8 here.
     assert!((1..30).contains(&misses.verbs), "{misses:?}");
     assert_eq!(misses.round_trips, misses.verbs);
+}
+
+fn bytes_of(answer: Result<Option<Value>>) -> Result<Option<Vec<u8>>> {
+    answer.map(|value| value.map(|value| value.to_vec()))
+}
+
+#[test]
+fn many_lookups_answer_and_cost_what_as_many_single_ones_do() {
+    let dimensions = Dimensions {
+        fingerprint_bits: 8,
+        ..Dimensions::of_paper(1 << 12)
+    };
+    let (executor, table) = shm_table(&dimensions.layout(RECORD, 9));
+    let mut present = 0;
+    executor.block_on(async {
+        while table.put(&key(present), &[7; 64]).await.is_ok() {
+            present += 1;
+        }
+    });
+    let mut keys: Vec<_> = (0..2 * present)
+        .map(|number| key(number).to_vec())
+        .collect();
+    keys.insert(100, vec![1; 3]);
+    let mut single = Vec::new();
+    let (expected, ()) = spent(&executor, GET, async {
+        for key in &keys {
+            single.push(Some(bytes_of(table.get(key).await)));
+        }
+    });
+    let mut batched: Vec<_> = keys.iter().map(|_| None).collect();
+    let note = |number: usize, answer| {
+        assert!(batched[number].replace(bytes_of(answer)).is_none());
+    };
+    let looking = table.get_many(keys.iter().map(|key| &key[..]), note);
+    let (counted, ()) = spent(&executor, GET, looking);
+    assert_eq!(batched, single);
+    assert_eq!(counted, expected);
+    // False positives: 2d/2^f of the part that is full, so 0.03 a key here.
+    assert!(counted.verbs > present + present / 30, "{counted:?}");
+    assert!(counted.most_round_trips > 1, "{counted:?}");
 }
 
 #[test]

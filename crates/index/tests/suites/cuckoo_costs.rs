@@ -176,6 +176,7 @@ pub fn the_model_knows_what_a_miss_reads(fabric: Fabric) {
         atomic_ns: 0.0,
         post_ns: 0.0,
         gather_piece_ns: None,
+        outstanding: 16,
     };
     let shape = CuckooShape {
         ways: 3,

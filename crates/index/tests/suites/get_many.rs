@@ -91,16 +91,27 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
             }
             let (node, layout) = filled(fabric, &options, slot);
             for read_size in [1, 2, 5, 128] {
-                for sizes in [
-                    sizes(&layout, read_size),
-                    sizes(&layout, read_size).looking_ahead(),
-                ] {
+                for ahead in [false, true] {
+                    let mut sizes = sizes(&layout, read_size);
+                    if ahead {
+                        sizes = sizes.looking_ahead();
+                    }
                     let client = || client(&node, &layout, sizes.clone(), Fabric::limits());
                     let keys = keys(slot);
                     let (one_by_one, expected) = looked_up(client(), &keys, false);
                     let (batched, counted) = looked_up(client(), &keys, true);
                     assert_eq!(batched, one_by_one, "{slot:?}");
-                    assert_eq!(counted.operation(GET), expected.operation(GET), "{slot:?}");
+                    let [gets, single_gets] = [counted, expected].map(|all| {
+                        let mut gets = all.operation(GET);
+                        if ahead && !fabric.is_punctual() {
+                            // Which READs have come when one is posted ahead is the fabric's affair.
+                            gets.doorbells = 0;
+                            gets.round_trips = 0;
+                            gets.most_round_trips = 0;
+                        }
+                        gets
+                    });
+                    assert_eq!(gets, single_gets, "{slot:?}");
                     assert_eq!(counted.verbs, expected.verbs, "{slot:?}");
                     if fabric.is_punctual() {
                         assert_eq!(counted, expected, "{slot:?}");

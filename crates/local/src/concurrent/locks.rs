@@ -5,10 +5,10 @@
 //! says whether a bucket is held. Buckets share 2^14 bits by their hashes: two that share one are held
 //! together, which makes somebody wait who need not, and nothing worse.
 //!
-//! **Nobody waits while it holds**, but as [`Held::add`] allows: an operation takes all of its buckets at once, or none.
-//! So nobody waits for ever for who waits for it. Waiting is a coroutine's: its thread goes on with
-//! others. Who releases something wakes all who wait, and they look again; thousands do not wait
-//! for the same bucket where this is meant for.
+//! **Nobody waits while it holds**: an operation takes all of its buckets at once, or none, and what it takes later
+//! ([`Held::try_add`]) it takes at once or goes without. So nobody waits for ever for who waits for it. Waiting is a
+//! coroutine's: its thread goes on with others. Who releases something wakes all who wait, and they look again;
+//! thousands do not wait for the same bucket where this is meant for.
 //!
 //! **Orders of memory.** Who takes a bucket sees all that its holder before has done, and so does who sees that it
 //! is not held. The word `gate` decides between those who hold something and who wants to be alone: it has the number of
@@ -61,7 +61,7 @@ impl BucketLocks {
     }
 
     /// Waits until nobody holds anything, and takes these buckets: no other is in the way then. From the moment that
-    /// it waits, nobody else takes anything, but by [`Held::add`] and [`Held::try_add`].
+    /// it waits, nobody else takes anything, but who holds something already (by [`Held::try_add`]).
     pub async fn take_alone(&self, buckets: &[u64]) -> Held<'_> {
         let turn = || self.gate.fetch_or(ALONE, Ordering::AcqRel) & ALONE == 0;
         self.waiting.until(|| turn().then_some(())).await;
@@ -165,14 +165,6 @@ impl Held<'_> {
             self.locks.waiting.wake();
         }
         all
-    }
-
-    /// Takes one bucket more, waiting until it is free. Who holds it must not wait for this one: of all that hold
-    /// something, one at a time may wait by this. Does not wait for who wants to be alone, and
-    /// who waits for this one.
-    pub async fn add(&self, bucket: u64) {
-        let waiting = &self.locks.waiting;
-        waiting.until(|| self.try_add(bucket).then_some(())).await;
     }
 }
 
@@ -296,12 +288,8 @@ mod tests {
         assert!(held.can_add(7) && held.can_add(10) && !held.can_add(8));
         assert!(!held.try_add_all([7, 10, 8]) && !locks.is_held(10) && locks.is_held(7));
         assert!(held.try_add_all([9, 10]) && locks.is_held(10));
-        {
-            let mut adding = pin!(held.add(8));
-            assert!(poll(adding.as_mut()).is_none());
-            drop(other);
-            assert!(poll(adding).is_some() && locks.is_held(8));
-        }
+        drop(other);
+        assert!(held.try_add(8) && locks.is_held(8));
         drop(held);
         assert!([7, 8, 9, 10].iter().all(|bucket| !locks.is_held(*bucket)));
     }

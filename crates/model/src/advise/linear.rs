@@ -1,4 +1,4 @@
-//! Lookups in linear tables, and puts of new keys.
+//! Lookups in linear tables, puts of new keys, and replaced values.
 
 use super::OutOfBand;
 use super::work::{VerbCosts, Work};
@@ -137,6 +137,25 @@ pub fn linear_put(
         })
 }
 
+/// The replacement of the value of a key that is there: its lookup, and a swap of a word; where the record goes out of band,
+/// behind the WRITE of its `record_bytes` bytes in the same batch.
+///
+/// # Errors
+/// Those of [`linear_lookup`].
+pub fn linear_update(
+    costs: &VerbCosts,
+    table: TableLoad,
+    slots: LinearSlots,
+    records: Option<OutOfBand>,
+    record_bytes: Option<f64>,
+) -> Result<Work, ModelError> {
+    let hits = Workload::hits(HitPolicy::StopAtMatch);
+    let found = linear_lookup(costs, table, slots, hits, records)?;
+    let written = record_bytes.map(|bytes| costs.transfer(bytes));
+    let verbs: Vec<Work> = written.into_iter().chain([costs.atomic()]).collect();
+    Ok(found + costs.together(&verbs))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::work::tests::COSTS;
@@ -195,6 +214,17 @@ mod tests {
         let vain = |ordered| lookup(ordered, records).verbs - lookup(ordered, None).verbs;
         assert!((vain(true) - 0.8 / 256.0).abs() < 1e-6);
         assert!((vain(false) - 12.0 / 256.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn an_update_finds_the_key_and_writes_in_one_batch() {
+        let hits = Workload::hits(HitPolicy::StopAtMatch);
+        let found = linear_lookup(&COSTS, table(), SLOTS, hits, None).unwrap();
+        for (record_bytes, verbs) in [(None, 1.0), (Some(80.0), 2.0)] {
+            let update = linear_update(&COSTS, table(), SLOTS, None, record_bytes).unwrap();
+            assert!((update.verbs - found.verbs - verbs).abs() < 1e-9);
+            assert!((update.round_trips - found.round_trips - 1.0).abs() < 1e-9);
+        }
     }
 
     #[test]

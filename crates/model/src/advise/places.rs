@@ -4,6 +4,7 @@
 //! small table is filled here with keys of random buckets, by the index's own rules, and counted: shares
 //! depend on the load factor, and next to nothing on the size.
 
+use super::draws::Draws;
 use std::collections::HashSet;
 
 /// The shape of a cuckoo table.
@@ -25,8 +26,8 @@ pub enum Filling {
     Built,
 }
 
-/// Where keys stand.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Where keys stand, and how one more finds its place.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CuckooPlaces {
     /// The table's shape.
     pub shape: CuckooShape,
@@ -34,6 +35,18 @@ pub struct CuckooPlaces {
     pub load: f64,
     /// Buckets that are read, one after the other, until a key is found.
     pub buckets_to_hit: f64,
+    /// The share of the keys whose bucket is full, 0 to 1.
+    pub in_full_buckets: f64,
+    /// The insertions that brought the table from a little below this load factor to a little above.
+    pub insertions: Vec<CuckooInsertion>,
+}
+
+/// How an insertion found its place.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CuckooInsertion {
+    /// Buckets that it read beyond the key's own, of each level of its search; none where one of those had room. From
+    /// each level it moved one record.
+    pub searched: Vec<u32>,
 }
 
 /// Slots of the table that is filled.
@@ -42,7 +55,7 @@ const SLOTS: usize = 1 << 15;
 const MOST_LEVELS: usize = 16;
 const MOST_INSERTING: usize = 512;
 const MOST_BUILDING: usize = 4096;
-/// A table is no good at its very limit: it must get fuller by this part.
+/// A table is no good at its very limit: it must get fuller by this part. From as much below on, insertions are noted.
 const RESERVE: f64 = 0.01;
 const MOST_WAYS: usize = 4;
 
@@ -59,19 +72,23 @@ impl CuckooPlaces {
         let mut table = Table::new(shape);
         let slots = table.slots();
         let keys = ((load * slots as f64).round() as usize).max(1);
-        if !table.insert_up_to(keys, filling) {
-            return None;
-        }
-        let positions = table.buckets.iter().flatten().map(|key| key.position() + 1);
-        let places = Self {
+        let part = |part: f64| ((keys as f64 * part).round() as usize).min(slots);
+        table.insert_up_to(part(1.0 - RESERVE), filling)?;
+        table.insertions.clear();
+        table.insert_up_to(keys, filling)?;
+        let stand = table.buckets.iter().flatten();
+        let read: usize = stand.map(|key| key.position() + 1).sum();
+        let full = table.buckets.iter().map(Vec::len);
+        let full = full.filter(|keys| *keys == shape.bucket_slots as usize);
+        let in_full: usize = full.sum();
+        table.insert_up_to(part(1.0 + RESERVE), filling)?;
+        Some(Self {
             shape,
             load,
-            buckets_to_hit: positions.sum::<usize>() as f64 / keys as f64,
-        };
-        let reserve = (keys as f64 * (1.0 + RESERVE)).round() as usize;
-        table
-            .insert_up_to(reserve.min(slots), filling)
-            .then_some(places)
+            buckets_to_hit: read as f64 / keys as f64,
+            in_full_buckets: in_full as f64 / keys as f64,
+            insertions: table.insertions,
+        })
     }
 }
 
@@ -94,7 +111,8 @@ struct Table {
     shape: CuckooShape,
     keys: usize,
     buckets: Vec<Vec<Key>>,
-    random: u64,
+    random: Draws,
+    insertions: Vec<CuckooInsertion>,
 }
 
 /// A bucket that a search has reached, and from where: an earlier one, and the slot in it.
@@ -107,7 +125,8 @@ impl Table {
             shape,
             keys: 0,
             buckets: vec![Vec::with_capacity(shape.bucket_slots as usize); buckets],
-            random: 0,
+            random: Draws::default(),
+            insertions: Vec::new(),
         }
     }
 
@@ -119,59 +138,49 @@ impl Table {
         self.shape.bucket_slots as usize - self.buckets[bucket as usize].len()
     }
 
-    /// A random bucket: SplitMix64.
-    fn draw(&mut self) -> u32 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * self.buckets.len() as u128) >> 64) as u32
-    }
-
-    /// Puts new keys until there are so many; false if one finds no place.
-    fn insert_up_to(&mut self, keys: usize, filling: Filling) -> bool {
+    /// Puts new keys until there are so many; nothing if one finds no place.
+    fn insert_up_to(&mut self, keys: usize, filling: Filling) -> Option<()> {
         while self.keys < keys {
-            if !self.insert(filling) {
-                return false;
-            }
+            let insertion = self.insert(filling)?;
+            self.insertions.push(insertion);
             self.keys += 1;
         }
-        true
+        Some(())
     }
 
-    /// Puts a new key; false if it finds no place.
-    fn insert(&mut self, filling: Filling) -> bool {
-        let ways = self.shape.ways as usize;
+    /// Puts a new key; nothing if it finds no place.
+    fn insert(&mut self, filling: Filling) -> Option<CuckooInsertion> {
+        let (ways, buckets) = (self.shape.ways as usize, self.buckets.len());
         let mut candidates = [u32::MAX; MOST_WAYS];
         for candidate in &mut candidates[..ways] {
-            *candidate = self.draw();
+            *candidate = self.random.below(buckets);
         }
         let tried = &candidates[..ways];
         let free = match filling {
             Filling::Inserted => tried.iter().rev().max_by_key(|bucket| self.room(**bucket)),
             Filling::Built => tried.iter().find(|bucket| self.room(**bucket) > 0),
         };
-        let at = match free {
-            Some(bucket) if self.room(*bucket) > 0 => *bucket,
-            _ => match self.make_room(tried, filling) {
-                Some(bucket) => bucket,
-                None => return false,
-            },
+        let (at, insertion) = match free {
+            Some(bucket) if self.room(*bucket) > 0 => (*bucket, CuckooInsertion::default()),
+            _ => self.make_room(tried, filling)?,
         };
         self.buckets[at as usize].push(Key { candidates, at });
-        true
+        Some(insertion)
     }
 
-    /// Displaces keys by the shortest way, breadth first; the bucket that has room then.
-    fn make_room(&mut self, candidates: &[u32], filling: Filling) -> Option<u32> {
+    /// Displaces keys by the shortest way, breadth first; the bucket that has room then, and how it was come by.
+    fn make_room(
+        &mut self,
+        candidates: &[u32],
+        filling: Filling,
+    ) -> Option<(u32, CuckooInsertion)> {
         let most = match filling {
             Filling::Inserted => MOST_INSERTING,
             Filling::Built => MOST_BUILDING,
         };
         let mut seen: HashSet<u32> = candidates.iter().copied().collect();
         let mut reached: Vec<Reached> = candidates.iter().map(|bucket| (*bucket, None)).collect();
-        let mut level = 0..reached.len();
+        let (mut level, mut searched) = (0..reached.len(), Vec::new());
         for _ in 0..MOST_LEVELS {
             for from in level.clone() {
                 let bucket = reached[from].0;
@@ -185,8 +194,10 @@ impl Table {
                 }
             }
             level = level.end..reached.len();
+            searched.push(level.len() as u32);
             if let Some(end) = level.clone().find(|index| self.room(reached[*index].0) > 0) {
-                return Some(self.move_along(&reached, end));
+                let bucket = self.move_along(&reached, end);
+                return Some((bucket, CuckooInsertion { searched }));
             }
         }
         None
@@ -244,13 +255,35 @@ mod tests {
     }
 
     #[test]
+    fn the_fuller_the_table_the_further_insertions_search() {
+        let find = |load| {
+            let shape = CuckooShape {
+                ways: 3,
+                bucket_slots: 4,
+            };
+            CuckooPlaces::find(shape, load, Filling::Inserted).unwrap()
+        };
+        let moved = |places: &CuckooPlaces| {
+            let moves = places.insertions.iter().map(|one| one.searched.len());
+            moves.sum::<usize>() as f64 / places.insertions.len() as f64
+        };
+        let (half, nearly) = (find(0.5), find(0.95));
+        assert!(half.insertions.len() > 300 && moved(&half) < 0.01);
+        assert!(moved(&nearly) > 0.1, "{}", moved(&nearly));
+        assert!(half.in_full_buckets < 0.2 && nearly.in_full_buckets > 0.7);
+        // The last level is the first with room.
+        let levels = nearly.insertions.iter().flat_map(|one| &one.searched);
+        assert!(levels.clone().count() > 0 && levels.clone().all(|buckets| *buckets > 0));
+    }
+
+    #[test]
     fn every_key_is_where_it_may_be() {
         let mut table = Table::new(CuckooShape {
             ways: 3,
             bucket_slots: 2,
         });
         for _ in 0..table.slots() * 9 / 10 {
-            assert!(table.insert(Filling::Inserted));
+            assert!(table.insert(Filling::Inserted).is_some());
         }
         for (number, bucket) in table.buckets.iter().enumerate() {
             assert!(bucket.len() <= 2);

@@ -15,6 +15,8 @@ pub struct VerbCosts {
     /// How long each piece of a gather after its first occupies the node's NIC, in ns; nothing where one
     /// request reads one piece.
     pub gather_piece_ns: Option<f64>,
+    /// READs and atomics of one client that may be under way; more of them wait. At least 1.
+    pub outstanding: u32,
 }
 
 impl VerbCosts {
@@ -56,26 +58,53 @@ impl VerbCosts {
     /// `count` READs of `bytes` bytes each that leave together.
     #[must_use]
     pub fn batch(&self, count: u32, bytes: f64) -> Work {
-        let one = self.transfer(bytes);
-        let others = f64::from(count.saturating_sub(1));
-        // The last one stands behind the others at the slowest station.
-        let queue = one.node_ns().max(one.requester_ns).max(one.link_ns);
+        self.together(&vec![self.transfer(bytes); count as usize])
+    }
+
+    /// Verbs that leave together, in this order: one round trip, or as many as it takes where more READs and atomics are
+    /// among them than may be under way. No verb is no work.
+    #[must_use]
+    pub fn together(&self, verbs: &[Work]) -> Work {
+        let (mut sum, mut leaves, mut posted) = (Work::default(), 0.0, 0.0);
+        let mut ends: Vec<f64> = Vec::with_capacity(verbs.len());
+        for verb in verbs {
+            let free = ends.len().checked_sub(self.outstanding.max(1) as usize);
+            let waits_for = free.map_or(0.0, |end| ends[end]);
+            leaves = f64::max(leaves, waits_for);
+            ends.push(leaves + verb.latency_ns);
+            // The next one stands behind it at the slowest station.
+            leaves += verb.node_ns().max(verb.requester_ns).max(verb.link_ns);
+            posted += self.post_ns;
+            sum = sum + *verb;
+        }
+        let last = ends.iter().copied().fold(0.0, f64::max);
         Work {
-            round_trips: 1.0,
-            latency_ns: one.latency_ns + others * (self.post_ns + queue),
-            ..one * f64::from(count)
+            round_trips: f64::from(u8::from(!verbs.is_empty())),
+            // That a verb alone is posted is part of its latency.
+            latency_ns: last + (posted - self.post_ns).max(0.0),
+            ..sum
+        }
+    }
+
+    /// READs of pieces of these sizes by one request, where the NIC gathers, else in one batch.
+    #[must_use]
+    pub fn pieces(&self, bytes: &[f64]) -> Work {
+        let Some(piece_ns) = self.gather_piece_ns else {
+            let reads: Vec<Work> = bytes.iter().map(|bytes| self.transfer(*bytes)).collect();
+            return self.together(&reads);
+        };
+        let one = self.transfer(bytes.iter().sum());
+        Work {
+            messages_ns: one.messages_ns + piece_ns * bytes.len().saturating_sub(1) as f64,
+            ..one
         }
     }
 
     /// One READ that gathers `count` pieces of `bytes` bytes each; nothing where the NIC cannot.
     #[must_use]
     pub fn gather(&self, count: u32, bytes: f64) -> Option<Work> {
-        let pieces_ns = self.gather_piece_ns? * f64::from(count.saturating_sub(1));
-        let one = self.transfer(bytes * f64::from(count));
-        Some(Work {
-            messages_ns: one.messages_ns + pieces_ns,
-            ..one
-        })
+        self.gather_piece_ns?;
+        Some(self.pieces(&vec![bytes; count as usize]))
     }
 
     /// A compare-and-swap or an addition.
@@ -239,6 +268,7 @@ pub(super) mod tests {
         atomic_ns: 15.0,
         post_ns: 20.0,
         gather_piece_ns: None,
+        outstanding: 16,
     };
 
     fn close(one: f64, other: f64) -> bool {
@@ -272,6 +302,33 @@ pub(super) mod tests {
         assert_eq!(COSTS.batch(1, 32.0), one);
         // Paper 000, section 5: 19.3 million cuckoo lookups a second.
         assert!((batch.capacity().per_second / 19.3e6 - 1.0).abs() < 0.005);
+    }
+
+    #[test]
+    fn more_reads_than_may_be_under_way_wait_for_the_first() {
+        let one = COSTS.transfer(32.0).latency_ns;
+        let latency = |count| COSTS.batch(count, 32.0).latency_ns;
+        assert!(latency(16) < 1.6 * one);
+        assert!((2.0 * one..2.6 * one).contains(&latency(17)));
+        assert!((3.0 * one..4.5 * one).contains(&latency(48)));
+        assert_eq!(COSTS.together(&[]), Work::default());
+    }
+
+    #[test]
+    fn pieces_are_one_message_or_a_batch() {
+        let sizes = [264.0, 32.0, 32.0];
+        let batch = COSTS.pieces(&sizes);
+        assert_eq!(
+            (batch.verbs, batch.bytes, batch.round_trips),
+            (3.0, 328.0, 1.0)
+        );
+        let gathers = VerbCosts {
+            gather_piece_ns: Some(5.0),
+            ..COSTS
+        };
+        let gather = gathers.pieces(&sizes);
+        assert_eq!((gather.verbs, gather.bytes), (1.0, 328.0));
+        assert!(gather.latency_ns > COSTS.transfer(328.0).latency_ns - 1.0);
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Scheme {
     }
 
     /// The sizes of keys and values.
-    pub(crate) const fn record_sizes(&self) -> (FieldSize, FieldSize) {
+    #[must_use]
+    pub const fn record_sizes(&self) -> (FieldSize, FieldSize) {
         match self {
             Self::Linear(layout) => (layout.key, layout.value),
             Self::Cuckoo(layout) => (layout.key, layout.value),

@@ -93,12 +93,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         );
         let mut sum = Occupancy::default();
         for counts in counts.await {
-            let counts = counts?;
-            sum.entries += counts.entries;
-            sum.used_slots += counts.used_slots;
-            sum.slots += counts.slots;
-            sum.heap_used += counts.heap_used;
-            sum.heap_bytes += counts.heap_bytes;
+            sum += counts?;
         }
         Ok(sum)
     }

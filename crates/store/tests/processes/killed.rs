@@ -260,7 +260,7 @@ fn move_beside_readers<S: Served>(options: &TableOptions) {
             survey.displacements
         ),
         // Where keys move is counted by the index's own tests: at this load, for one insertion in ten.
-        Survey::Duo(survey) => assert_eq!(survey.live, LASTING.count() as u64),
+        Survey::Duo(survey) => assert_eq!(survey.counts.live, LASTING.count() as u64),
         other => panic!("{other:?}"),
     }
 }

@@ -1,88 +1,21 @@
-//! Tables over several nodes, each a process of its own behind TCP: nodes and clients that are killed under load. A
-//! test that needs another process starts this file again with a role.
+//! Tables over several nodes, each a process of its own behind TCP: nodes and clients that are killed under load.
 
+use crate::roles::Other;
 use farslot::fabric::FabricError;
-use farslot::{FieldSize, OnRestart, OpenOptions, Server, Store, StoreError, Table, TableOptions};
+use farslot::{FieldSize, OnRestart, OpenOptions, Store, StoreError, Table, TableOptions};
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-const ROLE: &str = "FARSLOT_TEST_ROLE";
-const ADDRESS: &str = "FARSLOT_TEST_ADDRESS";
 
 /// Keys of the tests.
 const KEYS: u64 = 3_000;
 /// Nothing takes longer than this that is going to happen.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Not a test of its own: what another process does.
-#[test]
-fn other_process() {
-    let Ok(role) = std::env::var(ROLE) else {
-        return;
-    };
-    let address = std::env::var(ADDRESS).unwrap();
-    match role.as_str() {
-        "node" => {
-            let server = Server::start(&address, 64 << 20).unwrap();
-            println!("serving at {}", server.addresses()[0]);
-            let _ = std::io::stdin().read_line(&mut String::new());
-        }
-        "writer" => write_for_ever(&Store::open(&address).unwrap().table("t").unwrap()),
-        other => panic!("no role {other:?}"),
-    }
-}
-
-/// Another process, killed at the end of the test.
-struct Other {
-    process: Child,
-    line: String,
-}
-
-impl Other {
-    /// Starts one, and waits until it says that word.
-    fn start(role: &str, address: &str, word: &str) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "nodes::other_process", "--nocapture"])
-            .envs([(ROLE, role), (ADDRESS, address)])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let line = lines.find_map(|line| Some(line.unwrap().split_once(word)?.1.to_owned()));
-        Self {
-            process,
-            line: line.unwrap(),
-        }
-    }
-
-    /// A node, and its address.
-    fn node(listen: &str) -> (Self, String) {
-        let node = Self::start("node", listen, "serving at ");
-        let address = node.line.clone();
-        (node, address)
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Three nodes, their addresses, and the one of all.
 fn three() -> ([Other; 3], [String; 3], String) {
-    let [one, two, three] = [(); 3].map(|()| Other::node("tcp://127.0.0.1:0"));
+    let [one, two, three] = [(); 3].map(|()| Other::owner("tcp://127.0.0.1:0"));
     let addresses = [one.1, two.1, three.1];
     let all = addresses.join(",").replace(",tcp://", ",");
     ([one.0, two.0, three.0], addresses, all)
@@ -110,7 +43,8 @@ fn is_of(key: u64, value: &[u8]) -> bool {
     first >> 40 == key && value == self::value(key, turn)
 }
 
-fn write_for_ever(table: &Table) {
+/// What a writer does that is to be killed: it puts every key, says so, and then again and again.
+pub fn put_for_ever(table: &Table) {
     for turn in 1.. {
         let values: Vec<_> = (0..KEYS)
             .map(|key| (key.to_le_bytes(), value(key, turn)))
@@ -120,7 +54,10 @@ fn write_for_ever(table: &Table) {
             .map(|(key, value)| (&key[..], &value[..]))
             .collect();
         table.put_many(&records, |_, put| assert!(put.is_ok()));
-        println!("under way");
+        // Once: nobody reads on.
+        if turn == 1 {
+            println!("under way");
+        }
     }
 }
 
@@ -288,7 +225,7 @@ fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
     let refusing = Store::open_with(&all, refusing).unwrap();
     let refused = refusing.table("t").unwrap();
 
-    let (_back, _) = Other::node(killed);
+    let (_back, _) = Other::owner(killed);
     let until = Instant::now() + LONG;
     loop {
         match refused.get(&lost.to_le_bytes()) {
@@ -335,7 +272,8 @@ fn a_client_killed_in_the_middle_of_its_puts_leaves_no_half_of_a_record() {
     let store = Store::open(&all).unwrap();
     store.create("t", &options()).unwrap();
     for _ in 0..5 {
-        let mut writer = Other::start("writer", &all, "under way");
+        let mut writer = Other::start("writer of batches", &all, "t");
+        writer.wait_for("under way");
         std::thread::sleep(Duration::from_millis(rand::random_range(0..40)));
         writer.kill();
         let table = store.table("t").unwrap();
@@ -371,7 +309,7 @@ fn the_order_of_the_nodes_in_the_address_does_not_matter_but_all_must_be_named()
         format!("tcp://{}", nodes.join(","))
     };
     let other_order = Store::open(&named(&[2, 0, 1])).unwrap();
-    let (_more, fourth) = Other::node("tcp://127.0.0.1:0");
+    let (_more, fourth) = Other::owner("tcp://127.0.0.1:0");
     let fourth = fourth.strip_prefix("tcp://").unwrap();
     let with_more = Store::open(&format!("tcp://{fourth},{}", &named(&[1, 0, 2])[6..])).unwrap();
     for store in [other_order, with_more] {

@@ -1,16 +1,14 @@
 //! Stores behind TCP: what they need to be opened, and what becomes of them when their node ends.
 
+use crate::roles::Other;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
 use farslot::{FieldSize, OpenOptions, Secret, Server, ServerOptions, Store, StoreError};
 use farslot::{Survey, TableOptions};
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-const LISTEN: &str = "FARSLOT_TEST_LISTEN";
 
 fn small() -> TableOptions {
     TableOptions::new(1_000)
@@ -32,51 +30,9 @@ fn with_secret(secret: &str) -> OpenOptions {
     }
 }
 
-/// Not a test of its own: what another process does.
-#[test]
-fn other_process() {
-    if let Ok(address) = std::env::var(LISTEN) {
-        let server = Server::start(&address, 16 * MIB).unwrap();
-        println!("serving at {}", server.addresses()[0]);
-        let _ = std::io::stdin().read_line(&mut String::new());
-    }
-}
-
-struct Owner(Child);
-
-impl Owner {
-    /// Starts one, and tells where it serves.
-    fn start(listen: &str) -> (Self, String) {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "one_node::other_process", "--nocapture"])
-            .env(LISTEN, listen)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines
-            .find_map(|line| Some(line.unwrap().split_once("serving at ")?.1.to_owned()))
-            .unwrap();
-        (Self(child), address)
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_another() {
-    let (mut owner, address) = Owner::start("tcp://127.0.0.1:0");
+    let (mut owner, address) = Other::owner("tcp://127.0.0.1:0");
     let store = Store::open(&address).unwrap();
     assert_eq!(store.address().to_string(), address);
     store.create("t", &small()).unwrap();
@@ -91,7 +47,7 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
     let refused = error_of(store.table("t"));
     assert!(matches!(refused, FabricError::ConnectionRefused { .. }));
 
-    let (_owner, _) = Owner::start(&address);
+    let (_owner, _) = Other::owner(&address);
     let restarted = error_of(store.table("t"));
     assert!(matches!(restarted, FabricError::NodeRestarted { .. }));
     // Its table is told so once it has found the other one there.

@@ -83,6 +83,7 @@ pub fn play() {
             wait_for_the_end();
         }
         "writer" => write_for_ever(&table()),
+        "writer of batches" => crate::nodes::put_for_ever(&table()),
         "reader" => read_the_lasting(&table()),
         "builder" => build_numbers(&store(), &name),
         "clean writer" => {

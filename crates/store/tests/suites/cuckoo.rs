@@ -124,8 +124,8 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
     let Survey::Cuckoo(survey) = table.survey().unwrap() else {
         panic!("no survey of buckets");
     };
-    assert_eq!(survey.live, held.len() as u64);
-    assert!(survey.full_buckets() >= 12 && survey.displacements > 0);
+    assert_eq!(survey.counts.live, held.len() as u64);
+    assert!(survey.counts.full_buckets() >= 12 && survey.displacements > 0);
     // Removing one makes room: no slot stays dead.
     assert!(table.remove(&held[0].to_le_bytes()).unwrap());
     assert!(put(&table, held[0]).unwrap());

@@ -128,11 +128,12 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
                 assert!((load - survey.load_factor()).abs() < 1e-9, "{load}");
             }
             Survey::Cuckoo(survey) => {
-                let buckets = survey.buckets.iter().sum::<u64>();
-                let used = (0..).zip(&survey.buckets).map(|(used, count)| used * count);
-                assert_eq!((buckets * 4, used.sum::<u64>()), (survey.slots, 200));
+                let counts = &survey.counts;
+                let buckets = counts.by_used.iter().sum::<u64>();
+                let used = (0..).zip(&counts.by_used).map(|(used, count)| used * count);
+                assert_eq!((buckets * 4, used.sum::<u64>()), (counts.slots, 200));
                 // The parts are of unequal sizes: a bucket more, or less.
-                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+                assert!((load - counts.load_factor()).abs() < 0.1, "{load}");
             }
             Survey::Race(survey) => {
                 assert_eq!((survey.begun, survey.moving), (0, 0));
@@ -141,7 +142,7 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
             Survey::Duo(survey) => {
                 // One that grows may not have split all of its buckets yet.
                 assert!(survey.stashed < 8, "{survey:?}");
-                assert!((load - survey.load_factor()).abs() < 0.1, "{load}");
+                assert!((load - survey.counts.load_factor()).abs() < 0.1, "{load}");
             }
             other => panic!("{other:?}"),
         }
@@ -211,6 +212,22 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
         assert_eq!(found.iter().filter(inserted).count(), 1);
         let same = |found: &&Found| **found == Found::Already(kept.clone());
         assert_eq!(found.iter().filter(same).count(), 49);
+
+        // Puts of one key, and gets beside them: one put is new, and every get has a value that was there or was put.
+        let beside: Vec<_> = values
+            .iter()
+            .flat_map(|value| [Operation::Put(&[8; 4], value), Operation::Get(&[8; 4])])
+            .collect();
+        let mut came = 0;
+        table.run_many(&beside, |_, outcome| match outcome {
+            Ok(Outcome::Changed(new)) => came += usize::from(new),
+            Ok(Outcome::Value(None)) => {}
+            Ok(Outcome::Value(Some(value))) => assert!(values.iter().any(|put| put == value)),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(came, 1);
+        let left = table.get(&[8; 4]).unwrap().unwrap();
+        assert!(values.iter().any(|put| put[..] == left));
     });
 }
 

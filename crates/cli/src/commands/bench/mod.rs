@@ -9,6 +9,7 @@ use crate::memory_node::MemoryNode;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
+use farslot::model::NicModel;
 use farslot_bench::{
     BenchError, BenchReport, BenchRow, Progress, duo_shm, lookup_served, lookup_sim, raw,
     schemes_shm,
@@ -89,16 +90,44 @@ struct RawArgs {
     seed: u64,
 }
 
+/// The schemes whose lookups are measured.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum LookupScheme {
+    /// Linear probing
+    Linear,
+    /// Three buckets of four slots, read side by side
+    Cuckoo,
+    /// Two pairs of buckets, read side by side, and then the record
+    Race,
+    /// CuckooDuo: the one slot that a client's copy of the index names
+    Duo,
+}
+
+impl From<LookupScheme> for farslot_bench::LookupScheme {
+    fn from(scheme: LookupScheme) -> Self {
+        match scheme {
+            LookupScheme::Linear => Self::Linear,
+            LookupScheme::Cuckoo => Self::Cuckoo,
+            LookupScheme::Race => Self::Race,
+            LookupScheme::Duo => Self::Duo,
+        }
+    }
+}
+
 #[derive(clap::Args, Debug)]
 struct LookupArgs {
     /// Where the table is
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
+    /// Schemes to be measured side by side, with the same records and in turns; in sim hits and misses [default: linear, in
+    /// sim at many load factors and read sizes]
+    #[arg(long, value_enum, value_name = "NAME,..", value_delimiter = ',')]
+    scheme: Vec<LookupScheme>,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
     /// Slots of each table [default: 2^23 in sim; 2^26, which is 1 GiB, over shm; 2^22 over
-    /// tcp]
+    /// tcp; with --scheme 2^20 in sim and 2^22 elsewhere]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
     #[command(flatten)]
@@ -177,13 +206,27 @@ fn simulated(args: LookupArgs) -> Result<BenchReport> {
         ));
     }
     let profile = args.profile.unwrap_or_else(NicProfile::connectx5_edr);
-    let defaults = lookup_sim::Options::new(profile);
+    let mut defaults = lookup_sim::Options::new(profile);
+    if !args.scheme.is_empty() {
+        defaults = defaults.of_schemes(schemes_of(&args.scheme));
+    }
     let options = lookup_sim::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,
         ..defaults
     };
     Ok(on_spinner(|progress| lookup_sim::run(&options, progress))?)
+}
+
+/// Each of them once, in the order in which they were named.
+fn schemes_of(named: &[LookupScheme]) -> Vec<farslot_bench::LookupScheme> {
+    let mut schemes: Vec<farslot_bench::LookupScheme> = Vec::new();
+    for scheme in named.iter().copied().map(Into::into) {
+        if !schemes.contains(&scheme) {
+            schemes.push(scheme);
+        }
+    }
+    schemes
 }
 
 fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
@@ -210,10 +253,13 @@ fn served(args: &LookupArgs) -> Result<BenchReport> {
             "--profile is for --fabric sim: shared memory and TCP are what they are".into(),
         ));
     }
-    let defaults = match args.fabric {
+    let mut defaults = match args.fabric {
         Fabric::Tcp | Fabric::Verbs => lookup_served::Options::over_tcp(),
         _ => lookup_served::Options::default(),
     };
+    if !args.scheme.is_empty() {
+        defaults = defaults.of_schemes(schemes_of(&args.scheme));
+    }
     let options = lookup_served::Options {
         slots: args.slots.unwrap_or(defaults.slots),
         seed: args.seed,
@@ -235,21 +281,14 @@ fn schemes(args: SchemesArgs) -> Result<BenchReport> {
     let options = schemes_shm::Options {
         table_bytes: args.memory.as_u64() / 8 * 8,
         loads: args.loads,
-        nic: args
-            .profile
-            .as_ref()
-            .map_or(defaults.nic, farslot::read_cost),
+        nic: read_cost(args.profile.as_ref(), defaults.nic),
         seed: args.seed,
         ..defaults
     };
-    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
-    Ok(on_spinner(|progress| {
-        schemes_shm::run(node.address(), &options, progress)
-    })?)
+    in_lent_memory(options.memory()?, |address, progress| {
+        schemes_shm::run(address, &options, progress)
+    })
 }
-
-/// Bytes of the catalog, and of what regions are rounded up to.
-const BESIDES: u64 = 2 << 20;
 
 fn duo(args: &DuoArgs) -> Result<BenchReport> {
     let defaults = duo_shm::Options::default();
@@ -257,16 +296,31 @@ fn duo(args: &DuoArgs) -> Result<BenchReport> {
         records: args.records,
         load: args.load,
         linear_load: args.linear_load,
-        nic: args
-            .profile
-            .as_ref()
-            .map_or(defaults.nic, farslot::read_cost),
+        nic: read_cost(args.profile.as_ref(), defaults.nic),
         seed: args.seed,
         ..defaults
     };
-    let node = MemoryNode::start("bench", options.memory()? + BESIDES)?;
+    in_lent_memory(options.memory()?, |address, progress| {
+        duo_shm::run(address, &options, progress)
+    })
+}
+
+/// What read sizes are chosen by.
+fn read_cost(profile: Option<&NicProfile>, default: NicModel) -> NicModel {
+    profile.map_or(default, farslot::read_cost)
+}
+
+/// Bytes of the catalog, and of what regions are rounded up to.
+const BESIDES: u64 = 2 << 20;
+
+/// Measures tables of so many bytes in the memory of another process, which is started for it.
+fn in_lent_memory(
+    bytes: u64,
+    measurement: impl FnOnce(&str, Progress<'_>) -> farslot_bench::Result<BenchReport>,
+) -> Result<BenchReport> {
+    let node = MemoryNode::start("bench", bytes + BESIDES)?;
     Ok(on_spinner(|progress| {
-        duo_shm::run(node.address(), &options, progress)
+        measurement(node.address(), progress)
     })?)
 }
 
@@ -298,13 +352,13 @@ fn table(report: &BenchReport) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     let header = [
-        "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads",
+        "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads", "trips", "bytes",
     ];
     table.set_header(header);
     for row in &report.rows {
         table.add_row(cells(row));
     }
-    for column in [1, 3, 4, 5, 6, 7, 8] {
+    for column in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -312,7 +366,7 @@ fn table(report: &BenchReport) -> Table {
     table
 }
 
-fn cells(row: &BenchRow) -> [String; 9] {
+fn cells(row: &BenchRow) -> [String; 11] {
     let optional = |value: Option<f64>| value.map_or_else(String::new, number);
     let ratio = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
     [
@@ -326,6 +380,9 @@ fn cells(row: &BenchRow) -> [String; 9] {
         row.read_size
             .map_or_else(String::new, |slots| slots.to_string()),
         ratio(row.reads_per_lookup),
+        ratio(row.round_trips_per_lookup),
+        row.bytes_per_lookup
+            .map_or_else(String::new, |bytes| format!("{bytes:.0}")),
     ]
 }
 

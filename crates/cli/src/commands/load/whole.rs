@@ -108,7 +108,8 @@ impl Limits {
 /// # Errors
 /// A usage failure that names the option.
 pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
-    if !matches!(shape.scheme, SchemeArg::Cuckoo | SchemeArg::Sealed) {
+    // For any capacity: the records decide it.
+    if !shape.options(1)?.buildable() {
         return Err(not_buildable(shape.scheme.name()));
     }
     match capacity {

@@ -203,6 +203,14 @@ impl Placement {
         self.candidates_now(hash)
     }
 
+    /// Has what is said of keys with these candidates fetched, for a look soon.
+    #[inline]
+    pub fn prefetch(&self, of: &Candidates) {
+        for bucket in self.buckets_of(of) {
+            self.parts.prefetch(bucket);
+        }
+    }
+
     /// A key's two buckets, numbered through both arrays.
     #[inline]
     #[must_use]

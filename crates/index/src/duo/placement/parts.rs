@@ -87,6 +87,17 @@ impl Parts {
         part.fingerprints.get(slot as usize)
     }
 
+    /// Has the numbers of a bucket fetched for a look soon.
+    #[inline]
+    pub(super) fn prefetch(&self, bucket: u64) {
+        let (part, bucket) = self.part(bucket);
+        let first = bucket * self.bucket_slots as usize;
+        part.fingerprints.prefetch(first);
+        if bucket & 1 == 0 {
+            part.backups.prefetch(bucket / 2);
+        }
+    }
+
     /// Which slots of a bucket hold this fingerprint, of either kind.
     #[inline]
     pub(super) fn equal(&self, bucket: u64, fingerprint: u32) -> u32 {
