@@ -1,7 +1,7 @@
 //! The bytes of a CuckooDuo table, and the options that decide them.
 
 use super::growth;
-use super::placement::{MOST_BUCKET_SLOTS, Placement, Shape, SlotNumber};
+use super::placement::{MOST_BUCKET_SLOTS, MOST_DEPTH, Placement, Shape, SlotNumber};
 use crate::hash::{checksum, word_of};
 use crate::heap::{BlockRef, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
@@ -47,7 +47,8 @@ pub struct DuoOptions {
     pub capacity: u64,
     /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
     /// is [told to](super::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
-    /// start, but is not touched before it is needed. Not of an extendible table.
+    /// start, but is not touched before it is needed. An extendible table has room for as many sub-tables there, each of
+    /// which has room for its share of these keys and five standard deviations more.
     pub most_capacity: Option<u64>,
     /// The size of its keys: at most 65,535 bytes in the slots.
     pub key: FieldSize,
@@ -158,9 +159,15 @@ impl DuoOptions {
         if most == self.capacity {
             return Ok((at_first, 0));
         }
-        let growths = (most / self.capacity)
-            .ilog2()
-            .clamp(1, growth::MOST_EXTENTS);
+        let doublings = (most / self.capacity).max(2).ilog2();
+        if self.extendible {
+            let depth = doublings.min(MOST_DEPTH);
+            // By their hashes, a sub-table may get more keys than its share.
+            let share = most.div_ceil(1 << depth);
+            let roomy = share + (5.0 * (share as f64).sqrt()) as u64;
+            return Ok((at_first.max(buckets(roomy)?), depth));
+        }
+        let growths = doublings.min(growth::MOST_EXTENTS);
         Ok((at_first.max(buckets(most)?.div_ceil(1 << growths)), growths))
     }
 }
@@ -190,7 +197,7 @@ pub struct DuoLayout {
     pub extendible: bool,
     /// Whether the index is published, for readers beside the owner.
     pub published: bool,
-    /// Bytes behind the table that it grows into by itself; 0 of one that does not.
+    /// Bytes behind the table that it grows into by itself, with its sub-tables if it is extendible; 0 of one that does not.
     pub reserve_bytes: u64,
     /// From a key to the hash that its buckets and fingerprints derive from.
     pub hasher: Hasher,
@@ -206,18 +213,10 @@ impl DuoLayout {
             // Two keys could have the same 63 bits, by which a slot's head tells whose it is.
             return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
         }
-        if self.extendible && self.reserve_bytes > 0 {
-            let limit = "0: an extendible table grows in memory that it shares with others";
-            return Err(bad_option("bytes to grow into", self.reserve_bytes, limit));
-        }
         if self.key.most() == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
         self.check_records()?;
-        if self.extendible && self.published {
-            let limit = "a table with readers beside its owner is not extendible";
-            return Err(bad_option("extendible", true, limit));
-        }
         let whole = [
             ("bucket slots", self.bucket_slots, 1, MOST_BUCKET_SLOTS),
             ("fingerprint bits", self.fingerprint_bits, 8, 32),

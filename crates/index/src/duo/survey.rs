@@ -97,7 +97,12 @@ impl<E: Endpoint> DuoTable<E> {
         for first in slots.step_by(self.layout.stash as usize) {
             let read = self.endpoint.read(self.slot_at(first), len).await?;
             let heads = read.chunks_exact(slot_bytes).map(head_in);
-            in_use += heads.filter(|head| *head != 0).count() as u64;
+            let index = self.index.borrow();
+            let live = (first.0..)
+                .map(SlotNumber)
+                .zip(heads)
+                .filter(|(slot, head)| *head != 0 && index.belongs(*slot, hash_in(*head)));
+            in_use += live.count() as u64;
         }
         Ok(in_use)
     }

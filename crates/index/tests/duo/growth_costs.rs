@@ -440,7 +440,4 @@ fn what_an_extendible_table_cannot_be_is_refused() {
     };
     let refused = table.with_growth(by_three).map(drop);
     assert!(matches!(refused, Err(IndexError::BadOption { .. })));
-    let for_readers = Dimensions::of_subtable(304, 8).with_readers();
-    let refused = for_readers.options(RECORD, 1).layout();
-    assert!(matches!(refused, Err(IndexError::BadOption { .. })));
 }

@@ -58,7 +58,7 @@ impl Shape {
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
             extendible,
-            readers: !extendible && rng.random_bool(0.6),
+            readers: rng.random_bool(0.6),
         };
         let readers = if dimensions.readers {
             rng.random_range(1..=3)

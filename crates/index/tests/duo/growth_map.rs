@@ -5,9 +5,9 @@ use crate::common::duo::{
     Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with, shm_node,
 };
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
-use crate::common::{INLINE, Slot, scan_all};
+use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::{Endpoint, Limits};
-use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOptions, GrowthMemory};
+use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOptions, DuoReader, GrowthMemory};
 use farslot_index::{FieldSize, Index, IndexError, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -226,6 +226,67 @@ fn scan_who_did_not_know(extendible: bool) {
         .iter()
         .map(|(key, _)| u64::from_le_bytes(key[..].try_into().unwrap()));
     assert_eq!(met.collect::<BTreeSet<_>>(), (0..keys).collect());
+}
+
+/// An extendible table does so with sub-tables in places that follow from their numbers, until all are equally deep; readers
+/// beside it find them. Owners that die leave nothing taken.
+#[test]
+fn an_extendible_table_with_memory_of_its_own_grows_until_that_is_used_up() {
+    const MOST: u64 = 8_000;
+    for readers in [false, true] {
+        let layout = DuoOptions {
+            most_capacity: Some(MOST),
+            extendible: true,
+            readers,
+            stash: 8,
+            ..DuoOptions::new(500, RECORD.key, RECORD.value, 5)
+        };
+        let layout = layout.layout().unwrap();
+        assert_eq!(layout.most_slots(), 16 * layout.slots());
+        assert!(layout.most_slots() < MOST * 4 / 3, "{layout:?}");
+        let node = shm_node(&layout);
+        for from in (0..MOST).step_by(500) {
+            let limits = Limits {
+                verb_timeout: 1_000_000,
+                ..Limits::default()
+            };
+            let (executor, table) = shm_client_with(&node, &layout, limits);
+            executor.block_on(async {
+                table.take_over().await.unwrap();
+                for key in (from..from + 500).map(u64::to_le_bytes) {
+                    assert!(table.put(&key, &key).await.unwrap());
+                }
+            });
+        }
+        let (executor, table) = shm_client_with(&node, &layout, Limits::default());
+        executor.block_on(async {
+            table.take_over().await.unwrap();
+            for key in (0..MOST).map(u64::to_le_bytes) {
+                let found = table.get(&key).await.unwrap();
+                assert_eq!(found.as_deref(), Some(&key[..]));
+            }
+            let mut held = MOST;
+            while let Ok(new) = table.put(&held.to_le_bytes(), &held.to_le_bytes()).await {
+                assert!(new);
+                held += 1;
+            }
+            let full = table.put(&held.to_le_bytes(), &[0; 8]).await;
+            assert!(matches!(full, Err(IndexError::Full { .. })), "{full:?}");
+            table.sweep().await.unwrap();
+            assert_eq!(
+                (table.subtables(), table.slots()),
+                (16, layout.most_slots())
+            );
+            if readers {
+                let reader = DuoReader::open(table.endpoint().clone(), TABLE, layout.clone());
+                let reader = reader.unwrap();
+                for key in (0..held).map(u64::to_le_bytes) {
+                    let found = reader.get(&key).await.unwrap();
+                    assert_eq!(found.as_deref(), Some(&key[..]));
+                }
+            }
+        });
+    }
 }
 
 /// One owner after the other, in a region with no byte more than the table's. Whoever is not the owner counts right, too.

@@ -296,10 +296,23 @@ fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
     stop_everywhere(TINY.with_readers());
 }
 
-/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+#[test]
+fn readers_of_sub_tables_see_what_was_acknowledged_wherever_an_owner_stops() {
+    stop_everywhere(Dimensions {
+        extendible: true,
+        ..TINY.with_readers()
+    });
+}
+
 #[test]
 fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
-    let layout = Dimensions::of_paper(256).with_readers().layout(RECORD, 4);
+    learn_from_the_next_owner(Dimensions::of_paper(256).with_readers());
+    learn_from_the_next_owner(Dimensions::of_subtable(256, 8).with_readers());
+}
+
+/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+fn learn_from_the_next_owner(dimensions: Dimensions) {
+    let layout = dimensions.layout(RECORD, 4);
     let memory = memory_behind(&layout, 1 << 20);
     for number in 0..8 {
         let world = growing_world(number, &memory);
@@ -309,7 +322,12 @@ fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
         // The bits that say which of its buckets, which are empty, are split: of 32.
         let node = world.node_handle(memory.mark.node);
         assert_eq!(first.unsplit(), 32);
-        node.poke(RegionId(0), memory.start.offset, u64::from(u32::MAX));
+        let bits = match dimensions.extendible {
+            // Where the new sub-table is, the first entry of the list of splits says, which was taken first.
+            true => node.peek(RegionId(0), memory.start.offset + 16),
+            false => memory.start.offset,
+        };
+        node.poke(RegionId(0), bits, u64::from(u32::MAX));
         let told = Told::default();
         let (executor, next) = table_of(&world, &layout);
         executor.block_on(async {
@@ -347,9 +365,15 @@ fn a_header_that_no_growth_has_written_is_refused() {
         (chunk + 8, 1 << 16),
     ];
     refuses_headers(dimensions, &bad);
+    // Where the first chunk is depends on what is published of the first sub-table.
+    let with_readers = dimensions.with_readers();
+    let memory = memory_behind(&with_readers.layout(RECORD, 3), 1 << 20);
+    let moved = memory.start.offset - TABLE.offset - chunk;
+    let bad = bad.map(|(at, bad)| (if at < chunk { at } else { at + moved }, bad));
+    refuses_headers(with_readers, &bad);
 }
 
-/// A table that has grown once refuses what is not right at some places, from its start on.
+/// A table that has grown once refuses what is not right at some places, from its start on; to its readers, too.
 fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
     let layout = dimensions.layout(RECORD, 3);
     let memory = memory_behind(&layout, 1 << 20);
@@ -367,10 +391,15 @@ fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
         node.poke(RegionId(0), at(offset), bad);
         let refused = executor.block_on(table.get(&[1; 8])).map(drop);
         let refused = refused.unwrap_err();
-        assert!(
-            matches!(refused, farslot_index::IndexError::BadOption { .. }),
-            "{offset} = {bad}: {refused}"
-        );
+        let is_right = |refused| matches!(refused, farslot_index::IndexError::BadOption { .. });
+        assert!(is_right(refused), "{offset} = {bad}");
+        if dimensions.readers {
+            let endpoint = world.endpoint(Limits::default());
+            let executor = Executor::new(Rc::clone(&endpoint));
+            let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
+            let refused = executor.block_on(reader.get(&[1; 8])).map(drop);
+            assert!(refused.is_err_and(is_right), "{offset} = {bad}");
+        }
         node.poke(RegionId(0), at(offset), good);
     }
     let found = executor.block_on(table.get(&[1; 8])).unwrap();

@@ -6,23 +6,19 @@
 //! names.
 
 use super::super::client::DuoTable;
-use super::super::growth::{
-    ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, MOST_EXTENTS, Place, Step, entry_at, place_of,
-};
+use super::super::growth::{ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, Place, Step, entry_at};
 use super::super::layout::EXTENTS_AT;
 use super::super::placement::MOST_DEPTH;
+use super::entries::{Split, chunk_bytes, chunk_of, counts_of, entry_of, read_splits};
+use super::reserve::{Reserve, bytes_of_each};
 use super::spare::Run;
 use crate::client::side_by_side;
 use crate::slot::{bad_option, slots_for};
 use crate::{BATCH_WIDTH, IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Entries of the first chunk.
-const FIRST_CHUNK: u64 = 128;
-/// Entries read at once.
-const ENTRIES_A_READ: u64 = 1024;
 /// Memory is taken for as many sub-tables at once as this has room for, if it is more than one.
 const TAKEN_AT_ONCE: u64 = 64 << 10;
 
@@ -81,17 +77,6 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// The chunk of an entry, and its place in that.
-const fn chunk_of(number: u64) -> (u64, u64) {
-    let chunk = (number / FIRST_CHUNK + 1).ilog2() as u64;
-    (chunk, number - FIRST_CHUNK * ((1 << chunk) - 1))
-}
-
-/// Entries of a chunk.
-const fn entries_of(chunk: u64) -> u64 {
-    FIRST_CHUNK << chunk
-}
-
 impl<E: Endpoint> DuoTable<E> {
     /// Begins the split of a sub-table, if it can be split, and those that others wait for. Called by the owner, who holds
     /// [`GROWTH_LOCK`].
@@ -101,15 +86,13 @@ impl<E: Endpoint> DuoTable<E> {
     /// node, or what the fabric says.
     pub(in super::super) async fn begin_splits(&self, subtable: u64, place: &Place) -> Result<()> {
         debug_assert!(self.locks.is_held(GROWTH_LOCK));
-        let Place::Memory(memory) = place else {
-            let limit = "memory that is shared with others";
-            return Err(bad_option(
-                "growth of sub-tables",
-                "behind the table",
-                limit,
-            ));
+        let most_depth = match place {
+            Place::Memory(memory) => {
+                self.check_node(memory)?;
+                MOST_DEPTH
+            }
+            Place::Reserve => Reserve::of(&self.layout, self.table).depth,
         };
-        self.check_node(memory)?;
         self.check_one_split(2)?;
         if self.index.borrow().unsplit() == 0 {
             self.vault.set_touched(false);
@@ -120,21 +103,25 @@ impl<E: Endpoint> DuoTable<E> {
             self.learn_up_to(counted).await?;
             self.splits.known().in_doubt = false;
         }
-        let mut begun = self.splits_to_begin(subtable)?;
+        let mut begun = self.splits_to_begin(subtable, most_depth)?;
         if begun.is_empty() {
             // It has begun already, as has been learnt now.
             return Ok(());
         }
-        self.take_memory(&mut begun, memory).await?;
+        match place {
+            Place::Memory(memory) => self.take_memory(&mut begun, memory).await?,
+            Place::Reserve => self.use_reserve(&begun)?,
+        }
         self.append(&begun).await
     }
 
-    /// The sub-tables whose splits are to begin: this one first; none if it is being split.
-    fn splits_to_begin(&self, subtable: u64) -> Result<Vec<u64>> {
+    /// The sub-tables whose splits are to begin, and which get no deeper than this: this one first; none if it is being
+    /// split.
+    fn splits_to_begin(&self, subtable: u64, most_depth: u32) -> Result<Vec<u64>> {
         let index = self.index.borrow();
         let depth = index.depth_of(subtable) + 1;
-        if depth > MOST_DEPTH {
-            let limit = format!("{MOST_DEPTH} bits at most");
+        if depth > most_depth {
+            let limit = format!("{most_depth} bits at most");
             return Err(bad_option("depth of a sub-table", depth, limit));
         }
         if !index.can_be_split(subtable) {
@@ -142,7 +129,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let others: Vec<u64> = self.splits.known().wanted.keys().copied().collect();
         let others = others.into_iter();
-        let others = others.filter(|other| *other != subtable && index.can_be_split(*other));
+        let can_be = |other| index.can_be_split(other) && index.depth_of(other) < most_depth;
+        let others = others.filter(|other| *other != subtable && can_be(*other));
         let mut begun = vec![subtable];
         begun.extend(others.take(BATCH_WIDTH - 1));
         let slots = self.layout.slots().saturating_mul(begun.len() as u64);
@@ -152,10 +140,10 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Has memory for the new sub-tables, and for their entries in the list; if it is scarce, for the first one at least.
     async fn take_memory(&self, begun: &mut Vec<u64>, memory: &GrowthMemory) -> Result<()> {
-        let each = Run::each(&self.layout);
+        let each = bytes_of_each(&self.layout);
         loop {
             let chunk = self.chunk_to_take(begun.len() as u64);
-            let chunk_bytes = chunk.map_or(0, |chunk| entries_of(chunk) * ENTRY_BYTES);
+            let chunk_bytes = chunk.map_or(0, |chunk| chunk_bytes(&self.layout, chunk));
             let missing = begun.len().saturating_sub(self.splits.known().spare.len()) as u64;
             if missing == 0 && chunk.is_none() {
                 return Ok(());
@@ -196,6 +184,26 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
+    /// Has the places of the next sub-tables in the table's own memory, and of the chunks that their entries are in.
+    fn use_reserve(&self, begun: &[u64]) -> Result<()> {
+        let reserve = Reserve::of(&self.layout, self.table);
+        let first = self.vault.growths() as u64;
+        let places: Option<Vec<RemoteAddr>> = (first..first + begun.len() as u64)
+            .map(|split| reserve.subtable_at(split))
+            .collect();
+        let places = places.ok_or_else(|| IndexError::OutOfMemory {
+            requested: bytes_of_each(&self.layout) * begun.len() as u64,
+            free: 0,
+        })?;
+        let chunk = self.chunk_to_take(begun.len() as u64);
+        let mut known = self.splits.known();
+        known
+            .chunks
+            .extend(chunk.map(|chunk| reserve.chunk_at(chunk)));
+        known.spare = places.into();
+        Ok(())
+    }
+
     /// The chunk that the list needs to have so many entries more, if it has not got it.
     fn chunk_to_take(&self, more: u64) -> Option<u64> {
         let last = self.vault.growths() as u64 + more - 1;
@@ -215,16 +223,21 @@ impl<E: Endpoint> DuoTable<E> {
         if let Some(run) = to_note {
             steps.push(self.note_spare(run)?);
         }
-        for (number, (subtable, at)) in (known..).zip(begun.iter().zip(&places)) {
+        let mut splits = Vec::with_capacity(begun.len());
+        for (number, (from, at)) in (known..).zip(begun.iter().zip(places)) {
             let (chunk, place) = chunk_of(number);
             let chunk_at = self.splits.known().chunks[chunk as usize];
             if place == 0 {
                 let entry = self.list_entry(0, chunk_at)?;
                 steps.push(Step::Write(entry_at(self.table, chunk), entry));
             }
-            let entry = self.list_entry(*subtable, *at)?;
-            let at = chunk_at.plus(place * ENTRY_BYTES);
-            steps.push(Step::Write(at, entry));
+            let entry = self.list_entry(*from, at)?;
+            steps.push(Step::Write(entry_of(chunk_at, place), entry));
+            splits.push(Split {
+                from: *from,
+                at,
+                counts: counts_of(&self.layout, chunk, chunk_at, place),
+            });
         }
         let count_at = self.table.plus(EXTENTS_AT);
         let counted = known + begun.len() as u64;
@@ -238,10 +251,7 @@ impl<E: Endpoint> DuoTable<E> {
             let mut known = self.splits.known();
             (known.in_doubt, known.to_note) = (false, None);
         }
-        for (subtable, at) in begun.iter().zip(places) {
-            self.add_subtable(*subtable, at);
-        }
-        Ok(())
+        splits.into_iter().try_for_each(|split| self.add(split))
     }
 
     fn list_entry(&self, number: u64, at: RemoteAddr) -> Result<Buffer> {
@@ -251,12 +261,20 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(entry)
     }
 
-    /// Has the sub-table that lies at `at`, split from this one, from now on.
-    fn add_subtable(&self, from: u64, at: RemoteAddr) {
-        self.splits.known().spare.retain(|spare| *spare != at);
-        self.vault.add_subtable(&self.layout, at);
-        self.change_index(|index| index.split_subtable(from));
+    /// Has the new sub-table of a split from now on.
+    fn add(&self, split: Split) -> Result<()> {
+        self.splits.known().spare.retain(|spare| *spare != split.at);
+        self.change_index(|index| {
+            if let Some(stamps) = &self.stamps {
+                // Before other threads split anything.
+                let subtables = index.subtables() + 1;
+                let stash = subtables * u64::from(self.layout.stash);
+                stamps.grow_to(subtables * self.layout.buckets, stash);
+            }
+            split.add(&self.layout, index, &self.vault)
+        })?;
         self.counts.set_slots(self.slots());
+        Ok(())
     }
 
     /// Learns of all splits that there were, and what is done of those that are not over: for an index that is empty.
@@ -277,51 +295,18 @@ impl<E: Endpoint> DuoTable<E> {
     async fn learn_up_to(&self, counted: u64) -> Result<()> {
         let mut next = self.vault.growths() as u64;
         while next < counted {
-            let (chunk, place) = chunk_of(next);
-            let chunk_at = self.chunk_at(chunk).await?;
-            let entries = (entries_of(chunk) - place).min(counted - next);
-            let entries = entries.min(ENTRIES_A_READ);
-            let from = chunk_at.plus(place * ENTRY_BYTES);
-            let read = self.endpoint.read(from, (entries * ENTRY_BYTES) as usize);
-            let read = read.await?;
-            for entry in read.words().chunks_exact(ENTRY_BYTES as usize / 8) {
-                self.learn_split(entry[0], entry[1], entry[2])?;
+            let mut chunks = self.splits.known().chunks.clone();
+            let span = (next, counted);
+            let read = read_splits(&*self.endpoint, self.table, &self.layout, &mut chunks, span);
+            let splits = read.await?;
+            self.splits.known().chunks = chunks;
+            next += splits.len() as u64;
+            for split in splits {
+                // The one before, that the sub-table took part in, is over.
+                self.change_index(|index| index.finish_split(split.from));
+                self.add(split)?;
             }
-            next += entries;
         }
-        Ok(())
-    }
-
-    /// Where a chunk of the list is.
-    async fn chunk_at(&self, chunk: u64) -> Result<RemoteAddr> {
-        let known = self.splits.known().chunks.get(chunk as usize).copied();
-        if let Some(at) = known {
-            return Ok(at);
-        }
-        if chunk >= u64::from(MOST_EXTENTS) {
-            let limit = format!("{MOST_EXTENTS} chunks of a list at most");
-            return Err(bad_option("splits", format!("chunk {chunk}"), limit));
-        }
-        let entry = entry_at(self.table, chunk);
-        let entry = self.endpoint.read(entry, ENTRY_BYTES as usize).await?;
-        let at = place_of(self.table, entry.words()[1], entry.words()[2])?;
-        self.splits.known().chunks.push(at);
-        Ok(at)
-    }
-
-    /// Learns of a split that is in the list.
-    fn learn_split(&self, subtable: u64, region: u64, offset: u64) -> Result<()> {
-        let at = place_of(self.table, region, offset)?;
-        let known = subtable < self.subtables();
-        if known {
-            // The one before, that it took part in, is over.
-            self.change_index(|index| index.finish_split(subtable));
-        }
-        if !known || !self.index.borrow().can_be_split(subtable) {
-            let limit = "one that there is and that can be split";
-            return Err(bad_option("sub-table of a split", subtable, limit));
-        }
-        self.add_subtable(subtable, at);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that was taken for sub-tables to come, and that the next owner shall find.
 //!
 //! ```text
-//! header   3208  where the memory starts that was taken last: offset / 64, 48 bits | region, 16
+//! header   3208  where the memory starts that was taken last: offset / 8, 48 bits | region, 16
 //!          3216  sub-tables that it has room for, 32 bits | checksum, 32
 //! ```
 //! It is written in the batch that counts the first split into it. The first of it is used first: so what lies behind the last
@@ -9,15 +9,16 @@
 //! dies between taking and noting it.
 
 use super::super::client::DuoTable;
-use super::super::growth::{Step, Vault};
+use super::super::growth::Step;
 use super::super::layout::{DuoLayout, EXTENTS_AT};
+use super::reserve::bytes_of_each;
 use crate::Result;
 use crate::hash::checksum;
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
 
 const SPARE_AT: u64 = EXTENTS_AT + 8;
-/// Sub-tables start at multiples of this.
-const ALIGNMENT: u64 = 64;
+/// Sub-tables start at multiples of this, at least.
+const WORD: u64 = 8;
 /// The most sub-tables that memory is taken for at once: more than are wanted at once, or fit in what is taken at least.
 const MOST: u32 = 1024;
 /// Bits of the first word before the region.
@@ -37,20 +38,14 @@ impl Run {
         (1..=MOST).contains(&count).then_some(Self { first, count })
     }
 
-    /// Bytes from one to the next.
-    pub(super) fn each(layout: &DuoLayout) -> u64 {
-        Vault::subtable_bytes(layout).next_multiple_of(ALIGNMENT)
-    }
-
     /// Where they are.
     pub(super) fn places(self, layout: &DuoLayout) -> impl Iterator<Item = RemoteAddr> + use<> {
-        let each = Self::each(layout);
+        let each = bytes_of_each(layout);
         (0..u64::from(self.count)).map(move |number| self.first.plus(number * each))
     }
 
     fn words(self, seed: u64) -> [u64; 2] {
-        let place =
-            (self.first.offset / ALIGNMENT) | (u64::from(self.first.region.0) << OFFSET_BITS);
+        let place = (self.first.offset / WORD) | (u64::from(self.first.region.0) << OFFSET_BITS);
         let count = u64::from(self.count);
         [
             place,
@@ -67,7 +62,7 @@ impl Run {
         let first = RemoteAddr {
             node: table.node,
             region: RegionId((place >> OFFSET_BITS) as u16),
-            offset: (place & ((1 << OFFSET_BITS) - 1)) * ALIGNMENT,
+            offset: (place & ((1 << OFFSET_BITS) - 1)) * WORD,
         };
         Self::new(first, count)
     }
@@ -97,7 +92,7 @@ impl<E: Endpoint> DuoTable<E> {
         let Some(run) = run else {
             return Ok(Vec::new());
         };
-        let each = Run::each(&self.layout);
+        let each = bytes_of_each(&self.layout);
         let bytes = u64::from(run.count) * each;
         let used = self.vault.used_of(run.first, bytes, &self.layout);
         let used = used.div_ceil(each) as usize;

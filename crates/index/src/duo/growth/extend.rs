@@ -4,6 +4,7 @@
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
 use super::super::client::DuoTable;
+use super::super::extendible;
 use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT};
 use super::super::placement::{Placement, SlotNumber};
 use super::entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, read_entries};
@@ -19,8 +20,12 @@ const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
-/// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
+/// Bytes of the memory behind a table that doubles so often, as a whole or a sub-table at a time; nothing if there are no
+/// such sizes.
 pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
+    if layout.extendible {
+        return extendible::reserve_bytes(layout, growths);
+    }
     let mut all: u64 = 0;
     for growth in 0..growths {
         let before = layout.buckets.checked_mul(1 << growth)?;
@@ -125,7 +130,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.set_spare(None);
         // Before other threads split anything.
         if let Some(stamps) = &self.stamps {
-            stamps.grow_to(self.vault.buckets());
+            stamps.grow_to(self.vault.buckets(), 0);
         }
         self.change_index(|index| index.grow(entry.ratio));
         self.counts.set_slots(self.slots());

@@ -5,7 +5,7 @@
 //! go by the bit; who goes by the counts, and has not seen it, is right until a key comes to a new bucket.
 
 use super::super::client::DuoTable;
-use super::super::published::{SEGMENTS, STASH_SEGMENT, bucket_entry};
+use super::super::published::bucket_entry;
 use super::split::Keys;
 use super::step::Step;
 use crate::Result;
@@ -29,9 +29,10 @@ impl<E: Endpoint> DuoTable<E> {
             .iter()
             .flat_map(|(origin, keys)| self.pages_after(*origin, keys, of))
             .collect();
-        let segments = pages.keys().map(|page| self.vault.segment_of(*page));
+        let segment_of = |page: &u64| self.vault.segment_of(&self.layout, *page);
+        let segments = pages.keys().map(segment_of);
         let segments: BTreeSet<u64> = segments.collect();
-        let count = |segment| Step::Add(self.vault.count_at(segment), 1);
+        let count = |segment| Step::Add(self.vault.count_at(&self.layout, segment), 1);
         Ok(Publication {
             counts: segments.into_iter().map(count).collect(),
             pages: self.page_writes(&pages)?,
@@ -92,14 +93,14 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn count_splits(&self) -> Result<()> {
         // A count that lands late would take back what another thread has counted since.
         let doubt = self.doubt(Vec::new());
-        for at in self.vault.counts_of_origins() {
-            let mut counts = self.endpoint.read(at, SEGMENTS as usize * 8).await?;
+        for (at, words) in self.vault.counts_of_origins(&self.layout) {
+            let mut counts = self.endpoint.read(at, words as usize * 8).await?;
             let words = counts.words_mut().iter_mut();
             words.for_each(|count| *count = count.wrapping_add(1));
             self.endpoint.write(at, counts).await?;
         }
         // Nothing but an atomic: other threads count from now on.
-        let at = self.vault.count_at(STASH_SEGMENT);
+        let at = self.vault.count_at(&self.layout, 0);
         self.endpoint.fetch_add(at, 0).await?;
         doubt.resolve();
         Ok(())

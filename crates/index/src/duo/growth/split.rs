@@ -5,6 +5,7 @@
 //! it is in between (`publish.rs`).
 
 use super::super::client::{DuoTable, Key};
+use super::super::extendible::StashSplit;
 use super::super::layout::{hash_in, head_in};
 use super::super::placement::SlotNumber;
 use super::origins_of;
@@ -160,12 +161,19 @@ impl<E: Endpoint> DuoTable<E> {
             Ok((*run, self.endpoint.read(at, len).await?))
         });
         let reading = side_by_side(runs.len().max(1), reads, |_, run| read.push(run));
-        self.at_once(reading).await?;
-        self.split_runs(origins, &read).await
+        let reading = both(reading, self.split_of_stash(origins));
+        let (done, stash) = self.at_once(reading).await;
+        done?;
+        self.split_runs(origins, &read, stash?).await
     }
 
     /// Splits buckets that were read.
-    async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
+    async fn split_runs(
+        &self,
+        origins: &[u64],
+        read: &[(Run, Buffer)],
+        stash: StashSplit,
+    ) -> Result<()> {
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);
@@ -179,9 +187,11 @@ impl<E: Endpoint> DuoTable<E> {
         let mut steps = of_new.pages;
         steps.extend(of_new.counts);
         steps.extend(new);
+        steps.extend(stash.new);
         steps.extend(self.bits_of(origins));
         steps.extend(of_old.pages);
         steps.extend(old);
+        steps.extend(stash.old);
         steps.extend(of_old.counts);
         let first = origins
             .first()
@@ -190,7 +200,9 @@ impl<E: Endpoint> DuoTable<E> {
             // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
             steps.push(Step::Add(at, 0));
         }
-        let doubt = self.doubt(self.slots_of(origins));
+        let mut slots = self.slots_of(origins);
+        slots.extend(stash.slots);
+        let doubt = self.doubt(slots);
         self.at_once(self.run_steps(steps)).await?;
         doubt.resolve();
         self.change_index(|index| {

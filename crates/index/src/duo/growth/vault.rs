@@ -2,7 +2,6 @@
 
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
-use super::super::published::SEGMENTS;
 use super::check_ratio;
 use super::entries::{Entry, MOST_EXTENTS};
 use crate::Result;
@@ -22,6 +21,8 @@ pub(super) struct Extent {
     splits: RemoteAddr,
     /// Where the index is published: the counts of changes of these buckets' segments.
     pub(super) counts: RemoteAddr,
+    /// Where the index is published: the pages of the stash behind these buckets, if there is one.
+    pub(super) stash_pages: RemoteAddr,
     /// Where the index is published: the pages of these buckets.
     pub(super) pages: RemoteAddr,
     /// The first array's buckets; behind them the second's; behind those of a table as it was made, and of a
@@ -74,6 +75,7 @@ impl Vault {
             buckets: layout.buckets,
             splits: table,
             counts: layout.counts_at(table),
+            stash_pages: layout.stash_pages_at(table),
             pages: layout.pages_at(table),
             arrays: layout.arrays_at(table),
         };
@@ -134,6 +136,15 @@ impl Vault {
         extent_of(&self.extents(), bucket)
     }
 
+    /// An extent by its number: that of the table as it was made is 0.
+    #[inline]
+    pub(super) fn extent_numbered(&self, number: u64) -> Extent {
+        match number {
+            0 => self.start,
+            _ => self.extents()[number as usize],
+        }
+    }
+
     /// How often the table has grown, or how many sub-tables have been split from others.
     pub(in super::super) fn growths(&self) -> usize {
         self.extents().len() - 1
@@ -146,12 +157,6 @@ impl Vault {
         last.first + last.buckets
     }
 
-    /// Buckets of both arrays that the growth under way splits, or the last one has.
-    pub(in super::super) fn origins(&self) -> u64 {
-        let extents = self.extents();
-        2 * extents[extents.len() - 1].first
-    }
-
     /// By how much the table grows, or has last: 1 if it never has.
     pub(super) fn ratio(&self) -> u64 {
         let extents = self.extents();
@@ -162,7 +167,7 @@ impl Vault {
     }
 
     /// Bytes that the bits take which say what is split.
-    fn splits_bytes(before: u64) -> u64 {
+    const fn splits_bytes(before: u64) -> u64 {
         (2 * before).div_ceil(512) * 64
     }
 
@@ -229,7 +234,8 @@ impl Vault {
             buckets,
             splits: entry.at,
             counts,
-            pages: counts.plus(SEGMENTS * 8),
+            stash_pages: counts,
+            pages: counts.plus(layout.segments() * 8),
             arrays: entry.at.plus(bytes - arrays),
         };
         self.change(|extents| extents.push(extent));
@@ -237,21 +243,28 @@ impl Vault {
     }
 
     /// Bytes of a sub-table, of those that have been split from others.
-    pub(in super::super) fn subtable_bytes(layout: &DuoLayout) -> u64 {
-        let slots = layout.slots() + u64::from(layout.stash);
-        Self::splits_bytes(layout.buckets) + slots * layout.slot_bytes() as u64
+    pub(in super::super) const fn subtable_bytes(layout: &DuoLayout) -> u64 {
+        let slots = layout.slots() + layout.stash as u64;
+        let arrays = slots * layout.slot_bytes() as u64;
+        Self::splits_bytes(layout.buckets) + layout.published_subtable() + arrays
     }
 
-    /// Adds the sub-table that lies at `at`. Its index is not published.
-    pub(in super::super) fn add_subtable(&self, layout: &DuoLayout, at: RemoteAddr) {
-        let arrays = at.plus(Self::splits_bytes(layout.buckets));
+    /// Adds the sub-table that lies at `at`. The counts of changes of its index are at `counts`, where that is published.
+    pub(in super::super) fn add_subtable(
+        &self,
+        layout: &DuoLayout,
+        at: RemoteAddr,
+        counts: RemoteAddr,
+    ) {
+        let stash_pages = at.plus(Self::splits_bytes(layout.buckets));
         let extent = Extent {
             first: self.buckets(),
             buckets: layout.buckets,
             splits: at,
-            counts: arrays,
-            pages: arrays,
-            arrays,
+            counts,
+            stash_pages,
+            pages: stash_pages.plus(u64::from(layout.stash) * 8),
+            arrays: stash_pages.plus(layout.published_subtable()),
         };
         self.change(|extents| extents.push(extent));
     }
@@ -267,16 +280,9 @@ impl Vault {
 
     /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
     /// number in it.
-    pub(super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
+    pub(in super::super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
         let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)
-    }
-
-    /// The word that has the bit of a bucket which is split in the last growth of the whole table, and the bit's number.
-    pub(in super::super) fn split_bit_at(&self, origin: u64) -> (RemoteAddr, u64) {
-        let extents = self.extents();
-        let splits = extents[extents.len() - 1].splits;
-        (splits.plus(origin / 64 * 8), origin % 64)
     }
 
     /// Where a bucket is, numbered through both arrays.
@@ -294,14 +300,8 @@ impl Vault {
             return layout.journal_at(self.table, slot.0 - SlotNumber::JOURNAL.0);
         }
         if let Some(index) = slot.in_stash() {
-            let (part, place) = (
-                index / u64::from(layout.stash),
-                index % u64::from(layout.stash),
-            );
-            let extent = match part {
-                0 => self.start,
-                _ => self.extents()[part as usize],
-            };
+            let (part, place) = layout.stash_place(index);
+            let extent = self.extent_numbered(part);
             let before = extent.buckets * 2 * u64::from(layout.bucket_slots) + place;
             return extent.arrays.plus(before * layout.slot_bytes() as u64);
         }

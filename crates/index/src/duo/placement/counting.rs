@@ -84,6 +84,9 @@ impl Vault {
         for (slot, hash) in &keys {
             self.write(self.index.slot_after_split(*slot, *hash), *hash);
         }
+        for stashed in self.index.stash_of_split(origin) {
+            self.write(stashed.to, stashed.hash);
+        }
         self.index.split(origin, &keys);
     }
 

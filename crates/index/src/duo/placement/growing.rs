@@ -17,6 +17,17 @@
 
 use super::{Candidates, Placement, SlotNumber};
 
+/// A key of the stash of a sub-table that goes to the new one's when its bucket is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stashed {
+    /// Its slot.
+    pub from: SlotNumber,
+    /// The slot of the same number of the new sub-table's stash.
+    pub to: SlotNumber,
+    /// Its hash.
+    pub hash: u64,
+}
+
 /// Buckets, of which one after the other is split.
 pub(super) struct SplitBits {
     /// A bit for each: whether it is split.
@@ -263,12 +274,22 @@ impl Placement {
 
     /// Whether a key with this hash can be in this slot as things stand. What is in a slot and cannot be there was
     /// left behind when its bucket was split, and is nobody's: it could not be there at any later moment either,
-    /// for a bucket's keys after a growth are some of those before.
+    /// for a bucket's keys after a growth are some of those before. In the stash of a sub-table are keys whose bucket of the
+    /// first array is in that sub-table.
     #[must_use]
     pub fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
         let buckets = || self.buckets_of(&self.candidates(hash));
-        self.bucket_of(slot)
-            .is_none_or(|bucket| buckets().contains(&bucket))
+        match (slot.in_stash(), &self.subtables) {
+            (None, _) => {
+                let bucket = slot.0 / u64::from(self.shape.bucket_slots);
+                buckets().contains(&bucket)
+            }
+            (Some(_), None) => true,
+            (Some(index), Some(subtables)) => {
+                let of_slot = index.checked_div(u64::from(self.shape.stash));
+                of_slot == Some(subtables.with(buckets()[0]))
+            }
+        }
     }
 
     /// The slot of a key of a bucket that is to be split, once it is.
@@ -298,8 +319,13 @@ impl Placement {
         self.growing = None;
     }
 
-    /// Splits a bucket whose keys have these hashes: each goes on in [`Placement::slot_after_split`].
+    /// Splits a bucket whose keys have these hashes: each goes on in [`Placement::slot_after_split`]. Keys of the stash go on
+    /// with it, as [`Placement::stash_of_split`] says.
     pub fn split(&mut self, origin: u64, keys: &[(SlotNumber, u64)]) {
+        for stashed in self.stash_of_split(origin) {
+            self.vacate(stashed.from);
+            self.assign(stashed.to, stashed.hash);
+        }
         for (slot, hash) in keys {
             let after = self.slot_after_split(*slot, *hash);
             if after != *slot {

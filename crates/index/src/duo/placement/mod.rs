@@ -37,7 +37,7 @@ mod path;
 mod stash;
 mod subtables;
 
-pub use growing::Growable;
+pub use growing::{Growable, Stashed};
 pub use hashes::Candidates;
 pub use path::Path;
 pub use subtables::MOST_DEPTH;
@@ -337,7 +337,9 @@ impl Placement {
         bucket: u64,
         usable: impl Fn(SlotNumber) -> bool,
     ) -> Option<SlotNumber> {
-        let mut free = self.stash_part(bucket).filter(|(_, key)| key.is_none());
+        let to_come = self.stash_to_come(bucket);
+        let free = self.stash_part(bucket).filter(|(_, key)| key.is_none());
+        let mut free = free.filter(|(slot, _)| !to_come.contains(slot));
         free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
 

@@ -12,10 +12,14 @@
 //!
 //! Invariant: as that of [`growing`](super::growing), for each sub-table: until a bucket is split, the keys of either
 //! side are in it. A sub-table takes part in one split at a time, as the one that is split or as the new one.
+//!
+//! The stash is split with the buckets of the first array: a key in it is in that of the sub-table that its bucket there is
+//! in, and goes on to the slot of the same number when that bucket is split. Until then nobody else may take that slot: so
+//! it is free.
 
-use super::Placement;
-use super::growing::{Growing, SplitBits};
+use super::growing::{Growing, SplitBits, Stashed};
 use super::hashes::mix;
+use super::{Placement, SlotNumber};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -283,8 +287,62 @@ impl Placement {
     /// Notes that the split is over that a sub-table takes part in, if there is one: as far as buckets were not known to be
     /// split, they hold no keys.
     pub fn finish_split(&mut self, subtable: u64) {
-        if let Some(subtables) = &mut self.subtables {
+        let subtables = self.subtables.as_mut();
+        if let Some(subtables) = subtables.filter(|all| subtable < all.count()) {
             subtables.finish(subtable);
+        }
+    }
+
+    /// The split that a sub-table takes part in: the one that is split, and the new one.
+    #[must_use]
+    pub fn split_with(&self, subtable: u64) -> Option<(u64, u64)> {
+        self.subtables.as_ref()?.split_with(subtable)
+    }
+
+    /// The keys of the stash that go to the new sub-table's when this bucket is split.
+    #[must_use]
+    pub fn stash_of_split(&self, origin: u64) -> Vec<Stashed> {
+        let Some(subtables) = self.subtables.as_ref().filter(|_| self.stash.keys() > 0) else {
+            return Vec::new();
+        };
+        let of_origin = |hash| self.buckets_of(&self.candidates(hash))[0] == origin;
+        let leaving = self.leaving_stash(subtables, subtables.with(origin));
+        leaving.filter(|key| of_origin(key.hash)).collect()
+    }
+
+    /// The keys of a sub-table's stash that go to the new sub-table's, if it is being split.
+    fn leaving_stash<'i>(
+        &'i self,
+        subtables: &'i Subtables,
+        subtable: u64,
+    ) -> impl Iterator<Item = Stashed> + use<'i> {
+        let slots = u64::from(self.shape.stash);
+        let split = subtables.split_with(subtable);
+        let split = split.filter(|(from, _)| *from == subtable).into_iter();
+        split.flat_map(move |(from, into)| {
+            let part = self.stash.part(from * slots, (from + 1) * slots);
+            let keys = part.filter_map(|(slot, hash)| Some((slot, hash?)));
+            let leaving = keys.filter(move |(_, hash)| subtables.of(*hash) == into);
+            leaving.map(move |(slot, hash)| Stashed {
+                from: slot,
+                to: SlotNumber(slot.0 + (into - from) * slots),
+                hash,
+            })
+        })
+    }
+
+    /// The slots of a sub-table's stash that keys of the one that it is split from will have, which are still there.
+    pub(super) fn stash_to_come(&self, bucket: u64) -> Vec<SlotNumber> {
+        let Some(subtables) = self.subtables.as_ref().filter(|_| self.stash.keys() > 0) else {
+            return Vec::new();
+        };
+        let subtable = subtables.with(bucket);
+        match subtables.split_with(subtable) {
+            Some((from, into)) if into == subtable => {
+                let leaving = self.leaving_stash(subtables, from);
+                leaving.map(|key| key.to).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

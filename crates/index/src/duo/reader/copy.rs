@@ -1,12 +1,12 @@
 //! A reader's copy of the index, and of what it knows of the table's growth.
 
 use crate::Result;
+use crate::duo::extendible::Split;
 use crate::duo::growth::{Entry, Vault};
 use crate::duo::layout::DuoLayout;
 use crate::duo::placement::{Placement, Shape, SlotNumber};
-use crate::duo::published::{PerPage, SEGMENTS, STASH_SEGMENT, entry_parts, stash_entry};
+use crate::duo::published::{PerPage, entry_parts, stash_entry};
 use farslot_fabric::{Nanos, RemoteAddr};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -18,9 +18,11 @@ pub(super) struct IndexCopy {
     layout: DuoLayout,
     /// Where everything is, as far as the table is known to have grown.
     pub(super) vault: Rc<Vault>,
+    /// Where the chunks of an extendible table's list of splits are, as far as that is known.
+    pub(super) chunks: Vec<RemoteAddr>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
-    /// The entries of the stash.
+    /// The entries of the stash, or of the stashes of all sub-tables.
     stash: Vec<u64>,
     /// The sums of the stamps of all pages.
     sums: PerPage,
@@ -35,31 +37,53 @@ pub(super) struct IndexCopy {
 /// All that there is of one key in the published index: where it can be, and the state of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
-    /// How often the table has grown.
-    pub(super) growths: u64,
+    /// How often the table has grown, or how deep the key's sub-table is.
+    growths: u64,
     /// Its buckets, by those that are known to be split.
     pub(super) buckets: [u64; 2],
     /// Of both pages and of the stash.
     sums: [u32; 3],
 }
 
+/// A word of the bits that say which buckets are split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BitsWord {
+    pub(super) at: RemoteAddr,
+    /// The bucket of its first bit.
+    pub(super) first: u64,
+}
+
+impl BitsWord {
+    /// The word so many words behind this one.
+    pub(super) const fn plus(self, words: u64) -> Self {
+        Self {
+            at: self.at.plus(8 * words),
+            first: self.first + 64 * words,
+        }
+    }
+}
+
 /// The copy as far as it is about one key.
 pub(super) struct View {
     pub(super) state: State,
-    /// Which of its buckets may have been split meanwhile.
-    pub(super) unsplit: [bool; 2],
+    /// The bits that say whether its buckets have been split meanwhile.
+    pub(super) bits: Vec<BitsWord>,
     /// The slots that may be the key's.
     pub(super) matches: Vec<SlotNumber>,
 }
 
 impl IndexCopy {
     pub(super) fn new(table: RemoteAddr, layout: DuoLayout) -> Self {
-        let index = Placement::new(Shape {
+        let shape = Shape {
             stash: 0,
             ..layout.index_shape()
-        });
+        };
+        let index = match layout.extendible {
+            true => Placement::extendible(shape),
+            false => Placement::new(shape),
+        };
         let vault = Rc::new(Vault::new(table, &layout));
-        let segments = vault.segments() as usize;
+        let segments = vault.segments(&layout) as usize;
         Self {
             index,
             stash: vec![0; layout.stash as usize],
@@ -67,6 +91,7 @@ impl IndexCopy {
             counts: vec![UNKNOWN; segments],
             unchanged: vec![false; segments],
             as_of: None,
+            chunks: Vec::new(),
             vault,
             layout,
         }
@@ -85,14 +110,20 @@ impl IndexCopy {
 
     pub(super) fn view(&self, hash: u64) -> View {
         let state = self.state(hash);
-        let stashed = (SlotNumber::STASH.0..).map(SlotNumber).zip(&self.stash);
+        let subtable = self.layout.subtable_of(state.buckets[0]);
+        let entries = &self.stash[self.layout.stash_of(subtable)];
+        let stashed = self.layout.stash_pages(subtable).map(SlotNumber);
+        let stashed = stashed.zip(entries);
         let stashed = stashed.filter(|(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
+        let words = state.buckets.iter();
+        let mut bits: Vec<BitsWord> = words
+            .filter_map(|bucket| self.bits_word(self.index.to_split(*bucket)?))
+            .collect();
+        bits.dedup();
         View {
             state,
-            unsplit: state
-                .buckets
-                .map(|bucket| self.index.to_split(bucket).is_some()),
+            bits,
             matches: in_stash.chain(self.index.matches(hash)).collect(),
         }
     }
@@ -100,9 +131,16 @@ impl IndexCopy {
     pub(super) fn state(&self, hash: u64) -> State {
         let buckets = self.index.buckets_of(&self.index.candidates(hash));
         let [first, second] = buckets.map(|bucket| self.sums.of_bucket(bucket));
-        let stash = self.sums.of_stash().iter().copied();
+        let subtable = self.layout.subtable_of(buckets[0]);
+        let stash = self.sums.of_stash(self.layout.stash_of(subtable));
+        let stash = stash.iter().copied();
+        let growths = match self.layout.extendible {
+            // While it is being split, both have the same: of two buckets that are in different ones, either tells.
+            true => u64::from(self.index.depth_of(subtable)),
+            false => self.vault.growths() as u64,
+        };
         State {
-            growths: self.vault.growths() as u64,
+            growths,
             buckets,
             sums: [first, second, stash.fold(0, u32::wrapping_add)],
         }
@@ -118,7 +156,7 @@ impl IndexCopy {
                 continue;
             }
             // It is newer than what the counts were about.
-            self.is_unknown(self.vault.segment_of(page));
+            self.is_unknown(self.vault.segment_of(&self.layout, page));
             let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
             for (slot, entry) in slots.zip(shape.entries(words)) {
                 self.set(slot, entry);
@@ -167,9 +205,9 @@ impl IndexCopy {
     /// When both buckets and the stash were known, at the same moment, to be as they are here.
     pub(super) fn known_at(&self, buckets: [u64; 2]) -> Option<Nanos> {
         let mut segments = buckets
-            .map(|bucket| self.vault.segment_of(bucket))
+            .map(|bucket| self.vault.segment_of(&self.layout, bucket))
             .into_iter()
-            .chain([STASH_SEGMENT]);
+            .chain([self.stash_segment(buckets[0])]);
         self.as_of
             .filter(|_| segments.all(|segment| self.unchanged[segment as usize]))
     }
@@ -182,32 +220,91 @@ impl IndexCopy {
         if self.vault.growths() as u64 != known {
             return Ok(());
         }
-        let segments = self.vault.segments();
+        let newest = known;
         self.vault.add(&self.layout, entry)?;
         if self.index.unsplit() > 0 {
             self.index.note_all_split();
-            (segments - SEGMENTS..segments).for_each(|segment| self.is_unknown(segment));
+            self.are_unknown(newest);
         }
         self.index.grow(entry.ratio);
-        self.sums.grow_to(self.vault.buckets());
-        self.counts.resize(self.vault.segments() as usize, UNKNOWN);
-        self.unchanged.resize(self.counts.len(), false);
+        self.has_grown();
         Ok(())
     }
 
-    /// The words of bits that say which of these buckets are split: their numbers. None, if all are known to be.
-    pub(super) fn words_of_bits(&self, buckets: Range<u64>) -> Range<u64> {
-        let mut unsplit = self.index.unsplit_from(buckets.start);
-        match unsplit.next().filter(|first| buckets.contains(first)) {
-            Some(first) => first / 64..buckets.end.min(self.vault.origins()).div_ceil(64),
-            None => 0..0,
+    /// A sub-table is split, after `known` other splits: so that the split that it took part in before is over. Nothing if
+    /// the copy has it.
+    pub(super) fn split(&mut self, known: u64, split: Split) -> Result<()> {
+        if self.vault.growths() as u64 != known {
+            return Ok(());
         }
+        if split.from < self.index.subtables()
+            && let Some((_, into)) = self.index.split_with(split.from)
+        {
+            self.index.finish_split(split.from);
+            self.are_unknown(into);
+        }
+        split.add(&self.layout, &mut self.index, &self.vault)?;
+        self.has_grown();
+        Ok(())
     }
 
-    /// The words of bits that say whether these buckets, or those that they come from, are split: where that is not known.
-    pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> BTreeSet<u64> {
-        let origins = buckets.filter_map(|bucket| self.index.to_split(bucket));
-        origins.map(|origin| origin / 64).collect()
+    /// There are more buckets now, of which nothing is known.
+    fn has_grown(&mut self) {
+        let stash = self.vault.stash_slots(&self.layout);
+        self.stash.resize(stash as usize, 0);
+        self.sums.grow_to(self.vault.buckets(), stash);
+        let segments = self.vault.segments(&self.layout);
+        self.counts.resize(segments as usize, UNKNOWN);
+        self.unchanged.resize(self.counts.len(), false);
+    }
+
+    /// The counts say nothing of an extent's segments any more, or of a sub-table's.
+    fn are_unknown(&mut self, extent: u64) {
+        let each = self.layout.segments();
+        (extent * each..(extent + 1) * each).for_each(|segment| self.is_unknown(segment));
+    }
+
+    /// The segment of the stash that keys with this bucket of the first array can be in.
+    fn stash_segment(&self, first: u64) -> u64 {
+        Vault::stash_segment(&self.layout, self.layout.subtable_of(first))
+    }
+
+    /// The word that has the bit of a bucket which is to be split, or was in a growth that is not over.
+    pub(super) fn bits_word(&self, origin: u64) -> Option<BitsWord> {
+        let (newest, bit) = self.index.split_bit(origin)?;
+        let (at, place) = self.vault.split_bit_of(newest, bit);
+        let first = origin - place;
+        Some(BitsWord { at, first })
+    }
+
+    /// The words of bits that say which of these buckets are split, which are of one extent or one sub-table: the first
+    /// one, and how many. None, if all are known to be, or are none.
+    pub(super) fn words_of_bits(&self, buckets: Range<u64>) -> Option<(BitsWord, u64)> {
+        let mut unsplit = self.index.unsplit_from(buckets.start);
+        let first = unsplit.next().filter(|first| buckets.contains(first))?;
+        let word = self.bits_word(first)?;
+        Some((word, (buckets.end - word.first).div_ceil(64)))
+    }
+
+    /// The words of bits that say whether these buckets, or those that they come from, are split, where that is not known:
+    /// as many as lie side by side.
+    pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> Vec<(BitsWord, u64)> {
+        // A cursor may be of any number.
+        let there = buckets.take_while(|bucket| *bucket < 2 * self.vault.buckets());
+        let origins = there.filter_map(|bucket| self.index.to_split(bucket));
+        let mut words: Vec<BitsWord> = origins
+            .filter_map(|origin| self.bits_word(origin))
+            .collect();
+        words.sort_unstable_by_key(|word| word.first);
+        words.dedup();
+        let mut runs: Vec<(BitsWord, u64)> = Vec::new();
+        for word in words {
+            match runs.last_mut() {
+                Some((first, count)) if first.plus(*count) == word => *count += 1,
+                _ => runs.push((word, 1)),
+            }
+        }
+        runs
     }
 
     /// Whether a bucket is known to have keys of its own.
@@ -217,25 +314,38 @@ impl IndexCopy {
 
     /// Whether a key with this hash can be in this slot, by what is known to be split.
     pub(super) fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
-        self.index.belongs(slot, hash)
+        match slot.in_stash() {
+            None => self.index.belongs(slot, hash),
+            // The index has no stash.
+            Some(index) => {
+                let [first, _] = self.index.buckets_of(&self.index.candidates(hash));
+                self.layout.stash_place(index).0 == self.layout.subtable_of(first)
+            }
+        }
     }
 
-    /// Takes in words of bits, from one on, of the growth that is the last one known.
-    pub(super) fn take_bits(&mut self, first: u64, words: &[u64]) {
-        for (word, bits) in (first..).zip(words) {
+    /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of is known to be over.
+    pub(super) fn take_bits(&mut self, first: BitsWord, words: &[u64]) {
+        let end = 2 * self.vault.buckets();
+        for (number, bits) in (0..).zip(words) {
+            let word = first.plus(number);
             let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
-            for origin in split.map(|bit| 64 * word + bit) {
-                if self.index.to_split(origin) == Some(origin) {
+            for origin in split.map(|bit| word.first + bit).take_while(|b| *b < end) {
+                let is_news = self.index.to_split(origin) == Some(origin);
+                if is_news && self.bits_word(origin) == Some(word) {
                     self.note_split(origin);
                 }
             }
         }
     }
 
-    /// A bucket is split: what is in those that it was split into the counts have not said.
+    /// A bucket is split: what is in those that it was split into the counts have not said, nor what is in their stash.
     fn note_split(&mut self, origin: u64) {
         for sibling in self.index.siblings(origin).skip(1) {
-            self.is_unknown(self.vault.segment_of(sibling));
+            self.is_unknown(self.vault.segment_of(&self.layout, sibling));
+            if self.layout.extendible {
+                self.is_unknown(self.stash_segment(sibling));
+            }
         }
         self.index.note_split(origin);
     }

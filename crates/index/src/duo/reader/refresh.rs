@@ -5,15 +5,20 @@
 //! same, the copy is as the table was at that moment, as far as answers go.
 
 use super::DuoReader;
+use super::copy::BitsWord;
 use crate::client::{scan, side_by_side};
+use crate::duo::extendible::read_splits;
 use crate::duo::growth::read_entries;
-use crate::duo::published::SEGMENTS;
+use crate::duo::placement::SlotNumber;
 use crate::{BATCH_WIDTH, Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
-use std::ops::Range;
+use farslot_fabric::{Endpoint, EndpointExt};
 
 /// Words of bits that are read at once.
 const WORDS_A_READ: u64 = 4096;
+/// Segments that are read side by side: each is a READ of 64 KiB at a time, at most.
+const SEGMENTS_AT_ONCE: usize = 8;
+/// How often the counts are read because the table has grown meanwhile.
+const MOST_PASSES: usize = 4;
 
 impl<E: Endpoint> DuoReader<E> {
     /// Brings the copy of the index up to date. The counts of changes are read, then those segments that have
@@ -39,61 +44,71 @@ impl<E: Endpoint> DuoReader<E> {
     /// Reads the segments that have changed; whether there were any.
     async fn read_changed(&self) -> Result<bool> {
         let (counts, changed) = self.read_counts().await?;
-        for segment in &changed {
-            self.read_splits(*segment).await?;
-        }
+        let reads = changed.iter().map(|segment| self.read_splits(*segment));
+        side_by_side(SEGMENTS_AT_ONCE, reads, |_, ()| {}).await?;
         // Those of buckets that were found to be split belong to them.
         let all_changed = self.copy.borrow().changed(&counts);
-        for segment in all_changed {
+        let reads = all_changed.into_iter().map(async |segment| {
             self.read_segment(segment).await?;
             let count = counts[segment as usize];
             self.copy.borrow_mut().has_read(segment, count);
-        }
+            Ok(())
+        });
+        side_by_side(SEGMENTS_AT_ONCE, reads, |_, ()| {}).await?;
         Ok(!changed.is_empty())
     }
 
-    /// Reads the counts; returns them, and which segments have changed since they were read last.
+    /// Reads the counts, and then how often the table has grown; returns the counts, and which segments have changed since
+    /// they were read last. In this order: a count that is of after a bucket was split is believed only by who knows of
+    /// the growth that it was split in, or reads the bits that say so for the first time.
     async fn read_counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
-        loop {
-            let asked = self.endpoint.now();
-            let counts = self.read_all_counts().await?;
-            // Behind those of the table.
-            let growths = counts[0].words()[SEGMENTS as usize];
-            if growths as usize >= counts.len() {
-                self.learn_growths(growths).await?;
-                continue;
+        let (mut asked, mut counts) = (0, Vec::new());
+        // In a table that goes on growing, what has come last is left for the next time.
+        for _ in 0..MOST_PASSES {
+            asked = self.endpoint.now();
+            counts = self.read_all_counts().await?;
+            if !self.learn_of_growth().await? {
+                break;
             }
-            let counts = counts
-                .iter()
-                .flat_map(|counts| &counts.words()[..SEGMENTS as usize]);
-            let counts: Vec<u64> = counts.copied().collect();
-            let changed = self.copy.borrow_mut().compare(&counts, asked);
-            return Ok((counts, changed));
         }
+        let changed = self.copy.borrow_mut().compare(&counts, asked);
+        Ok((counts, changed))
     }
 
-    /// The counts of the table, with that of growths, and of each extent.
-    async fn read_all_counts(&self) -> Result<Vec<Buffer>> {
-        let first_of_each: Vec<_> = {
-            let vault = &self.copy.borrow().vault;
-            let extents = (0..vault.segments()).step_by(SEGMENTS as usize);
-            extents.map(|segment| vault.count_at(segment)).collect()
-        };
-        let reads = first_of_each.iter().enumerate().map(async |(number, at)| {
-            let words = SEGMENTS as usize + usize::from(number == 0);
-            Ok(self.endpoint.read(*at, words * 8).await?)
+    /// Learns whether the table has grown more often than was known, and how.
+    pub(super) async fn learn_of_growth(&self) -> Result<bool> {
+        let known = self.copy.borrow().vault.growths();
+        let counted = self.layout.growths_at(self.table);
+        let counted = self.endpoint.read(counted, 8).await?.words()[0];
+        self.learn_growths(counted).await?;
+        Ok(self.copy.borrow().vault.growths() > known)
+    }
+
+    /// The counts of all segments that are known of.
+    async fn read_all_counts(&self) -> Result<Vec<u64>> {
+        let runs = self.copy.borrow().vault.counts(&self.layout);
+        let reads = runs.iter().map(async |(at, words)| {
+            let counts = self.endpoint.read(*at, 8 * *words as usize).await?;
+            Ok(counts.words().to_vec())
         });
-        let mut read: Vec<Option<Buffer>> = first_of_each.iter().map(|_| None).collect();
+        let mut read = vec![Vec::new(); runs.len()];
         side_by_side(BATCH_WIDTH, reads, |number, counts| {
-            read[number] = Some(counts);
+            read[number] = counts;
         })
         .await?;
-        Ok(read.into_iter().flatten().collect())
+        Ok(read.concat())
     }
 
-    /// Learns of growths that were counted.
+    /// Learns of growths that were counted, or of splits of sub-tables.
     pub(super) async fn learn_growths(&self, counted: u64) -> Result<()> {
-        let known = self.copy.borrow().vault.growths() as u64;
+        let mut known = self.copy.borrow().vault.growths() as u64;
+        if self.layout.extendible {
+            while known < counted {
+                self.learn_subtables(known, counted).await?;
+                known = self.copy.borrow().vault.growths() as u64;
+            }
+            return Ok(());
+        }
         let entries = read_entries(&*self.endpoint, self.table, known, counted).await?;
         let mut copy = self.copy.borrow_mut();
         (known..)
@@ -101,29 +116,45 @@ impl<E: Endpoint> DuoReader<E> {
             .try_for_each(|(known, entry)| copy.grow(known, entry))
     }
 
+    /// Learns of some splits of sub-tables from one on, of as many as were counted.
+    async fn learn_subtables(&self, known: u64, counted: u64) -> Result<()> {
+        let mut chunks = self.copy.borrow().chunks.clone();
+        let span = (known, counted);
+        let read = read_splits(&*self.endpoint, self.table, &self.layout, &mut chunks, span);
+        let splits = read.await?;
+        let mut copy = self.copy.borrow_mut();
+        if copy.chunks.len() < chunks.len() {
+            copy.chunks = chunks;
+        }
+        (known..)
+            .zip(splits)
+            .try_for_each(|(known, split)| copy.split(known, split))
+    }
+
     /// Reads which buckets of a segment are split, of those that are not known to be.
     async fn read_splits(&self, segment: u64) -> Result<()> {
         let words = {
             let copy = self.copy.borrow();
-            copy.words_of_bits(copy.vault.segment_pages(&self.layout, segment))
+            let pages = copy.vault.segment_pages(&self.layout, segment);
+            match SlotNumber(pages.start).in_stash() {
+                None => copy.words_of_bits(pages),
+                Some(_) => None,
+            }
         };
-        self.read_bits(words).await
+        match words {
+            Some((first, count)) => self.read_bits(first, count).await,
+            None => Ok(()),
+        }
     }
 
-    /// Reads words of bits of the growth that is the last one known.
-    pub(super) async fn read_bits(&self, words: Range<u64>) -> Result<()> {
-        let growths = self.copy.borrow().vault.growths();
-        let mut next = words.start;
-        while next < words.end {
-            let count = WORDS_A_READ.min(words.end - next);
-            let (at, _) = self.copy.borrow().vault.split_bit_at(64 * next);
-            let bits = self.endpoint.read(at, 8 * count as usize).await?;
-            let mut copy = self.copy.borrow_mut();
-            if copy.vault.growths() != growths {
-                // A lookup has learned of another meanwhile, and that all of this one is over.
-                return Ok(());
-            }
-            copy.take_bits(next, bits.words());
+    /// Reads so many words of bits, from one on.
+    pub(super) async fn read_bits(&self, first: BitsWord, words: u64) -> Result<()> {
+        let mut next = 0;
+        while next < words {
+            let count = WORDS_A_READ.min(words - next);
+            let from = first.plus(next);
+            let bits = self.endpoint.read(from.at, 8 * count as usize).await?;
+            self.copy.borrow_mut().take_bits(from, bits.words());
             next += count;
         }
         Ok(())

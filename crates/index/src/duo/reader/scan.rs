@@ -65,8 +65,8 @@ impl<E: Endpoint> DuoReader<E> {
             let copy = self.copy.borrow();
             let counts = |slot: SlotNumber, head: u64| {
                 let bucket = slot.0 / u64::from(self.layout.bucket_slots);
-                slot.in_stash().is_some()
-                    || in_use[(bucket - first) as usize] && copy.belongs(slot, hash_in(head))
+                let in_use = slot.in_stash().is_some() || in_use[(bucket - first) as usize];
+                in_use && copy.belongs(slot, hash_in(head))
             };
             let slots = piece.slots(&self.layout);
             let live = slots.filter(|(slot, bytes)| {
@@ -104,16 +104,24 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Learns how the table has grown, and which of the buckets of the piece that starts at a cursor are split, or come
-    /// of one that is.
+    /// of one that is. The keys of a sub-table's stash go where the buckets of all of it do.
     async fn learn_splits(&self, cursor: Cursor) -> Result<()> {
-        let growths = self.layout.growths_at(self.table);
-        let growths = self.endpoint.read(growths, 8).await?;
-        self.learn_growths(growths.words()[0]).await?;
+        self.learn_of_growth().await?;
         let words = {
             let copy = self.copy.borrow();
-            copy.words_of_origins(self.buckets_of(&copy.vault, cursor))
+            let Cursor(first) = cursor;
+            let buckets = match SlotNumber(first).in_stash() {
+                Some(index) if self.layout.extendible && self.layout.stash > 0 => {
+                    let (subtable, _) = self.layout.stash_place(index);
+                    self.layout.buckets_of(subtable)
+                }
+                _ => self.buckets_of(&copy.vault, cursor),
+            };
+            copy.words_of_origins(buckets)
         };
-        let reads = words.iter().map(|word| self.read_bits(*word..*word + 1));
+        let reads = words
+            .iter()
+            .map(|(first, count)| self.read_bits(*first, *count));
         side_by_side(BATCH_WIDTH, reads, |_, ()| {}).await
     }
 
