@@ -7,7 +7,7 @@ use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
 use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use farslot::index::baseline::{BaselineOptions, Cleaning};
+use farslot::index::baseline::{BaselineOptions, Cleaning, Pace};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
 use farslot::index::{Index, IndexError};
@@ -37,10 +37,42 @@ pub(crate) struct Grown {
     /// Nanoseconds of the fabric's time.
     pub(crate) ns: Nanos,
     pub(crate) verbs: u64,
-    /// Bytes that they moved.
-    pub(crate) bytes: u64,
+    /// Bytes that they moved, to the client and from it.
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
     /// Keys that were in the table.
     pub(crate) keys: u64,
+}
+
+impl Grown {
+    /// Bytes that the verbs moved.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+
+    /// The least nanoseconds in which this NIC can serve so many verbs with so many bytes: at its responder, on its link to the
+    /// client, and on that from it.
+    pub(crate) fn least_ns(&self, profile: &NicProfile) -> f64 {
+        let responder = profile.responder_ns;
+        let served =
+            self.verbs as f64 * responder.per_message + self.bytes() as f64 * responder.per_byte;
+        let link = |bytes: u64| bytes as f64 / profile.link_bytes_per_ns;
+        served
+            .max(link(self.bytes_read))
+            .max(link(self.bytes_written))
+    }
+
+    /// What the growth of a table with so many bytes of slots would move as paper 001 has it: nothing to copy, which its
+    /// memory's owner does, and each bucket once to the client, by READs of so many bytes.
+    pub(crate) const fn of_paper(slots: u64, read: u64) -> Self {
+        Self {
+            ns: 0,
+            verbs: slots.div_ceil(read),
+            bytes_read: slots,
+            bytes_written: 0,
+            keys: 0,
+        }
+    }
 }
 
 impl Growing {
@@ -94,7 +126,8 @@ async fn measured(
     Ok(Grown {
         ns: endpoint.now() - begun,
         verbs: counted.verbs.iter().sum(),
-        bytes: counted.bytes_read + counted.bytes_written,
+        bytes_read: counted.bytes_read,
+        bytes_written: counted.bytes_written,
         keys,
     })
 }
@@ -120,12 +153,8 @@ pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -
     })
 }
 
-/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of `room` bytes.
-fn duo_table(
-    growing: &Growing,
-    profile: &NicProfile,
-    room: impl FnOnce(&DuoLayout) -> u128,
-) -> Result<(Rc<SimEndpoint>, DuoTable<SimEndpoint>, GrowthMemory)> {
+/// The CuckooDuo table that is to grow.
+pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     let options = DuoOptions {
         load_factor: 1.0,
         bucket_slots: growing.bucket_slots,
@@ -136,7 +165,16 @@ fn duo_table(
             growing.seed,
         )
     };
-    let layout = options.layout()?;
+    Ok(options.layout()?)
+}
+
+/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of `room` bytes.
+fn duo_table(
+    growing: &Growing,
+    profile: &NicProfile,
+    room: impl FnOnce(&DuoLayout) -> u128,
+) -> Result<(Rc<SimEndpoint>, DuoTable<SimEndpoint>, GrowthMemory)> {
+    let layout = duo_layout(growing)?;
     let table_bytes = table_end(layout.table_bytes());
     let memory = GrowthMemory {
         mark: TABLE_AT.plus(table_bytes),
@@ -154,6 +192,7 @@ pub(crate) fn map_embed(
     growing: &Growing,
     profile: &NicProfile,
     cleaning: Cleaning,
+    pace: Pace,
 ) -> Result<Grown> {
     let options = BaselineOptions {
         bucket_slots: growing.bucket_slots,
@@ -173,7 +212,7 @@ pub(crate) fn map_embed(
         let most = (growing.load * layout.slots() as f64) as u64;
         let keys = growing.fill(&table, 0, most).await?;
         let to = TABLE_AT.plus(before);
-        let grown = measured(&endpoint, keys, table.grow(to, cleaning)).await?;
+        let grown = measured(&endpoint, keys, table.grow(to, cleaning, pace)).await?;
         growing.check(&table, keys).await?;
         Ok(grown)
     })

@@ -16,7 +16,7 @@ use super::layout::BaselineLayout;
 use super::map_embed::{MapEmbed, MapEmbedTable, PAGES};
 use super::slots::{HEADER, Slot};
 use crate::client::{Counts, side_by_side};
-use crate::{Result, UPKEEP};
+use crate::{BATCH_WIDTH, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, both};
 use std::rc::Rc;
 
@@ -29,10 +29,25 @@ pub enum Cleaning {
     Lazy,
 }
 
-/// Bytes that one READ of the old buckets fetches, at most, if a bucket is not longer.
-const PIECE: usize = 64 << 10;
-/// Pieces that are under way at once.
-const WIDTH: usize = 8;
+/// How much of the copying is under way at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Bytes that one READ of the old buckets fetches, at most, if a bucket is not longer.
+    pub piece: usize,
+    /// Pieces that are under way at once, at least 1.
+    pub width: usize,
+}
+
+impl Pace {
+    /// A bucket is read, its two copies are written, and then comes the next: the active mode as paper 001 has it, sections
+    /// III-D and V-C.
+    pub const BUCKET_BY_BUCKET: Self = Self { piece: 0, width: 1 };
+    /// As much as keeps a NIC busy. Nothing else goes on meanwhile that would have to wait.
+    pub const SIDE_BY_SIDE: Self = Self {
+        piece: 64 << 10,
+        width: 8,
+    };
+}
 
 /// Neighbouring buckets of one page.
 #[derive(Clone, Copy)]
@@ -50,9 +65,9 @@ impl<E: Endpoint> MapEmbedTable<E> {
     ///
     /// # Errors
     /// [`Unreadable`](crate::IndexError::Unreadable), or what the fabric says.
-    pub async fn grow(&self, to: RemoteAddr, cleaning: Cleaning) -> Result<()> {
+    pub async fn grow(&self, to: RemoteAddr, cleaning: Cleaning, pace: Pace) -> Result<()> {
         self.endpoint
-            .operation(UPKEEP, self.double(to, cleaning))
+            .operation(UPKEEP, self.double(to, cleaning, pace))
             .await
     }
 
@@ -62,11 +77,11 @@ impl<E: Endpoint> MapEmbedTable<E> {
         doubled(self.layout()).table_bytes()
     }
 
-    async fn double(&self, to: RemoteAddr, cleaning: Cleaning) -> Result<()> {
+    async fn double(&self, to: RemoteAddr, cleaning: Cleaning, pace: Pace) -> Result<()> {
         let alone = self.hold_alone().await?;
         // Of the growth before. So a bucket never has more than one other copy.
         let all: Vec<u64> = (0..self.layout().buckets).collect();
-        for buckets in all.chunks(WIDTH) {
+        for buckets in all.chunks(BATCH_WIDTH) {
             let mut unclean = buckets.to_vec();
             unclean.retain(|bucket| self.placing.is_unclean(*bucket));
             self.clean_alone(&alone, &unclean).await?;
@@ -75,8 +90,9 @@ impl<E: Endpoint> MapEmbedTable<E> {
         let no_heap = self.layout().map().heap_place(self.place.get());
         let counted = Rc::clone(&self.counts.borrow());
         let counted = counted.occupancy(&*self.endpoint, no_heap).await?;
-        let copies = self.pieces().map(|piece| self.copy(piece, to, cleaning));
-        side_by_side(WIDTH, copies, |_, ()| {}).await?;
+        let pieces = self.pieces(pace.piece);
+        let copies = pieces.map(|piece| self.copy(piece, to, cleaning));
+        side_by_side(pace.width.max(1), copies, |_, ()| {}).await?;
         let counts = Counts::new(to, doubled(self.layout()).slots());
         let entries = counted.entries as i64;
         counts.change(entries, entries);
@@ -90,10 +106,10 @@ impl<E: Endpoint> MapEmbedTable<E> {
         Ok(())
     }
 
-    /// All buckets, in pieces.
-    fn pieces(&self) -> impl Iterator<Item = Piece> + use<E> {
+    /// All buckets, in pieces of so many bytes at most, or of a bucket.
+    fn pieces(&self, bytes: usize) -> impl Iterator<Item = Piece> + use<E> {
         let page = self.placing.page.get();
-        let most = (PIECE / self.layout().bucket_bytes()).max(1);
+        let most = (bytes / self.layout().bucket_bytes()).max(1);
         (0..PAGES).flat_map(move |number| {
             (0..page).step_by(most).map(move |from| Piece {
                 page: number,

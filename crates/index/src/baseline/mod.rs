@@ -38,6 +38,6 @@ pub mod tea;
 
 pub use board::{Board, Record};
 pub use client::{BaselineTable, Work};
-pub use growth::Cleaning;
+pub use growth::{Cleaning, Pace};
 pub use layout::{BaselineLayout, BaselineOptions};
 pub use placing::{Placing, Window};

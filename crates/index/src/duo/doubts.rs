@@ -138,6 +138,8 @@ impl<E: Endpoint> DuoTable<E> {
         self.outlive_doubts().await;
         let slots = self.doubts.slots();
         self.learn_splits(&slots).await?;
+        // Some of them may be of a split that did not come about.
+        self.vault.set_touched(self.index.borrow().unsplit() > 0);
         let mut live = self.read_live(&slots).await?;
         // Those that are made dead here are spoilt with it.
         let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();

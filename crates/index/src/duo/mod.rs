@@ -102,6 +102,8 @@ mod scan;
 mod shared;
 mod stash;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod update;
 
 pub use client::{DuoTable, Work};

@@ -21,6 +21,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn rebuild(&self) -> Result<()> {
         self.forget();
         self.learn_growths().await?;
+        self.vault.set_touched(self.unsplit() > 0);
         let mut torn = Torn::new();
         // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
         // those of the first that collide with them are known to stand by backup ones.

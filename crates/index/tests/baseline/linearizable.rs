@@ -10,7 +10,7 @@ use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation
 use farslot_fabric::{EndpointExt, RemoteAddr, Rights, window};
 use farslot_index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_index::baseline::tea::{Tea, TeaTable};
-use farslot_index::baseline::{BaselineOptions, BaselineTable, Cleaning, Placing};
+use farslot_index::baseline::{BaselineOptions, BaselineTable, Cleaning, Pace, Placing};
 use farslot_index::{FieldSize, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -109,7 +109,11 @@ impl Made for MapEmbed {
         to: RemoteAddr,
         cleaning: Cleaning,
     ) -> Result<(), IndexError> {
-        table.grow(to, cleaning).await
+        let pace = match cleaning {
+            Cleaning::Active => Pace::SIDE_BY_SIDE,
+            Cleaning::Lazy => Pace::BUCKET_BY_BUCKET,
+        };
+        table.grow(to, cleaning, pace).await
     }
 }
 

@@ -7,7 +7,7 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_index::baseline::tea::{Tea, TeaTable};
-use farslot_index::baseline::{BaselineOptions, BaselineTable, Cleaning, Placing};
+use farslot_index::baseline::{BaselineOptions, BaselineTable, Cleaning, Pace, Placing};
 use farslot_index::{FieldSize, Index, IndexError, Occupancy};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ fn map_embed_is_a_map_also_when_it_grows() {
                 model = executor.block_on(model.play(&table, steps))?;
                 if number + 1 < PLACES.len() {
                     let slots = table.layout().slots();
-                    let growing = table.grow(place(number + 1), *cleaning);
+                    let growing = table.grow(place(number + 1), *cleaning, Pace::SIDE_BY_SIDE);
                     executor.block_on(growing).unwrap();
                     prop_assert_eq!(table.layout().slots(), 2 * slots);
                     let (_, dimensions) = (table.grown_bytes(), table.design().local_bytes());
@@ -172,11 +172,17 @@ fn removed_keys_do_not_come_back_from_copies() {
         for number in 0..10 {
             assert!(table.remove(&slot.key(number)).await.unwrap());
         }
-        table.grow(place(1), Cleaning::Lazy).await.unwrap();
+        table
+            .grow(place(1), Cleaning::Lazy, Pace::BUCKET_BY_BUCKET)
+            .await
+            .unwrap();
         for number in 10..20 {
             assert!(table.remove(&slot.key(number)).await.unwrap());
         }
-        table.grow(place(2), Cleaning::Lazy).await.unwrap();
+        table
+            .grow(place(2), Cleaning::Lazy, Pace::SIDE_BY_SIDE)
+            .await
+            .unwrap();
         // As many more as change most cells.
         for number in 50..250 {
             let put = table.put(&slot.key(number), &slot.value(number)).await;

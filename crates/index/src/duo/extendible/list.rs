@@ -2,7 +2,8 @@
 //!
 //! Invariant: the header counts a split after its entry is there, and the place of the entry's chunk, and before anything
 //! is in the new sub-table. An owner that does not know whether its last splits were counted has put nothing there, and
-//! sees before it begins others.
+//! sees before it begins others. So of the memory that the header names as spare, all is zeros that no split in the list
+//! names.
 
 use super::super::client::DuoTable;
 use super::super::growth::{ENTRY_BYTES, GROWTH_LOCK, GrowthMemory, Place, Step, entry_at};
@@ -10,11 +11,12 @@ use super::super::layout::EXTENTS_AT;
 use super::super::placement::MOST_DEPTH;
 use super::entries::{Split, chunk_bytes, chunk_of, counts_of, entry_of, read_splits};
 use super::reserve::{Reserve, bytes_of_each};
+use super::spare::Run;
 use crate::client::side_by_side;
 use crate::slot::{bad_option, slots_for};
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Memory is taken for as many sub-tables at once as this has room for, if it is more than one.
@@ -30,8 +32,10 @@ struct Known {
     chunks: Vec<RemoteAddr>,
     /// Whether the list may have splits that this owner does not know to be there.
     in_doubt: bool,
-    /// Memory for sub-tables that was taken and is not in use.
-    spare: Vec<RemoteAddr>,
+    /// Memory for sub-tables that was taken and is not in use, in the order in which it is to be used.
+    spare: VecDeque<RemoteAddr>,
+    /// Of that what was taken last, if the header does not say so yet.
+    to_note: Option<Run>,
     /// Sub-tables whose splits are wanted, and by how many.
     wanted: BTreeMap<u64, usize>,
 }
@@ -90,6 +94,9 @@ impl<E: Endpoint> DuoTable<E> {
             Place::Reserve => Reserve::of(&self.layout, self.table).depth,
         };
         self.check_one_split(2)?;
+        if self.index.borrow().unsplit() == 0 {
+            self.vault.set_touched(false);
+        }
         let in_doubt = self.splits.known().in_doubt;
         if in_doubt {
             let counted = self.counted().await?;
@@ -154,9 +161,11 @@ impl<E: Endpoint> DuoTable<E> {
                 match memory.take(&*self.endpoint, bytes).await {
                     Ok(at) => {
                         let first = at.plus(chunk_bytes);
-                        let taken = (0..count).map(|number| first.plus(number * each));
                         let mut known = self.splits.known();
-                        known.spare.extend(taken);
+                        if let Some(run) = Run::new(first, count) {
+                            known.spare.extend(run.places(&self.layout));
+                            known.to_note = Some(run);
+                        }
                         known.chunks.extend(chunk.map(|_| at));
                         return Ok(());
                     }
@@ -191,8 +200,7 @@ impl<E: Endpoint> DuoTable<E> {
         known
             .chunks
             .extend(chunk.map(|chunk| reserve.chunk_at(chunk)));
-        // They are taken from its end.
-        known.spare = places.into_iter().rev().collect();
+        known.spare = places.into();
         Ok(())
     }
 
@@ -206,11 +214,15 @@ impl<E: Endpoint> DuoTable<E> {
     /// Writes the entries of splits, and counts them.
     async fn append(&self, begun: &[u64]) -> Result<()> {
         let known = self.vault.growths() as u64;
-        let places: Vec<RemoteAddr> = {
-            let spare = &self.splits.known().spare;
-            spare.iter().rev().take(begun.len()).copied().collect()
+        let (places, to_note) = {
+            let known = self.splits.known();
+            let spare = known.spare.iter().take(begun.len()).copied();
+            (spare.collect::<Vec<_>>(), known.to_note)
         };
-        let mut steps = Vec::with_capacity(begun.len() + 2);
+        let mut steps = Vec::with_capacity(begun.len() + 3);
+        if let Some(run) = to_note {
+            steps.push(self.note_spare(run)?);
+        }
         let mut splits = Vec::with_capacity(begun.len());
         for (number, (from, at)) in (known..).zip(begun.iter().zip(places)) {
             let (chunk, place) = chunk_of(number);
@@ -235,7 +247,10 @@ impl<E: Endpoint> DuoTable<E> {
         self.splits.known().in_doubt = true;
         self.run_steps(steps).await?;
         doubt.resolve();
-        self.splits.known().in_doubt = false;
+        {
+            let mut known = self.splits.known();
+            (known.in_doubt, known.to_note) = (false, None);
+        }
         splits.into_iter().try_for_each(|split| self.add(split))
     }
 
@@ -266,6 +281,8 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn learn_subtables(&self) -> Result<()> {
         let counted = self.counted().await?;
         self.learn_up_to(counted).await?;
+        let spare = self.learn_spare().await?;
+        self.splits.known().spare = spare.into();
         let splits: Vec<(u64, u64)> = self.index.borrow().splits().collect();
         let learning = splits.into_iter().map(|(from, _)| {
             let first = self.index.borrow().first_bucket(from);

@@ -17,7 +17,7 @@
 //! one are over.
 //!
 //! ```text
-//! header   3200  splits there were | 3264  for each chunk of the list: 0 | region | offset
+//! header   3200  splits there were | 3208  spare memory (`spare.rs`) | 3264  for each chunk of the list: 0 | region | offset
 //! list     in chunks, the first for 128 splits, each of the others for twice as many as the one before
 //! chunk    for each split: number of the sub-table that is split | region and offset of the new one
 //!          for each of the new sub-tables: counts of changes, a word a segment     if the index is published
@@ -61,11 +61,13 @@
 //! its sub-table full begins the split, splits its own two buckets, and is done.
 //!
 //! **Limits.** All sub-tables are on the table's node. A directory is at most 24 bits deep. A heap keeps its size. An owner that dies
-//! or resigns may leave memory taken and not used: of the splits that it was about to begin, and 64 KiB at most besides.
+//! may leave memory taken and not used: of the splits that it was about to begin, and 64 KiB at most besides, if it has taken
+//! it just then.
 
 mod entries;
 mod list;
 mod reserve;
+mod spare;
 mod stash;
 
 pub(super) use entries::{Split, read_splits};
@@ -123,17 +125,6 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Splits all buckets that are left of the split that this one takes part in, in as few round trips as can be.
     pub(super) async fn split_at_once(&self, bucket: u64) -> Result<()> {
-        loop {
-            let next = self.index.borrow().unsplit_beside(bucket).next();
-            let Some(next) = next else { return Ok(()) };
-            // That bucket too, so that at least one is split.
-            let held = self.locks.take(&[self.step_lock(bucket), next]).await;
-            if self.is_settled() {
-                self.split_pieces(&held, bucket, BATCH_WIDTH).await?;
-            } else {
-                drop(held);
-                drop(self.hold_alone().await?);
-            }
-        }
+        self.split_rest(Some(bucket), BATCH_WIDTH).await
     }
 }

@@ -39,6 +39,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
     pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
+        self.vault.set_touched(false);
         if self.counted().await? > known {
             // An earlier attempt has taken effect after all.
             return self.learn_extents(known + 1).await;

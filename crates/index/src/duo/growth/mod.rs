@@ -11,9 +11,12 @@
 //! before; from the moment that the split is acknowledged, in its own one of the r. Each of both arrays decides for
 //! itself. Who splits a bucket holds it, as any operation that changes it does.
 //!
-//! **What it costs.** Starting takes 4 round trips, whatever the table's size. Splitting takes 2, and r + 1 messages
-//! besides an atomic for every run of buckets that lie side by side: one bucket lazily, up to 8 KiB in a sweep, which
-//! has four such pieces under way. With readers it takes r + 2 messages and two atomics more. An insertion does, besides
+//! **What it costs.** Starting takes 4 round trips, whatever the table's size. Splitting takes 2, and for every run of buckets
+//! that lie side by side a READ, an atomic, and WRITEs of what has to be written (`images.rs`): the slots that go to new
+//! buckets, the heads of those that have gone, and what lies in between if it is little. So large records cross the wire about one and
+//! a half times, small ones up to r + 1 times, as there a message costs more than the bytes that it would save. A run is
+//! one bucket lazily, up to 8 KiB in a sweep, which has up to six such pieces under way: enough for the network to be
+//! busy, and no piece waits for long. With readers there are a message and two atomics more. An insertion does, besides
 //! its own, one piece of this work at most. Lookups, updates and removals do none, and wait only where one of their
 //! buckets is being split.
 //!
@@ -63,6 +66,7 @@
 
 mod entries;
 mod extend;
+mod images;
 mod memory;
 mod pages;
 mod publish;
@@ -85,8 +89,6 @@ use std::sync::atomic::Ordering;
 
 /// The largest ratio that a table grows by at once.
 const MOST_RATIO: u64 = 4096;
-/// Pieces that a sweep splits side by side: so that it does not wait for round trips alone, and nobody waits long for it.
-const SWEPT_AT_ONCE: usize = 4;
 /// Keys per slot from which on a table grows, unless told otherwise.
 const GROWS_AT: f64 = 0.85;
 /// What is held by who takes a step of growth: no bucket has this number, and no slot.
@@ -219,7 +221,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.endpoint.operation(UPKEEP, growing).await
     }
 
-    /// Splits all buckets that are not, four pieces of 8 KiB at a time. All other operations go on.
+    /// Splits all buckets that are not, some pieces of 8 KiB side by side. All other operations go on.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`], or what the fabric says. What was split is.
@@ -248,27 +250,12 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     async fn split_all(&self) -> Result<()> {
-        while let Some(bucket) = self.any_unsplit() {
-            // The bucket too, so that at least one is split.
-            let held = self.locks.take(&[self.step_lock(bucket), bucket]).await;
-            if self.is_settled() {
-                self.split_pieces(&held, bucket, SWEPT_AT_ONCE).await?;
-            } else {
-                drop(held);
-                drop(self.hold_alone().await?);
-            }
-        }
-        Ok(())
+        self.split_rest(None, self.pieces_at_once()).await
     }
 
-    /// A bucket that is to be split and is not.
-    fn any_unsplit(&self) -> Option<u64> {
-        self.index.borrow().unsplit_from(0).next()
-    }
-
-    /// What is held by who splits more buckets than it needs, of the growth that this bucket is to be split in. The
-    /// sub-tables of an extendible table have each their own.
-    pub(super) fn step_lock(&self, bucket: u64) -> u64 {
+    /// What is held by the insertion that splits more buckets than it needs, of the growth that this bucket is to be split
+    /// in. The sub-tables of an extendible table have each their own.
+    fn step_lock(&self, bucket: u64) -> u64 {
         match self.layout.extendible {
             true => GROWTH_LOCK - 1 - bucket / (2 * self.layout.buckets),
             false => GROWTH_LOCK,
@@ -300,7 +287,7 @@ impl<E: Endpoint> DuoTable<E> {
             return;
         }
         let _ = match (grows.unsplit, now.unsplit) {
-            (Some(_), Some(bucket)) => self.split_pieces(&held, bucket, 1).await,
+            (Some(_), Some(bucket)) => self.split_piece(&held, bucket).await,
             (None, None) if self.layout.extendible => {
                 self.noted(self.begin_splits(grows.number, &growth.place).await)
             }

@@ -16,11 +16,17 @@ use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
 /// round trips.
 const PIECE: usize = 8 << 10;
+/// Bytes that pieces side by side may come to, what is written included: enough for the network to be busy all the time,
+/// and so few that a piece is done within some round trips.
+const PIECES: u64 = 256 << 10;
+/// Pieces that a sweep splits side by side, so that one is read while others are written: at least, and at most.
+const SWEPT_AT_ONCE: (u64, u64) = (2, 6);
 
 /// The keys of a bucket: their slots and their hashes.
 pub(super) type Keys = Vec<(SlotNumber, u64)>;
@@ -50,24 +56,65 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(alone)
     }
 
-    /// Splits the next buckets that are not split, of so many pieces side by side, of the growth that this bucket takes
-    /// part in. Called by who holds its [`DuoTable::step_lock`]. May split none, if something has come to be in doubt, or others hold all of them.
-    pub(in super::super) async fn split_pieces(
+    /// Splits all buckets that are left, of the growth that a bucket takes part in, or of all growths, so many pieces side
+    /// by side. Waits for those that others hold. If a piece fails, no other is begun.
+    pub(in super::super) async fn split_rest(
         &self,
-        held: &Held<'_>,
-        bucket: u64,
-        pieces: usize,
+        beside: Option<u64>,
+        width: usize,
     ) -> Result<()> {
-        debug_assert!(self.locks.is_held(self.step_lock(bucket)));
-        let each = (PIECE / self.layout.bucket_bytes()).clamp(1, 64);
-        let ratio = match self.layout.extendible {
-            true => 2,
-            false => self.vault.ratio(),
+        let width = width
+            .min((self.most_at_once(self.ratio_of_split()) / self.buckets_in_piece()) as usize);
+        let (width, failed) = (width.max(1), Cell::new(false));
+        let sweeping = (0..width).map(async |_| {
+            let swept = self.split_piece_after_piece(beside, &failed).await;
+            failed.set(failed.get() || swept.is_err());
+            swept
+        });
+        side_by_side(width, sweeping, |_, ()| {}).await
+    }
+
+    async fn split_piece_after_piece(
+        &self,
+        beside: Option<u64>,
+        failed: &Cell<bool>,
+    ) -> Result<()> {
+        while !failed.get()
+            && let Some(bucket) = self.next_to_split(beside)
+        {
+            // Who waits, holds nothing.
+            let held = self.locks.take(&[bucket]).await;
+            if self.is_settled() {
+                self.split_piece(&held, bucket).await?;
+            } else {
+                drop(held);
+                drop(self.hold_alone().await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A bucket that is to be split and is not: one that nobody holds, if there is one.
+    fn next_to_split(&self, beside: Option<u64>) -> Option<u64> {
+        let index = self.index.borrow();
+        let left = || {
+            let of_all = beside.is_none().then(|| index.unsplit_from(0));
+            let of_one = beside.map(|bucket| index.unsplit_beside(bucket));
+            of_all
+                .into_iter()
+                .flatten()
+                .chain(of_one.into_iter().flatten())
         };
-        let most = self.most_at_once(ratio).max(1);
-        let most = (most as usize).min(pieces * each);
-        // Those that others hold are left for later. Who waited for them, holding what others may wait for, could wait for
-        // ever: the steps of several sub-tables are taken at once.
+        let free = left().find(|bucket| !self.locks.is_held(*bucket));
+        free.or_else(|| left().next())
+    }
+
+    /// Splits a piece: buckets from this one on that are not split, of the growth that it takes part in. Those that others
+    /// hold are left for later: who waited for them, holding some, could wait for ever. May split none, if something has come
+    /// to be in doubt.
+    pub(in super::super) async fn split_piece(&self, held: &Held<'_>, bucket: u64) -> Result<()> {
+        let most = self.most_at_once(self.ratio_of_split());
+        let most = self.buckets_in_piece().min(most).max(1) as usize;
         let origins: Vec<u64> = {
             let index = self.index.borrow();
             let free = index.unsplit_beside(bucket);
@@ -75,11 +122,31 @@ impl<E: Endpoint> DuoTable<E> {
                 .take(most)
                 .collect()
         };
-        if !self.is_settled() {
+        if origins.is_empty() || !self.is_settled() {
             return Ok(());
         }
-        let splits = origins.chunks(each).map(|piece| self.split(piece));
-        side_by_side(pieces, splits, |_, ()| {}).await
+        self.split(&origins).await
+    }
+
+    /// By how much what is being split grows.
+    fn ratio_of_split(&self) -> u64 {
+        match self.layout.extendible {
+            true => 2,
+            false => self.vault.ratio(),
+        }
+    }
+
+    /// Buckets of a piece.
+    fn buckets_in_piece(&self) -> u64 {
+        (PIECE / self.layout.bucket_bytes()).clamp(1, 64) as u64
+    }
+
+    /// Pieces that a sweep has under way.
+    pub(super) fn pieces_at_once(&self) -> usize {
+        let (ratio, buckets) = (self.ratio_of_split(), self.buckets_in_piece());
+        let bytes = (buckets * self.layout.bucket_bytes() as u64).saturating_mul(ratio);
+        let (least, most) = SWEPT_AT_ONCE;
+        (PIECES / bytes).clamp(least, most) as usize
     }
 
     /// Splits buckets that are held and not split.
@@ -94,7 +161,8 @@ impl<E: Endpoint> DuoTable<E> {
             Ok((*run, self.endpoint.read(at, len).await?))
         });
         let reading = side_by_side(runs.len().max(1), reads, |_, run| read.push(run));
-        let (done, stash) = both(reading, self.split_of_stash(origins)).await;
+        let reading = both(reading, self.split_of_stash(origins));
+        let (done, stash) = self.at_once(reading).await;
         done?;
         self.split_runs(origins, &read, stash?).await
     }
@@ -109,8 +177,9 @@ impl<E: Endpoint> DuoTable<E> {
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);
-            new.extend(self.new_buckets(*run, bytes, &of_run)?);
-            old.extend(self.old_buckets(*run, bytes, &of_run)?);
+            let goings = self.goings_of(*run, &of_run);
+            new.extend(self.new_buckets(*run, bytes, &goings)?);
+            old.extend(self.old_buckets(*run, bytes, &goings)?);
             keys.extend(run.numbers().zip(of_run));
         }
         let of_new = self.publish_split(&keys, Of::New)?;
@@ -134,7 +203,7 @@ impl<E: Endpoint> DuoTable<E> {
         let mut slots = self.slots_of(origins);
         slots.extend(stash.slots);
         let doubt = self.doubt(slots);
-        self.run_steps(steps).await?;
+        self.at_once(self.run_steps(steps)).await?;
         doubt.resolve();
         self.change_index(|index| {
             keys.iter()
@@ -142,6 +211,13 @@ impl<E: Endpoint> DuoTable<E> {
         });
         self.worked(|work| work.buckets_split += keys.len() as u64);
         Ok(())
+    }
+
+    /// Sends off what this posts at once, as a batch by itself: pieces that are split side by side would wait for each other's
+    /// verbs if these were one batch, which completes as one.
+    async fn at_once<T>(&self, posting: impl Future<Output = T>) -> T {
+        let (outcome, ()) = both(posting, async { self.endpoint.ring_doorbell() }).await;
+        outcome
     }
 
     /// The keys of each bucket of a run.
@@ -158,55 +234,6 @@ impl<E: Endpoint> DuoTable<E> {
             live.map(|(slot, head)| (slot, hash_in(head))).collect()
         };
         run.numbers().zip(buckets).map(keys).collect()
-    }
-
-    /// The buckets that a run's keys go on to, if they are others, each with what is its own.
-    fn new_buckets(&self, run: Run, bytes: &Buffer, keys: &[Keys]) -> Result<Vec<Step>> {
-        let first = 2 * run.first + run.array;
-        let siblings: Vec<u64> = self.index.borrow().siblings(first).skip(1).collect();
-        let new = siblings.into_iter().map(|sibling| {
-            let at = self.vault.bucket_at(&self.layout, sibling);
-            let image = self.image(bytes, keys, sibling - first)?;
-            Ok(Step::Write(at, image))
-        });
-        new.collect()
-    }
-
-    /// The buckets of a run themselves, with what is still their own; nothing if that is all.
-    fn old_buckets(&self, run: Run, bytes: &Buffer, keys: &[Keys]) -> Result<Option<Step>> {
-        let all_stay = {
-            let index = self.index.borrow();
-            let stays =
-                |(slot, hash): &(SlotNumber, u64)| index.slot_after_split(*slot, *hash) == *slot;
-            keys.iter().flatten().all(stays)
-        };
-        if all_stay {
-            return Ok(None);
-        }
-        let at = self
-            .vault
-            .bucket_at(&self.layout, 2 * run.first + run.array);
-        let image = self.image(bytes, keys, 0)?;
-        Ok(Some(Step::Write(at, image)))
-    }
-
-    /// A run's buckets, with only those keys alive that go on to the buckets so many numbers behind.
-    fn image(&self, bytes: &Buffer, keys: &[Keys], behind: u64) -> Result<Buffer> {
-        let mut image = self.endpoint.core().buffers.copy_of(bytes)?;
-        let (slots, index) = (u64::from(self.layout.bucket_slots), self.index.borrow());
-        let bucket_bytes = self.layout.bucket_bytes();
-        for (bucket, keys) in keys.iter().enumerate() {
-            for (slot, hash) in keys {
-                let after = index.slot_after_split(*slot, *hash);
-                if after.0 != slot.0 + behind * slots {
-                    let place = (slot.0 % slots) as usize * self.layout.slot_bytes();
-                    let at = bucket * bucket_bytes + place;
-                    // All of it: a dead slot that readers may look at holds no whole record.
-                    image[at..at + self.layout.slot_bytes()].fill(0);
-                }
-            }
-        }
-        Ok(image)
     }
 
     /// Sets the bits that say that these buckets are split.

@@ -7,7 +7,7 @@ use super::entries::{Entry, MOST_EXTENTS};
 use crate::Result;
 use crate::slot::{bad_option, slots_for};
 use farslot_fabric::RemoteAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
@@ -60,6 +60,9 @@ pub(in super::super) struct Vault {
     /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
     /// growth is not given back.
     pub(super) exhausted: AtomicBool,
+    /// Whether buckets that others are to be split into may hold something: what splits that did not come about have left.
+    /// If not, they are zeros, as the memory was when it was taken.
+    touched: AtomicBool,
 }
 
 /// Bytes of memory, and where they are.
@@ -82,6 +85,7 @@ impl Vault {
             extents: RwLock::new(vec![start]),
             spare: Mutex::new(None),
             exhausted: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
         }
     }
 
@@ -89,6 +93,16 @@ impl Vault {
     pub(in super::super) fn forget(&self) {
         self.change(|extents| extents.truncate(1));
         self.set_spare(None);
+    }
+
+    /// Whether there may be something in buckets that are not in use yet.
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether there may be. Called by who knows that no split is under way.
+    pub(in super::super) fn set_touched(&self, touched: bool) {
+        self.touched.store(touched, Ordering::Relaxed);
     }
 
     /// Memory that was taken for an extent which did not come about.
@@ -186,8 +200,13 @@ impl Vault {
         bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
     }
 
-    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
-    pub(super) fn used_of(&self, start: RemoteAddr, bytes: u64, layout: &DuoLayout) -> u64 {
+    /// Bytes from `start` to the end of the last extent, or of the last sub-table's arrays, within so many bytes behind it.
+    pub(in super::super) fn used_of(
+        &self,
+        start: RemoteAddr,
+        bytes: u64,
+        layout: &DuoLayout,
+    ) -> u64 {
         let extents = self.extents();
         let within = extents[1..].iter().filter(|extent| {
             let at = extent.splits;
