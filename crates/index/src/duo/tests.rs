@@ -164,9 +164,8 @@ fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     let (first, of_first) = bed.thread_of(&owner);
     let (second, of_second) = bed.thread_of(&owner);
     first.block_on(of_first.start()).unwrap();
-    let mut number = 600;
     // From before the counts have been read to after they are written.
-    for span in (200..16_000).step_by(400) {
+    for (number, span) in (600..).zip((200..16_000).step_by(400)) {
         let counting = of_first.endpoint.timeout(span, of_first.count_splits());
         let ended = first.block_on(counting).is_ok();
         assert_eq!(owner.is_settled(), ended, "{span} ns");
@@ -175,7 +174,6 @@ fn counts_that_may_still_be_written_keep_other_threads_waiting() {
         assert!(second.block_on(putting).unwrap());
         let took = of_second.endpoint.now() - begun;
         assert_eq!(took >= VERB_TIMEOUT, !ended, "{span} ns: {took} ns");
-        number += 1;
     }
 }
 
