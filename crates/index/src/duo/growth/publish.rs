@@ -1,8 +1,10 @@
 //! What readers are told of splits.
 //!
 //! Invariant: the pages of the new buckets are there before the bit; the bucket's own segment counts a change after it,
-//! and after the bucket was written. That count is an atomic: so when the split is done, all of it is visible. Readers
-//! go by the bit; who goes by the counts, and has not seen it, is right until a key comes to a new bucket.
+//! and before anything is taken away from the bucket's own page or from the stash. So a reader that has read the page
+//! without a key which the split has taken elsewhere meets another count when it reads the counts once more, and one
+//! that goes by the new count finds the bit. Readers go by the bit; who goes by the counts, and has not seen it, is right until
+//! a key comes to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
 
 use super::super::client::DuoTable;
 use super::super::published::bucket_entry;
@@ -110,6 +112,6 @@ impl<E: Endpoint> DuoTable<E> {
 /// Steps that publish.
 pub(super) struct Publication {
     pub(super) pages: Vec<Step>,
-    /// To follow what makes the pages right.
+    /// Of the segments of these pages.
     pub(super) counts: Vec<Step>,
 }

@@ -189,15 +189,15 @@ impl<E: Endpoint> DuoTable<E> {
         steps.extend(new);
         steps.extend(stash.new);
         steps.extend(self.bits_of(origins));
+        steps.extend(of_old.counts);
         steps.extend(of_old.pages);
         steps.extend(old);
         steps.extend(stash.old);
-        steps.extend(of_old.counts);
-        let first = origins
-            .first()
-            .filter(|_| self.has_threads && self.stamps.is_none());
+        let is_shared = self.has_threads || self.stamps.is_some();
+        let first = origins.first().filter(|_| is_shared);
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
-            // Nothing but an atomic: other threads use these buckets as soon as this one releases them.
+            // Nothing but an atomic, for all of this to be visible: other threads use these buckets as soon as this one
+            // releases them, and readers must not meet what was.
             steps.push(Step::Add(at, 0));
         }
         let mut slots = self.slots_of(origins);
