@@ -46,9 +46,9 @@ pub enum Ask {
 /// What a lookup returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The key's value ([`Index::get`]), the record's own. For keys with one record each.
+    /// The key's value (`get`), the record's own. For keys with one record each.
     Value,
-    /// All records of the key ([`Index::get_all`]).
+    /// All records of the key (`get_all`).
     AllRecords,
 }
 
