@@ -190,7 +190,16 @@ impl<E: Endpoint> DuoTable<E> {
         // No bucket has a number as high as theirs.
         let index = self.index.borrow();
         let [first, _] = key.buckets.get();
-        let slot = index.stash_room(first, |slot| held.try_add(slot.0))?;
+        if self.layout.extendible && index.to_split(first).is_some() {
+            // A split has begun since the buckets were held, and the slot that the key would be taken to may be another's.
+            return None;
+        }
+        // One that is held may be taken by a key that the split takes along, and is not in the index yet.
+        let is_to_come = |slot| {
+            let twin = index.stash_before_split(slot);
+            twin.is_some_and(|twin| self.locks.is_held(twin.0))
+        };
+        let slot = index.stash_room(first, |slot| !is_to_come(slot) && held.try_add(slot.0))?;
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,

@@ -128,6 +128,8 @@ impl<E: Endpoint> DuoTable<E> {
             );
             let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
             let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
+            // Before anything is taken away, as in a split.
+            batch.count_change(self.vault.segment_of(&self.layout, page));
             self.publish(&mut batch, &entries);
         }
         self.run(batch).await

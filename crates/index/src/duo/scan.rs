@@ -100,6 +100,11 @@ impl Piece {
         })
     }
 
+    /// How many slots of the stash it has.
+    pub(super) fn stash_slots(&self) -> u64 {
+        self.parts.first().map_or(0, |part| part.run)
+    }
+
     /// The slots with their bytes.
     pub(super) fn slots(&self, layout: &DuoLayout) -> impl Iterator<Item = (SlotNumber, &[u8])> {
         let slot_bytes = layout.slot_bytes();

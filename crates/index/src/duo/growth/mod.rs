@@ -283,7 +283,8 @@ impl<E: Endpoint> DuoTable<E> {
         let held = self.locks.take(&[lock]).await;
         // Another thread may have taken the step in between, or have let the table grow.
         let now = self.index.borrow().growable(hash);
-        if !self.is_settled() || now.slots != grows.slots {
+        let is_same = now.slots == grows.slots && now.number == grows.number;
+        if !self.is_settled() || !is_same {
             return;
         }
         let _ = match (grows.unsplit, now.unsplit) {

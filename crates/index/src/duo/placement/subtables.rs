@@ -346,6 +346,15 @@ impl Placement {
         }
     }
 
+    /// The slot of the stash whose key comes to this one by the split that its sub-table is made by, if that is not over.
+    #[must_use]
+    pub fn stash_before_split(&self, slot: SlotNumber) -> Option<SlotNumber> {
+        let slots = u64::from(self.shape.stash);
+        let subtable = slot.in_stash()?.checked_div(slots)?;
+        let (from, into) = self.split_with(subtable)?;
+        (subtable == into).then(|| SlotNumber(slot.0 - (into - from) * slots))
+    }
+
     /// The first bucket of a sub-table, numbered through both arrays.
     #[must_use]
     pub fn first_bucket(&self, subtable: u64) -> u64 {

@@ -15,7 +15,7 @@ use super::super::placement::SlotNumber;
 use super::super::records::with_record;
 use super::super::scan::Piece;
 use super::{DuoReader, TORN_READS, Wanted};
-use crate::client::{MOST_READS, pause, side_by_side};
+use crate::client::{MOST_READS, pause, scan, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::ops::Range;
@@ -87,9 +87,17 @@ impl<E: Endpoint> DuoReader<E> {
         })
         .await?;
         let Cursor(first) = cursor;
+        if first >= SlotNumber::STASH.0 {
+            // Of a sub-table that was split meanwhile, keys have gone to one that was not there.
+            let slots = self.copy.borrow().vault.stash_slots(&self.layout);
+            return Ok(scan::next(
+                first + piece.stash_slots(),
+                SlotNumber::STASH.0 + slots,
+            ));
+        }
         let next = first + in_use.len() as u64 / 2;
         // Behind the last bucket that there was there may be more now.
-        if first < SlotNumber::STASH.0 && next < self.copy.borrow().vault.buckets() {
+        if next < self.copy.borrow().vault.buckets() {
             return Ok(Some(Cursor(next)));
         }
         Ok(piece.next)
@@ -111,7 +119,9 @@ impl<E: Endpoint> DuoReader<E> {
             let copy = self.copy.borrow();
             let Cursor(first) = cursor;
             let buckets = match SlotNumber(first).in_stash() {
-                Some(index) if self.layout.extendible && self.layout.stash > 0 => {
+                Some(index)
+                    if self.layout.extendible && index < copy.vault.stash_slots(&self.layout) =>
+                {
                     let (subtable, _) = self.layout.stash_place(index);
                     self.layout.buckets_of(subtable)
                 }
