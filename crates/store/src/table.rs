@@ -160,7 +160,7 @@ impl Table {
     /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
     /// in which they come. Of a batch that would be one of gets and then one of writes this saves the round trips of
     /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said. Where all
-    /// writes of a key in the batch are puts and updates, and keys are unique, one of them answers for all, and for gets
+    /// writes of a key in the batch are puts and updates of values of one length, and keys are unique, one answers for all, and for gets
     /// of that key: the table is asked once.
     ///
     /// ```
