@@ -401,10 +401,12 @@ impl Plan {
                 "takes {bytes} bytes at load {load}: over the memory limit of {limit}"
             ));
         }
-        let bytes = self.reads.client_bytes();
+        let growth = self.reads.most_slots() as f64 / self.reads.slots() as f64;
+        let bytes = (self.reads.client_bytes() as f64 * growth) as u64;
         match question.client_memory {
             Some(limit) if bytes > limit => Err(format!(
-                "takes {bytes} bytes of each client's memory at load {load}: over the limit of {limit}"
+                "takes {bytes} bytes of each client's memory at load {load}, as large as it may get: over the limit of \
+                 {limit}"
             )),
             _ => Ok(self),
         }

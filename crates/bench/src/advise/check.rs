@@ -84,7 +84,11 @@ impl CheckRow {
         let writes =
             writes.flat_map(|write| [write.verbs_ratio, write.bytes_ratio, write.latency_ratio]);
         let errors = lookups.into_iter().chain(writes);
-        errors.map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max)
+        let error = |ratio: f64| match ratio.is_finite() {
+            true => (ratio - 1.0).abs(),
+            false => f64::INFINITY,
+        };
+        errors.map(error).fold(0.0, f64::max)
     }
 }
 

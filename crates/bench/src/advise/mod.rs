@@ -176,8 +176,8 @@ fn notes(question: &Question) -> Vec<String> {
     let mut notes = Vec::new();
     if question.skew > 0.0 {
         notes.push(format!(
-            "a skew of {} changes no figure: clients keep nothing of what they read, and popular keys stand no \
-             nearer than others",
+            "a skew of {} changes no figure: priced are clients that keep nothing of what they read, no cache and no \
+             record hints, and popular keys stand no nearer than others",
             question.skew
         ));
     }

@@ -78,6 +78,6 @@ fn duo_insertions(layout: &DuoLayout, load: f64) -> Option<Rc<[DuoInsertion]>> {
     for key in 0..noted {
         insert(key)?;
     }
-    let insertions = (noted..keys(1.0 + DUO_NOTED)).map(insert);
+    let insertions = (noted..keys(1.0 + DUO_NOTED).max(noted + 1)).map(insert);
     insertions.collect()
 }

@@ -90,6 +90,14 @@ impl Question {
         if let Some((_, weight)) = self.values.iter().find(|value| !weight(value)) {
             return bad("weight of a value size", weight.to_string(), "above 0");
         }
+        let weights: f64 = self.values.iter().map(|(_, weight)| weight).sum();
+        if !weights.is_finite() {
+            return bad(
+                "weights of value sizes",
+                weights.to_string(),
+                "a finite sum",
+            );
+        }
         for (option, share) in [
             ("hit ratio", self.hit_ratio),
             ("updates", self.updates),
@@ -124,6 +132,18 @@ impl Question {
         {
             let limit = format!("from the number of entries, {}, to 2^40", self.entries);
             return bad("capacity to grow to", most.to_string(), &limit);
+        }
+        if self.sealed && self.grow_to.is_some_and(|most| most > self.entries) {
+            let limit = "the number of entries in sealed tables: they never change";
+            return bad(
+                "capacity to grow to",
+                self.grow_to.unwrap_or_default().to_string(),
+                limit,
+            );
+        }
+        if self.writers == 0 && self.updates + self.inserts > 0.0 {
+            let limit = "at least 1 where there are updates or inserts";
+            return bad("number of writers", "0".into(), limit);
         }
         if !(0.0..=10.0).contains(&self.skew) {
             return bad("skew", self.skew.to_string(), "from 0 to 10");

@@ -41,6 +41,9 @@ pub(super) fn slots_of_check(
             return Err("its records are too large for a table in memory".into());
         }
     }
+    if (slots as f64 * plan.load).round() < 1.0 {
+        return Err(format!("{slots} slots at its load hold no record"));
+    }
     Ok(slots)
 }
 

@@ -62,7 +62,7 @@ const REASONS: [(&str, &str); 7] = [
     (
         "10 Gb/s",
         "the paper's two ratios are those of a link with 0.9 us more for a lookup of any design: (t + 0.9) / (s + 0.9) is 3.0 for MapEmbed and 9.8 for \
-         RACE (the model's column). That is time of the client's, which is not counted here, with records sixteen times as long",
+         RACE (the model's column). The 0.9 us is fitted on these two; the paper does not say what it is",
     ),
 ];
 
