@@ -133,6 +133,13 @@ pub(crate) struct Outcome {
     pub(crate) bits_per_key: f64,
 }
 
+impl Outcome {
+    /// What a task of a stop took on average; nothing if the table was full before.
+    pub(crate) fn spent(&self, stop: usize, task: usize) -> Option<Spent> {
+        self.stops.get(stop)?.get(task).copied()
+    }
+}
+
 /// Does a trial with tables of a design.
 pub(crate) fn run<D: Design>(trial: &Trial, bed: &Bed) -> Result<Outcome> {
     match trial.client_bytes {

@@ -1,10 +1,13 @@
 //! Paper 001, figure 10: latencies by load factor, with keys that are not there, and where bandwidth is limited. Its
 //! throughput by threads, (g) to (j), is not in it.
 
-use super::{FURTHER_VERBS, WALKS, one_record_after_the_other, reasons, trial, us_row};
+use super::{
+    FURTHER_VERBS, LIMITED_SLOTS, OPERATIONS, WALKS, one_record_after_the_other, reasons, trial,
+    us_row,
+};
 use crate::paper001::published::{LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed};
 use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
+use crate::paper001::trial::{Bed, Draw, Op, Outcome, Task, Trial};
 use crate::repro::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
@@ -28,15 +31,6 @@ const LIMITED_INSERTION: [f64; 2] = [6.1, 17.6];
 const LIMITED_LOOKUP: [f64; 2] = [3.0, 9.8];
 /// Microseconds more of every lookup there that give the paper's ratios.
 const LONG_RECORD_US: f64 = 0.9;
-/// Slots of the tables where bandwidth is limited, at most: of 2 KiB each.
-const LIMITED_SLOTS: u64 = 1 << 14;
-
-const OPERATIONS: [(&str, Op); 4] = [
-    ("insertion", Op::PutNew),
-    ("lookup", Op::Get),
-    ("update", Op::Update),
-    ("removal", Op::Remove),
-];
 
 const REASONS: [(&str, &str); 7] = [
     (
@@ -144,13 +138,8 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
     })
 }
 
-/// What a task of a stop took on average, if the table was not full before.
-fn spent(outcome: &Outcome, stop: usize, task: usize) -> Option<&Spent> {
-    outcome.stops.get(stop)?.get(task)
-}
-
 fn us(outcome: &Outcome, stop: usize, task: usize) -> Option<f64> {
-    spent(outcome, stop, task).map(Spent::us)
+    outcome.spent(stop, task).map(|spent| spent.us())
 }
 
 /// Figures 10(a) to 10(d).
@@ -160,7 +149,7 @@ fn latencies(outcomes: &[&Outcome]) -> Vec<ReproRow> {
         for (scheme, outcome) in SCHEMES.iter().zip(outcomes) {
             let published = &TABLE_1[scheme.published];
             for (stop, load) in LOADS.into_iter().enumerate() {
-                let Some(spent_here) = spent(outcome, stop, task) else {
+                let Some(spent_here) = outcome.spent(stop, task) else {
                     continue;
                 };
                 let paper = match operation {
@@ -172,11 +161,11 @@ fn latencies(outcomes: &[&Outcome]) -> Vec<ReproRow> {
                     _ => Some(published.remove.us),
                 };
                 let cell = format!("us, {operation}, {}, load {load:.2}", scheme.name);
-                let mut row = us_row(cell, paper, scheme, spent_here);
+                let mut row = us_row(cell, paper, scheme, &spent_here);
                 if let ("TEA", "insertion", Some(alone)) =
-                    (scheme.name, operation, spent(outcome, 0, task))
+                    (scheme.name, operation, outcome.spent(0, task))
                 {
-                    row.model = Some(one_record_after_the_other(spent_here, alone).1);
+                    row.model = Some(one_record_after_the_other(&spent_here, &alone).1);
                 }
                 rows.push(row);
             }

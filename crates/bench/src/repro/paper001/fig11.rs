@@ -61,16 +61,13 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
         };
         (scheme.run)(&trial, &Bed::Simulated(testbed()))
     })?;
-    let spent = |scheme: usize, absent: usize| -> Option<Spent> {
-        outcomes[scheme].stops.first()?.get(absent).copied()
-    };
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for (what, of) in PANELS {
         let mut lines = Vec::new();
         for (number, scheme) in SCHEMES.iter().enumerate() {
             let points: Vec<(f64, f64)> = (0..)
                 .zip(ABSENT)
-                .filter_map(|(at, absent)| Some((absent, of(&spent(number, at)?))))
+                .filter_map(|(at, absent)| Some((absent, of(&outcomes[number].spent(0, at)?))))
                 .collect();
             for (absent, ours) in &points {
                 let cell = format!(

@@ -286,7 +286,7 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         ("us, insertion at 0.9", 6.98, (1, 1)),
     ];
     let rows = cells.into_iter().filter_map(|(cell, paper, (stop, task))| {
-        let spent = outcome.stops.get(stop)?.get(task)?;
+        let spent = outcome.spent(stop, task)?;
         Some(ReproRow::new(cell, Some(paper), spent.latency_ns / 1e3))
     });
     Ok(rows.collect())

@@ -169,7 +169,7 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
     };
     let outcome = (SCHEMES[0].run)(&trial, &Bed::Simulated(testbed()))?;
     let us = |task: usize| {
-        let spent = outcome.stops.first().and_then(|stop| stop.get(task));
+        let spent = outcome.spent(0, task);
         spent.map_or(0.0, |spent| spent.latency_ns / 1e3)
     };
     Ok(Point {

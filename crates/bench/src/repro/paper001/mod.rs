@@ -18,10 +18,19 @@ use crate::paper001::published::{
 };
 use crate::paper001::schemes::Scheme;
 use crate::paper001::split::{Order, Search, SplitShape};
-use crate::paper001::trial::{Spent, Task, Trial};
+use crate::paper001::trial::{Op, Spent, Task, Trial};
 use crate::repro::Scale;
 use farslot::index::duo::placement::Shape;
 
+/// The operations that are timed, each by itself.
+const OPERATIONS: [(&str, Op); 4] = [
+    ("insertion", Op::PutNew),
+    ("lookup", Op::Get),
+    ("update", Op::Update),
+    ("removal", Op::Remove),
+];
+/// Slots of the tables where bandwidth is limited, at most: of 2 KiB each.
+const LIMITED_SLOTS: u64 = 1 << 14;
 /// How far a figure may be off without a reason being given.
 const NEAR: f64 = 0.15;
 /// Standard errors that are put down to chance.

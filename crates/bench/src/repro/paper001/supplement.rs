@@ -1,7 +1,7 @@
 //! Results of paper 001's supplement: accesses and moves, the index's size, several operations under way, limited
 //! bandwidth, and large tables.
 
-use super::{as_published_of_map_embed, filling, reasons, shape, trial};
+use super::{LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial};
 use crate::paper001::cost::Filled;
 use crate::paper001::ours::Ours;
 use crate::paper001::published::{
@@ -26,8 +26,6 @@ pub(in crate::repro) const SCALE: Scale = Scale {
 
 /// Slots of the tables behind the simulated NIC, at most: latencies do not depend on them.
 const SIMULATED_SLOTS: u64 = 1 << 18;
-/// Slots of the tables where bandwidth is limited, at most: of 2 KiB each.
-const LIMITED_SLOTS: u64 = 1 << 14;
 /// How many times as many slots the tables have that are only counted: 30 million and 10^8 for the scale above.
 const COUNTED_TIMES: [u64; 2] = [10, 32];
 /// The load factors of CuckooDuo and RACE with 30 million slots (section V-A; the published code).
@@ -40,12 +38,6 @@ const COMMON_LOAD: f64 = 0.65;
 /// Load factors of the throughputs where bandwidth is limited. TEA's highest is 0.68.
 const LIMITED_LOADS: [f64; 4] = [0.1, 0.5, 0.68, 0.9];
 
-const OPERATIONS: [(&str, Op); 4] = [
-    ("insertion", Op::PutNew),
-    ("lookup", Op::Get),
-    ("update", Op::Update),
-    ("removal", Op::Remove),
-];
 /// Accesses an insertion, and records moved, at 0.9: CuckooDuo, MapEmbed.
 const AT_HIGH_LOAD: [(f64, f64); 2] = [(3.0, 1.1), (27.0, 13.0)];
 /// Bits of index a key by the bits of a fingerprint: the ends of the range.
@@ -159,7 +151,7 @@ fn at_high_load(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> 
             field_bytes: 8,
             ..trial(scale, stops)
         };
-        Ok(spent_at(&(scheme.run)(&trial, &Bed::Memory)?, 0, 0))
+        Ok((scheme.run)(&trial, &Bed::Memory)?.spent(0, 0))
     })?;
     let mut rows = Vec::new();
     for ((scheme, spent), (accesses, moved)) in SCHEMES.iter().zip(spent).zip(AT_HIGH_LOAD) {
@@ -234,7 +226,7 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     let mut rows = Vec::new();
     for (stop, (load, papers)) in LARGE_US.into_iter().enumerate() {
         for (task, ((operation, _), paper)) in OPERATIONS.into_iter().zip(papers).enumerate() {
-            let Some(spent) = spent_at(&outcome, stop, task) else {
+            let Some(spent) = outcome.spent(stop, task) else {
                 continue;
             };
             let cell = format!("us, {operation}, CuckooDuo, load {load:.2}");
@@ -271,8 +263,8 @@ fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     let mut rows = Vec::new();
     for (scheme, (together, alone)) in SCHEMES.iter().zip(&outcomes) {
         let mut row = |cell: String, paper: Option<f64>, (stop, task): (usize, usize)| {
-            let spent = spent_at(together, stop, task);
-            if let (Some(spent), Some(alone)) = (spent, spent_at(alone, stop, task)) {
+            let spent = together.spent(stop, task);
+            if let (Some(spent), Some(alone)) = (spent, alone.spent(stop, task)) {
                 rows.push(ReproRow {
                     model: Some(of_threads(scheme, &alone)),
                     ..ReproRow::new(cell, paper, spent.per_second / 1e6)
@@ -327,7 +319,7 @@ fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         let mut ratios = Vec::new();
         for (scheme, outcome) in of_paper.iter().zip(&outcomes).skip(1) {
             for (stop, load) in LIMITED_LOADS.into_iter().enumerate() {
-                let rate = |of| spent_at(of, stop, task).map(|spent| spent.per_second);
+                let rate = |of: &Outcome| of.spent(stop, task).map(|spent| spent.per_second);
                 let (Some(theirs), Some(ours)) = (rate(outcome), rate(&outcomes[0])) else {
                     continue;
                 };
@@ -364,9 +356,4 @@ fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         }
     }
     Ok(rows)
-}
-
-/// What a task took; nothing if the table was full before.
-fn spent_at(outcome: &Outcome, stop: usize, task: usize) -> Option<Spent> {
-    outcome.stops.get(stop)?.get(task).copied()
 }

@@ -3,7 +3,7 @@
 use super::{FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row};
 use crate::paper001::published::{TABLE_1, TABLE_SLOTS, Took, testbed};
 use crate::paper001::schemes::{SCHEMES, Scheme};
-use crate::paper001::trial::{Bed, Op, Outcome, Spent, Task, Trial};
+use crate::paper001::trial::{Bed, Op, Spent, Task, Trial};
 use crate::repro::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
@@ -101,7 +101,7 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
             published.bits_per_key,
             full.bits_per_key,
         );
-        let at = |stop: usize, task: usize| spent(costs, stop, task);
+        let at = |stop: usize, task: usize| costs.spent(stop, task);
         let operations = [
             ("lookup", published.lookup, at(0, 1)),
             ("insertion at a load of 0.3", published.insert[0], at(0, 0)),
@@ -143,11 +143,6 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
         rows,
         plots: Vec::new(),
     })
-}
-
-/// What a task took; nothing if the table was full before.
-fn spent(outcome: &Outcome, stop: usize, task: usize) -> Option<Spent> {
-    outcome.stops.get(stop)?.get(task).copied()
 }
 
 fn costs_of(operation: &str, scheme: &Scheme, took: Took, spent: Option<Spent>) -> Vec<ReproRow> {

@@ -3,7 +3,7 @@
 use super::{FURTHER_VERBS, client_bytes, operations, reasons, trial, us_row};
 use crate::paper001::published::{TABLE_3, Table3, testbed};
 use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
+use crate::paper001::trial::{Bed, Draw, Op, Task, Trial};
 use crate::repro::Scale;
 use crate::{Progress, ReproReport, Result, threads};
 
@@ -83,14 +83,14 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
                 ),
             ];
             for (column, paper, outcome) in columns {
-                let Some(spent) = spent(outcome, number) else {
+                let Some(spent) = outcome.spent(0, number) else {
                     continue;
                 };
                 let cell = format!(
                     "{column}, YCSB-{}, {}, {}",
                     published.mode, published.distribution, of.name
                 );
-                rows.push(us_row(cell, Some(paper[of.published]), of, spent));
+                rows.push(us_row(cell, Some(paper[of.published]), of, &spent));
             }
         }
     }
@@ -111,8 +111,4 @@ pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<Rep
         rows,
         plots: Vec::new(),
     })
-}
-
-fn spent(outcome: &Outcome, task: usize) -> Option<&Spent> {
-    outcome.stops.first()?.get(task)
 }

@@ -16,7 +16,7 @@
 //! buckets, the heads of those that have gone, and what lies in between if it is little. So large records cross the wire about one and
 //! a half times, small ones up to r + 1 times, as there a message costs more than the bytes that it would save. A run is
 //! one bucket lazily, up to 8 KiB in a sweep, which has up to six such pieces under way: enough for the network to be
-//! busy, and no piece waits for long. With readers there are a message and two atomics more. An insertion does, besides
+//! busy, and no piece waits for long. With readers there are a message and three atomics more. An insertion does, besides
 //! its own, one piece of this work at most. Lookups, updates and removals do none, and wait only where one of their
 //! buckets is being split.
 //!
