@@ -1,0 +1,144 @@
+//! Strict serializability of transactions, judged from list-append histories.
+//!
+//! Every key holds a list. A transaction appends unique values to lists and reads whole lists, so that a
+//! read shows not only which version it met but also every version before it. From the reads alone
+//! follow the order of each key's versions and three kinds of dependency between transactions:
+//!
+//! * `ww`: one transaction appended the version right after the other's;
+//! * `wr`: one transaction read a version that the other had appended;
+//! * `rw`: one transaction read a list before the other appended to it.
+//!
+//! With the order in real time (`rt`: one transaction ended before the other began) they form a graph. The history is
+//! strictly serializable if the graph has no cycle and no read contradicts the histories of
+//! single keys. [`check_serial`] returns the first of these anomalies that it finds, with the transactions and the
+//! reason for each edge:
+//!
+//! | anomaly | what happened |
+//! |---|---|
+//! | [`Anomaly::AbortedRead`] | a committed transaction read an aborted append (G1a) |
+//! | [`Anomaly::IntermediateRead`] | it read a list in the middle of another's appends (G1b) |
+//! | [`Anomaly::InternalRead`] | it did not see its own appends, or changed reads without one |
+//! | [`Anomaly::IncompatibleOrder`] | two reads of a key disagree on its order |
+//! | [`Anomaly::DuplicateAppend`], [`Anomaly::UnknownValue`] | a value occurs twice, or nobody appended it |
+//! | [`Anomaly::Cycle`] | dependencies form a circle: G0, G1c, lost update, write skew, phantom ([`CycleKind`]) |
+//!
+//! **Phantoms.** A scan is recorded as a read of every key of its range, also of those that it did not return: an
+//! absent key is the empty list, and whoever creates it later depends on the scan by `rw`.
+//!
+//! **Unknown outcomes.** A transaction whose commit was not answered counts as committed if anybody read one of its appends,
+//! and is ignored otherwise. It has no end in real time.
+//!
+//! Sources: Adya, "Weak Consistency" (1999), for the anomalies; Kingsbury and Alvaro, "Elle: Inferring Isolation
+//! Anomalies from Experimental Observations" (VLDB 2020), for the inference from lists.
+
+mod edges;
+mod graph;
+mod report;
+mod versions;
+
+pub use report::{Anomaly, CycleEdge, CycleKind, Dependency};
+
+use std::fmt::Debug;
+
+/// What a transaction did to one list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListOp<K> {
+    /// Appended a value to the key's list. No two appends to a key have the same value.
+    Append(K, u64),
+    /// Read the key's whole list; an absent key is the empty list.
+    Read(K, Vec<u64>),
+    /// Read the key's list as part of a scan. Record one for every key of the scanned range that the history knows, with
+    /// the empty list for those that the scan did not return.
+    Scanned(K, Vec<u64>),
+}
+
+impl<K> ListOp<K> {
+    /// The key.
+    pub const fn key(&self) -> &K {
+        match self {
+            Self::Append(key, _) | Self::Read(key, _) | Self::Scanned(key, _) => key,
+        }
+    }
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// It was told that it had committed, at this time.
+    Committed {
+        /// When it was told so.
+        end: u64,
+    },
+    /// It was told that it had no effect.
+    Aborted,
+    /// It was told nothing, or something that leaves its effect open.
+    Unknown,
+}
+
+/// One transaction of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction<K> {
+    /// When it began, on the clock of all transactions.
+    pub start: u64,
+    /// Its operations in the order in which it ran them. Reads of a transaction that did not commit are ignored.
+    pub ops: Vec<ListOp<K>>,
+    /// How it ended.
+    pub commit: Commit,
+}
+
+/// What an accepted history held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SerialSummary {
+    /// Transactions that committed, those of unknown outcome that were read from included.
+    pub committed: usize,
+    /// Transactions that were ignored: aborted, or unknown and read by nobody.
+    pub ignored: usize,
+    /// Dependencies between transactions, without those of real time.
+    pub dependencies: usize,
+}
+
+/// Checks that a history is strictly serializable. Takes time and memory in proportion to the appends, reads and list
+/// lengths, and to the number of transactions in progress at once.
+///
+/// ```
+/// use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, Transaction, check_serial};
+///
+/// // Two transactions read both lists empty, and each appends to one: write skew.
+/// let skew = |read: [u8; 2], append, value| Transaction {
+///     start: 0,
+///     ops: vec![
+///         ListOp::Read(read[0], vec![]),
+///         ListOp::Read(read[1], vec![]),
+///         ListOp::Append(append, value),
+///     ],
+///     commit: Commit::Committed { end: 10 },
+/// };
+/// let history = [skew([b'x', b'y'], b'x', 1), skew([b'x', b'y'], b'y', 2)];
+/// let anomaly = check_serial(&history).unwrap_err();
+/// assert!(matches!(anomaly, Anomaly::Cycle { kind: CycleKind::WriteSkew, .. }));
+/// ```
+///
+/// # Errors
+/// The first anomaly found. Transactions are named by their place in `history`.
+pub fn check_serial<K: Ord + Clone + Debug>(
+    history: &[Transaction<K>],
+) -> Result<SerialSummary, Box<Anomaly<K>>> {
+    let versions = versions::Versions::of(history)?;
+    let mut edges = edges::Edges::of(history, &versions);
+    let dependencies = edges.count();
+    // A cycle without the clock says more about what went wrong.
+    let mut cycle = graph::shortest_cycle(&edges.out);
+    if cycle.is_none() {
+        edges.add_real_time(history, &versions.committed);
+        cycle = graph::shortest_cycle(&edges.out);
+    }
+    if let Some(cycle) = cycle {
+        return Err(Box::new(edges.anomaly(history, &cycle)));
+    }
+    let committed = versions.committed.iter().filter(|is| **is).count();
+    Ok(SerialSummary {
+        committed,
+        ignored: history.len() - committed,
+        dependencies,
+    })
+}
