@@ -23,13 +23,13 @@ pub mod counters;
 pub mod endpoint;
 pub mod error;
 pub mod executor;
-mod links;
+pub mod memory;
+pub mod net;
+mod node_state;
 mod prefetch;
 pub mod reader;
-mod redial;
 pub mod shm;
 pub mod sim;
-pub mod standing;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
@@ -43,13 +43,10 @@ pub use counters::{Booking, Counters, OperationClass, OperationCounters};
 pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
+pub use net::Backoff;
+pub use node_state::NodeState;
 pub use prefetch::prefetch;
 pub use reader::Reader;
-pub use standing::{Backoff, NodeState};
-pub use timer::TimedOut;
+pub use timer::{Nanos, TimedOut};
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
 pub use window::{all_in_order, both, in_order, window};
-
-/// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
-/// [`sim`]. Instants count from the start of the process or of the simulation.
-pub type Nanos = u64;
