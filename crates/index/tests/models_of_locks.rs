@@ -1,7 +1,7 @@
-//! Models of [`BucketLocks`](super::locks::BucketLocks): that holders of one bucket never meet, and that nobody who
+//! Models of [`BucketLocks`]: that holders of one bucket never meet, and that nobody who
 //! waits is forgotten, in every order of two threads' steps up to three preemptions.
 
-use super::locks::{BucketLocks, Held};
+use farslot_index::internals::locks::{BucketLocks, Held};
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

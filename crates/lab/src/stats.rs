@@ -4,15 +4,15 @@ use crate::ReproRow;
 
 /// A mean and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Mean {
-    pub(super) mean: f64,
+pub(crate) struct Mean {
+    pub(crate) mean: f64,
     /// A single value does not tell.
-    pub(super) standard_error: Option<f64>,
+    pub(crate) standard_error: Option<f64>,
 }
 
 impl Mean {
     /// The mean of at least one value.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -25,7 +25,7 @@ impl Mean {
     }
 
     /// A cell with that mean.
-    pub(super) fn row(self, cell: impl Into<String>, paper: Option<f64>) -> ReproRow {
+    pub(crate) fn row(self, cell: impl Into<String>, paper: Option<f64>) -> ReproRow {
         ReproRow {
             standard_error: self.standard_error,
             ..ReproRow::new(cell, paper, self.mean)

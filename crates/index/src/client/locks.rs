@@ -14,11 +14,21 @@
 //! is not held. The word `gate` decides between those who hold something and who wants to be alone: it has the number of
 //! the former and a bit of the latter, and each of them changes it before it looks. That a wake is not missed is Dekker's
 //! pattern: who waits puts its waker down, and then looks again; who releases does so, and then looks for wakers; a fence
-//! is between both steps of both. The models (`models_of_locks`) run the orders that there are.
+//! is between both steps of both. The models (`tests/models_of_locks.rs`) run the orders that there are.
 
-use super::sync::{AtomicU64, Mutex, Ordering, fence, lock};
+#[cfg(feature = "loom")]
+use loom::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering, fence},
+};
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::sync::PoisonError;
+#[cfg(not(feature = "loom"))]
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering, fence},
+};
 use std::task::{Poll, Waker};
 
 /// Of the bits that buckets share, the logarithm. loom's models take time with every word.
@@ -228,7 +238,7 @@ impl Waiting {
     #[cold]
     fn wake_all(&self) {
         let wakers = {
-            let mut wakers = lock(&self.wakers);
+            let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
             self.any.store(0, Ordering::Relaxed);
             std::mem::take(&mut *wakers)
         };
@@ -236,7 +246,7 @@ impl Waiting {
     }
 
     fn add(&self, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         // The coroutines of a batch have one waker.
         if !wakers.iter().any(|known| known.will_wake(waker)) {
             wakers.push(waker.clone());

@@ -1,28 +1,13 @@
 //! Buckets as a plan has read them, and as it would leave them: nothing is written before a plan is whole.
 
 use super::client::BaselineTable;
-use super::placing::{Placing, Window};
-use super::slots::{Slot, SlotFormat};
-use crate::Result;
-use crate::client::side_by_side;
-use farslot_fabric::{Buffer, Endpoint};
+use super::homes::{Homes, Window};
+use super::slots::{Record, Slot, SlotFormat, SlotWrite, is_free};
+use super::waiting::side_by_side;
+use farslot::fabric::{Buffer, Endpoint};
+use farslot::index::Result;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// A record, with the hash of its key.
-pub struct Record {
-    /// The key's hash.
-    pub hash: u64,
-    /// The bytes of its slot.
-    pub(super) bytes: Rc<[u8]>,
-}
-
-/// What a slot is to hold.
-#[derive(Clone)]
-pub(super) struct SlotWrite {
-    pub(super) slot: u64,
-    pub(super) bytes: Rc<[u8]>,
-}
 
 /// A bucket's slots.
 struct Bucket {
@@ -40,7 +25,7 @@ pub struct Board<'t, E, P> {
     buckets: HashMap<u64, Bucket>,
 }
 
-impl<'t, E: Endpoint, P: Placing> Board<'t, E, P> {
+impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
     pub(super) fn new(table: &'t BaselineTable<E, P>) -> Self {
         Self {
             table,
@@ -52,7 +37,7 @@ impl<'t, E: Endpoint, P: Placing> Board<'t, E, P> {
     /// together with them.
     ///
     /// # Errors
-    /// What the fabric says, or [`Unreadable`](crate::IndexError::Unreadable).
+    /// What the fabric says, or [`Unreadable`](farslot::index::IndexError::Unreadable).
     pub async fn read(&mut self, buckets: &[u64]) -> Result<()> {
         let twins = buckets
             .iter()
@@ -66,7 +51,7 @@ impl<'t, E: Endpoint, P: Placing> Board<'t, E, P> {
             .iter()
             .map(|bucket| table.read_window(Window::of(*bucket)));
         let mut met = Vec::new();
-        side_by_side(wanted.len().max(1), reads, |number: usize, bytes| {
+        side_by_side(wanted.len().max(1), reads, |number, bytes| {
             met.push((wanted[number], bytes));
         })
         .await?;
@@ -97,7 +82,7 @@ impl<'t, E: Endpoint, P: Placing> Board<'t, E, P> {
                     .map(|slot| self.table.record_at(bucket, slot))
                     .collect();
                 Bucket {
-                    was_used: slots().map(|slot| !super::slots::is_free(slot)).collect(),
+                    was_used: slots().map(|slot| !is_free(slot)).collect(),
                     after: before.clone(),
                     before,
                 }
@@ -205,7 +190,7 @@ pub(super) struct Changes {
     pub(super) moved: u64,
 }
 
-impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
+impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     /// The record of a slot that was read whole, unless it is a copy that does not belong there any more.
     pub(super) fn record_at(&self, bucket: u64, slot: &[u8]) -> Option<Rc<Record>> {
         let Slot::Record(record) = self.layout().format.decode(slot) else {

@@ -1,13 +1,13 @@
 //! What the one client of a table keeps, and how it reads and writes slots.
 
-use super::board::{Board, SlotWrite};
+use super::counts::Counts;
+use super::homes::{Homes, Window};
 use super::layout::BaselineLayout;
-use super::placing::{Placing, Window};
-use super::slots::{Slot, is_free};
-use crate::client::locks::{BucketLocks, Held};
-use crate::client::{Counts, MOST_READS, pause};
-use crate::{IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
+use super::slots::{Slot, SlotWrite, is_free};
+use super::waiting::{MOST_READS, pause};
+use farslot::fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
+use farslot::index::internals::locks::{BucketLocks, Held};
+use farslot::index::{IndexError, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub(super) struct Key<'k> {
     pub(super) hash: u64,
 }
 
-impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
+impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     /// Takes the memory at `place`, which must be all zeros, for a new table of this design.
     pub(super) fn new(
         endpoint: Rc<E>,
@@ -113,7 +113,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
 
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         let layout = self.layout();
-        layout.format.shape.check_key(bytes)?;
+        layout.format.check_key(bytes)?;
         Ok(Key {
             bytes,
             hash: layout.hasher.hash(bytes),
@@ -134,19 +134,6 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         }
     }
 
-    /// The same for who will write: the buckets are clean.
-    pub(super) async fn hold_to_write(&self, key: &Key<'_>) -> Result<(Held<'_>, Option<Window>)> {
-        loop {
-            let (held, window) = self.hold(key).await?;
-            let unclean = self.unclean(window);
-            if unclean.is_empty() {
-                return Ok((held, window));
-            }
-            drop(held);
-            self.clean(&unclean).await?;
-        }
-    }
-
     /// The buckets of a window that are to be cleaned.
     pub(super) fn unclean(&self, window: Option<Window>) -> Vec<u64> {
         let mut buckets = buckets(window);
@@ -159,23 +146,6 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let alone = self.locks.take_alone(&[]).await;
         self.finish(&alone).await?;
         Ok(alone)
-    }
-
-    /// Removes copies that do not belong where they are from some buckets, and those to be cleaned with them.
-    pub(super) async fn clean(&self, buckets: &[u64]) -> Result<()> {
-        let alone = self.hold_alone().await?;
-        self.clean_alone(&alone, buckets).await
-    }
-
-    /// The same for who holds everything.
-    pub(super) async fn clean_alone(&self, _alone: &Held<'_>, buckets: &[u64]) -> Result<()> {
-        let mut board = Board::new(self);
-        board.read(buckets).await?;
-        self.write_slots(board.changes(None).writes).await?;
-        board
-            .known()
-            .for_each(|bucket| self.placing.cleaned(bucket));
-        Ok(())
     }
 
     /// Reads a window, all of its records whole.
@@ -292,7 +262,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     /// Notes entries that came or went. This cannot fail: the operation that is counted is done, and counts may
     /// lag.
     pub(super) async fn entries_changed(&self, change: i64) {
-        let enough = self.counts.borrow().change(change, change);
+        let enough = self.counts.borrow().change(change);
         if enough {
             let _ = self.report().await;
         }

@@ -3,11 +3,11 @@
 use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
-use crate::{
+use farslot::index::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use farslot::fabric::{Endpoint, EndpointExt, Nanos};
 use std::rc::Rc;
 
 impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {
@@ -55,9 +55,8 @@ impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {
-        let no_heap = self.layout().map().heap_place(self.place.get());
         let counts = Rc::clone(&self.counts.borrow());
-        counts.occupancy(&*self.endpoint, no_heap).await
+        counts.occupancy(&*self.endpoint).await
     }
 
     async fn flush(&self) -> Result<()> {

@@ -12,12 +12,14 @@
 //! hands then, so that cleaning at once costs it no verb more: to clean later pays only where the memory's owner
 //! copies.
 
+use super::counts::Counts;
+use super::homes::Window;
 use super::layout::BaselineLayout;
 use super::map_embed::{MapEmbed, MapEmbedTable, PAGES};
 use super::slots::{HEADER, Slot};
-use crate::client::{Counts, side_by_side};
-use crate::{BATCH_WIDTH, Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, both};
+use super::waiting::side_by_side;
+use farslot::fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, both};
+use farslot::index::{BATCH_WIDTH, Result, UPKEEP};
 use std::rc::Rc;
 
 /// When copies that do not belong where they are are removed.
@@ -64,7 +66,7 @@ impl<E: Endpoint> MapEmbedTable<E> {
     /// table is where and as it was.
     ///
     /// # Errors
-    /// [`Unreadable`](crate::IndexError::Unreadable), or what the fabric says.
+    /// [`Unreadable`](farslot::index::IndexError::Unreadable), or what the fabric says.
     pub async fn grow(&self, to: RemoteAddr, cleaning: Cleaning, pace: Pace) -> Result<()> {
         self.endpoint
             .operation(UPKEEP, self.double(to, cleaning, pace))
@@ -87,15 +89,14 @@ impl<E: Endpoint> MapEmbedTable<E> {
             self.clean_alone(&alone, &unclean).await?;
         }
         self.report().await?;
-        let no_heap = self.layout().map().heap_place(self.place.get());
         let counted = Rc::clone(&self.counts.borrow());
-        let counted = counted.occupancy(&*self.endpoint, no_heap).await?;
+        let counted = counted.occupancy(&*self.endpoint).await?;
         let pieces = self.pieces(pace.piece);
         let copies = pieces.map(|piece| self.copy(piece, to, cleaning));
         side_by_side(pace.width.max(1), copies, |_, ()| {}).await?;
         let counts = Counts::new(to, doubled(self.layout()).slots());
         let entries = counted.entries as i64;
-        counts.change(entries, entries);
+        counts.change(entries);
         self.counts.replace(Rc::new(counts));
         self.changed();
         self.placing.double(cleaning);
@@ -122,7 +123,7 @@ impl<E: Endpoint> MapEmbedTable<E> {
     /// Copies a piece to where both halves of its page go.
     async fn copy(&self, piece: Piece, to: RemoteAddr, cleaning: Cleaning) -> Result<()> {
         let (layout, old_page) = (self.layout(), self.placing.page.get());
-        let window = super::placing::Window {
+        let window = Window {
             first: piece.page * old_page + piece.from,
             count: piece.count,
         };

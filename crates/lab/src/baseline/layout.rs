@@ -1,15 +1,17 @@
 //! The sizes of a table, whatever the design.
 
 use super::slots::SlotFormat;
-use crate::slot::{RecordShape, bad_option, slots_for};
-use crate::table_map::TableMap;
-use crate::{FieldSize, Hasher, Result};
-use farslot_fabric::RemoteAddr;
+use farslot::fabric::RemoteAddr;
+use farslot::index::{FieldSize, Hasher, IndexError, Result};
 
 /// The most bytes of a key, and of a value.
 const LONGEST_FIELD: usize = u16::MAX as usize;
 /// The most slots of a bucket.
 const MOST_BUCKET_SLOTS: u32 = 64;
+/// The most slots.
+const MOST_SLOTS: u64 = 1 << 40;
+/// Where the first bucket begins, behind the counts.
+const BUCKETS_AT: u64 = 4096;
 /// The most keys in a stash.
 const MOST_STASH: u32 = 1 << 20;
 
@@ -50,9 +52,11 @@ impl BaselineOptions {
     /// The layout with a number of buckets that is a multiple of `multiple`, and at least as much.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
     pub(super) fn layout(&self, multiple: u64) -> Result<BaselineLayout> {
-        self.hasher.check(self.key)?;
+        if self.hasher == Hasher::Knuth && self.key.most() > 8 {
+            return Err(bad_option("hash", "knuth", "for keys of at most 8 bytes"));
+        }
         if self.key.most() == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
@@ -70,15 +74,19 @@ impl BaselineOptions {
             let limit = format!("at most {MOST_STASH}");
             return Err(bad_option("stash", self.stash, limit));
         }
-        let slots = slots_for(self.slots, 1.0)?;
-        let buckets = slots.div_ceil(u64::from(self.bucket_slots));
+        if !(1..=MOST_SLOTS).contains(&self.slots) {
+            let limit = format!("1 to {MOST_SLOTS}");
+            return Err(bad_option("slots", self.slots, limit));
+        }
+        let buckets = self.slots.div_ceil(u64::from(self.bucket_slots));
         Ok(BaselineLayout {
             buckets: buckets.max(1).next_multiple_of(multiple),
             bucket_slots: self.bucket_slots,
             stash: self.stash,
             hasher: self.hasher,
             format: SlotFormat {
-                shape: RecordShape::new(self.key, self.value),
+                key: self.key,
+                value: self.value,
                 checksum_seed: self.seed,
             },
         })
@@ -123,7 +131,8 @@ impl BaselineLayout {
     /// Bytes of remote memory that the whole table takes.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        self.map().bytes()
+        let buckets = u128::from(self.buckets) * self.bucket_bytes() as u128;
+        u128::from(BUCKETS_AT) + buckets.next_multiple_of(64)
     }
 
     /// Bytes of a bucket.
@@ -131,19 +140,24 @@ impl BaselineLayout {
         self.bucket_slots as usize * self.slot_bytes()
     }
 
-    pub(super) fn map(&self) -> TableMap {
-        TableMap {
-            slots: self.slots(),
-            slot_bytes: self.slot_bytes(),
-            heap_bytes: 0,
-        }
-    }
-
     pub(super) fn slot_at(&self, table: RemoteAddr, slot: u64) -> RemoteAddr {
-        self.map().slot_at(table, slot)
+        table.plus(BUCKETS_AT + slot * self.slot_bytes() as u64)
     }
 
     pub(super) fn bucket_at(&self, table: RemoteAddr, bucket: u64) -> RemoteAddr {
         self.slot_at(table, bucket * u64::from(self.bucket_slots))
+    }
+}
+
+/// The error for an option that no table can have.
+fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> IndexError {
+    IndexError::BadOption {
+        option,
+        value: value.to_string(),
+        limit: limit.into(),
     }
 }

@@ -29,13 +29,15 @@
 //! Source: MapEmbed (KDD 2021) as paper 001, sections II-B and III-D, describes it, and the code published with paper
 //! 001, from which the layers' sizes and the order of trials are.
 
-use super::board::{Board, Record};
+use super::board::Board;
 use super::client::BaselineTable;
+use super::homes::{Homes, Window};
 use super::layout::{BaselineLayout, BaselineOptions};
-use super::placing::{Placing, Window};
-use crate::Result;
-use crate::hash::{derive, scale};
-use farslot_fabric::{Endpoint, RemoteAddr};
+use super::placing::Placing;
+use super::slots::Record;
+use farslot::index::Result;
+use farslot::index::hash::{derive, scale};
+use farslot::fabric::{Endpoint, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -91,7 +93,7 @@ impl MapEmbed {
     /// The layout of a table with these options.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
         options.layout(PAGES)
     }
@@ -197,9 +199,7 @@ fn guide(hash: u64, number: u8) -> u64 {
     (derive(hash, 3) + u64::from(number)) % PAGES
 }
 
-impl Placing for MapEmbed {
-    type Change = Numbers;
-
+impl Homes for MapEmbed {
     fn window(&self, hash: u64) -> Option<Window> {
         let home = self.home(hash, &Numbers::new());
         home.map(|home| Window::of(home.bucket))
@@ -224,6 +224,14 @@ impl Placing for MapEmbed {
             unclean[self.twin(bucket).1] = false;
         }
     }
+
+    fn local_bytes(&self) -> usize {
+        self.cells.borrow().len() + self.unclean.borrow().len().div_ceil(8)
+    }
+}
+
+impl Placing for MapEmbed {
+    type Change = Numbers;
 
     async fn make_room<E: Endpoint>(
         &self,
@@ -283,9 +291,5 @@ impl Placing for MapEmbed {
             };
             count.set(count.get() + 1);
         }
-    }
-
-    fn local_bytes(&self) -> usize {
-        self.cells.borrow().len() + self.unclean.borrow().len().div_ceil(8)
     }
 }

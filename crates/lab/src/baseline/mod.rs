@@ -21,23 +21,29 @@
 //! ```
 //!
 //! **Rooms.** `operations.rs` has the operations, `board.rs` the buckets of an insertion that makes room, as it has
-//! read and would leave them; what differs between the designs is behind [`Placing`].
+//! read and would leave them; what differs between the designs is behind [`Homes`] and [`Placing`].
 //!
 //! Source: paper 001, sections II-B and V, Table I; the numbers that it does not give, from its published code.
 
 mod board;
+mod cleaning;
 mod client;
+mod counts;
 mod facade;
 mod growth;
+mod homes;
 mod layout;
 pub mod map_embed;
 mod operations;
 mod placing;
 mod slots;
 pub mod tea;
+mod waiting;
 
-pub use board::{Board, Record};
+pub use board::Board;
 pub use client::{BaselineTable, Work};
 pub use growth::{Cleaning, Pace};
+pub use homes::{Homes, Window};
 pub use layout::{BaselineLayout, BaselineOptions};
-pub use placing::{Placing, Window};
+pub use placing::Placing;
+pub use slots::Record;

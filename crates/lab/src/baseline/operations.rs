@@ -3,14 +3,18 @@
 //! Invariant: a coroutine holds the buckets that its key may be in, or all of them, so that no other
 //! changes what it has read; and nothing is unfinished when it begins.
 
-use super::board::{Board, Record, SlotWrite};
+use super::board::Board;
 use super::client::{BaselineTable, Key};
-use super::placing::{Placing, Window};
-use super::slots::{Slot, SlotFormat, is_free};
-use crate::client::scan;
-use crate::{Cursor, IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint};
+use super::homes::Window;
+use super::placing::Placing;
+use super::slots::{Record, Slot, SlotFormat, SlotWrite, is_free};
+use farslot::fabric::{Buffer, Endpoint};
+use farslot::index::{Cursor, IndexError, Result, Value};
+use std::ops::Range;
 use std::rc::Rc;
+
+/// Bytes that one piece of a scan reads.
+const PIECE: usize = 64 << 10;
 
 /// What a write does with a key that is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,12 +56,12 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
             return Ok(None);
         };
         let (bytes, found) = self.look(window, &key).await?;
-        Ok(found.map(|(_, value)| Value::of_buffer(bytes, value)))
+        Ok(found.map(|(_, value)| value_in(&bytes, value)))
     }
 
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.key(key)?;
-        self.layout().format.shape.check_value(value)?;
+        self.layout().format.check_value(value)?;
         let (held, window) = self.hold_to_write(&key).await?;
         let beside = self.write_beside(&key, value, mode, window).await?;
         drop(held);
@@ -94,7 +98,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let first = window.first * u64::from(layout.bucket_slots);
         if let Some((slot, value_at)) = found {
             if mode == Mode::FindOrPut {
-                let there = Value::of_buffer(bytes, value_at);
+                let there = value_in(&bytes, value_at);
                 return Ok(Beside::Written(Written::Found(there)));
             }
             let record = layout.format.encode(key.bytes, value);
@@ -172,7 +176,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
 
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        self.layout().format.shape.check_value(value)?;
+        self.layout().format.check_value(value)?;
         let (_held, window) = self.hold_to_write(&key).await?;
         if let Some(stashed) = self.stash.borrow_mut().get_mut(key.bytes) {
             *stashed = value.into();
@@ -221,8 +225,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let Some(value) = stash.get(key.bytes) else {
             return Ok(None);
         };
-        let copy = self.endpoint.core().buffers.copy_of(value)?;
-        Ok(Some(Value::of_buffer(copy, 0..value.len())))
+        Ok(Some(Value::from(Rc::<[u8]>::from(&value[..]))))
     }
 
     /// Visits a piece of the buckets, or the stash behind them. Nobody writes meanwhile.
@@ -233,7 +236,8 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     ) -> Result<Option<Cursor>> {
         let alone = self.hold_alone().await?;
         let layout = self.layout();
-        let count = scan::piece(first, layout.buckets, layout.bucket_bytes());
+        let left = layout.buckets.saturating_sub(first);
+        let count = left.min((PIECE / layout.bucket_bytes()).max(1) as u64);
         if count == 0 {
             let stash = self.stash.borrow();
             stash.iter().for_each(|(key, value)| visit(key, value));
@@ -263,4 +267,9 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let counts = Rc::clone(&self.counts.borrow());
         counts.report(&*self.endpoint).await
     }
+}
+
+/// The value that is a part of a window that was read.
+fn value_in(window: &Buffer, value: Range<usize>) -> Value {
+    Value::from(Rc::<[u8]>::from(&window[value]))
 }

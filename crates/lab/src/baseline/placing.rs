@@ -1,56 +1,20 @@
-//! What a design decides: where a key may be, and how room is made for one more.
+//! How a design makes room for one more key.
 
-use super::board::{Board, Record};
-use crate::Result;
-use farslot_fabric::Endpoint;
+use super::board::Board;
+use super::homes::Homes;
+use super::slots::Record;
+use farslot::fabric::Endpoint;
+use farslot::index::Result;
 use std::rc::Rc;
-
-/// Neighbouring buckets, read in one piece.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
-    /// The first.
-    pub first: u64,
-    /// How many.
-    pub count: u64,
-}
-
-impl Window {
-    /// One bucket.
-    #[must_use]
-    pub const fn of(bucket: u64) -> Self {
-        Self {
-            first: bucket,
-            count: 1,
-        }
-    }
-
-    /// Its buckets.
-    pub fn buckets(self) -> impl Iterator<Item = u64> {
-        self.first..self.first + self.count
-    }
-}
 
 /// A design.
 #[allow(
     async_fn_in_trait,
     reason = "used by one thread, over one endpoint: never Send"
 )]
-pub trait Placing: Sized {
+pub trait Placing: Homes + Sized {
     /// What of the design's own state a plan changes.
     type Change;
-
-    /// The buckets in which the key with this hash is, if it is in any; nothing if it can only be in the
-    /// stash.
-    fn window(&self, hash: u64) -> Option<Window>;
-
-    /// Whether a record in this bucket is one of the table, and not a copy that was left there.
-    fn belongs(&self, hash: u64, bucket: u64) -> bool;
-
-    /// The bucket that has to be cleaned of copies together with this one, before anything in either is written.
-    fn unclean_with(&self, bucket: u64) -> Option<u64>;
-
-    /// Both have been cleaned.
-    fn cleaned(&self, bucket: u64);
 
     /// Plans how a record whose window is full enters; nothing if it cannot. What it has read and would
     /// change is on the board.
@@ -65,7 +29,4 @@ pub trait Placing: Sized {
 
     /// Carries out what a plan changes of the state.
     fn apply(&self, change: Self::Change);
-
-    /// Bytes of local memory, the stash not counted.
-    fn local_bytes(&self) -> usize;
 }

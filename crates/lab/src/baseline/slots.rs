@@ -5,8 +5,8 @@
 //!      |                                  room for the longest, a multiple of 8 bytes
 //! ```
 
-use crate::hash::{checksum, word_of};
-use crate::slot::RecordShape;
+use farslot::index::hash::{checksum, word_of};
+use farslot::index::{FieldSize, IndexError, Result};
 use std::rc::Rc;
 
 /// Bytes of a slot before its key.
@@ -15,8 +15,24 @@ pub(super) const HEADER: usize = 8;
 /// How records become the bytes of slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotFormat {
-    pub(super) shape: RecordShape,
+    pub(super) key: FieldSize,
+    pub(super) value: FieldSize,
     pub(super) checksum_seed: u64,
+}
+
+/// A record, with the hash of its key.
+pub struct Record {
+    /// The key's hash.
+    pub hash: u64,
+    /// The bytes of its slot.
+    pub(super) bytes: Rc<[u8]>,
+}
+
+/// What a slot is to hold.
+#[derive(Clone)]
+pub(super) struct SlotWrite {
+    pub(super) slot: u64,
+    pub(super) bytes: Rc<[u8]>,
 }
 
 /// A record in a slot that was read.
@@ -39,7 +55,26 @@ pub(super) enum Slot<'s> {
 impl SlotFormat {
     /// Bytes of one slot, a multiple of 8.
     pub(super) const fn slot_bytes(&self) -> usize {
-        HEADER + (self.shape.key.most() + self.shape.value.most()).next_multiple_of(8)
+        HEADER + (self.key.most() + self.value.most()).next_multiple_of(8)
+    }
+
+    /// Refuses a key that the table does not hold.
+    pub(super) fn check_key(&self, key: &[u8]) -> Result<()> {
+        let (len, allowed) = (key.len(), self.key);
+        match len {
+            0 => Err(IndexError::EmptyKey),
+            _ if allowed.admits(len) => Ok(()),
+            _ => Err(IndexError::KeyLength { len, allowed }),
+        }
+    }
+
+    /// Refuses a value that the table does not hold.
+    pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
+        let (len, allowed) = (value.len(), self.value);
+        if allowed.admits(len) {
+            return Ok(());
+        }
+        Err(IndexError::ValueLength { len, allowed })
     }
 
     /// A record as the bytes of a slot, whole words. Key and value are of the table's sizes.

@@ -17,13 +17,15 @@
 //!
 //! Source: paper 001, section II-B and Table I, and its published code; TEA itself is of SIGCOMM 2020.
 
-use super::board::{Board, Record};
+use super::board::Board;
 use super::client::BaselineTable;
+use super::homes::{Homes, Window};
 use super::layout::{BaselineLayout, BaselineOptions};
-use super::placing::{Placing, Window};
-use crate::Result;
-use crate::hash::{derive, scale};
-use farslot_fabric::{Endpoint, RemoteAddr};
+use super::placing::Placing;
+use super::slots::Record;
+use farslot::index::Result;
+use farslot::index::hash::{derive, scale};
+use farslot::fabric::{Endpoint, RemoteAddr};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -52,7 +54,7 @@ impl Tea {
     /// The layout of a table with these options.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
         let mut layout = options.layout(1)?;
         layout.buckets = layout.buckets.max(2);
@@ -93,9 +95,7 @@ impl Tea {
     }
 }
 
-impl Placing for Tea {
-    type Change = ();
-
+impl Homes for Tea {
     fn window(&self, hash: u64) -> Option<Window> {
         Some(self.home(hash))
     }
@@ -109,6 +109,14 @@ impl Placing for Tea {
     }
 
     fn cleaned(&self, _: u64) {}
+
+    fn local_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Placing for Tea {
+    type Change = ();
 
     async fn make_room<E: Endpoint>(
         &self,
@@ -136,8 +144,4 @@ impl Placing for Tea {
     }
 
     fn apply(&self, (): ()) {}
-
-    fn local_bytes(&self) -> usize {
-        0
-    }
 }

@@ -4,10 +4,11 @@
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{WIDTH, at_each_load, for_throughput};
 use super::probing::papers_size;
-use super::stats::Mean;
-use super::{Scale, by_load};
-use crate::paper000::{CLIENT_THREADS, LOADS, VARIABLE};
-use crate::simulated::{
+use crate::stats::Mean;
+use super::published::by_load;
+use crate::scale::Scale;
+use super::published::{CLIENT_THREADS, LOADS, VARIABLE};
+use farslot_bench::simulated::{
     Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
 };
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -17,10 +18,10 @@ use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
 use farslot::index::sealed::{SealedForm, SealedOptions};
 
-pub(super) const ID: &str = "000-ahead";
+pub(crate) const ID: &str = "000-ahead";
 
 /// Half a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 2,
     lookups: 100_000,
@@ -45,7 +46,7 @@ struct Curves {
 }
 
 /// Measures it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let curves = Curves::measure(scale, progress)?;
     let mut rows = Vec::new();
     let sets = [("hits", &curves.hits), ("misses", &curves.misses)];

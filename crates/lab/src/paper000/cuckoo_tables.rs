@@ -1,11 +1,11 @@
 //! Sealed cuckoo tables of paper 000's smallest records.
 
-use crate::paper000::{CLIENT_THREADS, RECORD_BYTES};
-use crate::simulated::{
+use super::published::{CLIENT_THREADS, RECORD_BYTES};
+use farslot_bench::simulated::{
     Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, WARM_UP,
     built_cuckoo,
 };
-use crate::{BenchError, Result};
+use crate::{LabError, Result};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::IndexError;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
@@ -13,26 +13,26 @@ use farslot::index::linear::SlotKind;
 use farslot::{FieldSize, StoreError};
 
 /// Slots of a bucket of the paper's set-associative cuckoo tables.
-pub(super) const BUCKET_SLOTS: u32 = 4;
+pub(crate) const BUCKET_SLOTS: u32 = 4;
 
 /// How a table hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Hash functions.
-    pub(super) ways: u32,
+    pub(crate) ways: u32,
     /// Slots of a bucket.
-    pub(super) bucket_slots: u32,
+    pub(crate) bucket_slots: u32,
 }
 
 /// The paper's: 3-way, 4-way set-associative.
-pub(super) const PAPERS: Shape = Shape {
+pub(crate) const PAPERS: Shape = Shape {
     ways: 3,
     bucket_slots: BUCKET_SLOTS,
 };
 
 impl Shape {
     /// A table of so many slots.
-    pub(super) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
+    pub(crate) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
         let four_bytes = FieldSize::Fixed(4);
         let options = CuckooOptions {
             load_factor: 1.0,
@@ -49,7 +49,7 @@ impl Shape {
 const MOST_SLOTS: u64 = 1 << 18;
 
 /// A table at a load factor.
-pub(super) struct CuckooAt {
+pub(crate) struct CuckooAt {
     layout: CuckooLayout,
     memory: TableMemory,
     records: Records,
@@ -58,7 +58,7 @@ pub(super) struct CuckooAt {
 
 impl CuckooAt {
     /// A table of at most so many slots; nothing where the records find no place.
-    pub(super) fn build(shape: Shape, slots: u64, load: f64, seed: u64) -> Result<Option<Self>> {
+    pub(crate) fn build(shape: Shape, slots: u64, load: f64, seed: u64) -> Result<Option<Self>> {
         let layout = shape.layout(slots.min(MOST_SLOTS), seed)?;
         let count = (layout.slots() as f64 * load).round() as u32;
         let records = Records::distinct(seed, count, RECORD_BYTES - 4);
@@ -69,13 +69,13 @@ impl CuckooAt {
                 records,
                 seed,
             })),
-            Err(BenchError::Store(StoreError::Index(IndexError::Full { .. }))) => Ok(None),
+            Err(LabError::Store(StoreError::Index(IndexError::Full { .. }))) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Lookups by the paper's client threads, `width` at a time by each.
-    pub(super) fn experiment(
+    pub(crate) fn experiment(
         &self,
         order: LookupOrder,
         ask: Ask,
@@ -99,7 +99,7 @@ impl CuckooAt {
     }
 
     /// Runs an experiment in it.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         experiment: &Experiment<OpenCuckoo>,
         profile: NicProfile,
@@ -109,8 +109,8 @@ impl CuckooAt {
 }
 
 /// The error of a table that must be possible to build and was not.
-pub(super) fn no_place(load: f64) -> BenchError {
-    BenchError::BadOption {
+pub(crate) fn no_place(load: f64) -> LabError {
+    LabError::BadOption {
         option: "slots",
         value: format!("too few for a cuckoo table of load {load:.2}"),
         limit: "more".into(),

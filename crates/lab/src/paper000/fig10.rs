@@ -1,17 +1,17 @@
 //! Paper 000, figure 10: lookups/s by read size as measured, and the cost that the model predicts.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::linear_tables::{WIDTH, at_each_load};
-use super::stats::Mean;
-use crate::paper000::{self, LOADS, RECORD_BYTES, VARIABLE};
+use crate::stats::Mean;
+use super::published::{self, LOADS, RECORD_BYTES, VARIABLE};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::index::linear::{KeyRule, ReadPolicy};
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, Workload};
 
-pub(super) const ID: &str = "000-fig10";
+pub(crate) const ID: &str = "000-fig10";
 
 /// A quarter of a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 2,
     lookups: 100_000,
@@ -25,7 +25,7 @@ const READ_SIZES: [u32; 13] = [2, 3, 5, 7, 10, 13, 18, 23, 32, 48, 64, 96, 128];
 const ROWS: [usize; 2] = [1, 4];
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let loads = ROWS.map(|row| LOADS[row]);
     let tables = at_each_load(scale, KeyRule::Multi, &loads, progress, |table| {
         let rate = |size: &u32| {
@@ -114,7 +114,7 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 /// E[X(R)] T(R) for every R up to the cap, in ns, and the point of the least.
 #[allow(clippy::type_complexity, reason = "points")]
 fn cost_by_read_size(load: f64) -> Result<(Vec<(f64, f64)>, (f64, f64))> {
-    let distances = ProbeDistribution::lookup(paper000::table_load(load)?, Workload::misses())?;
+    let distances = ProbeDistribution::lookup(published::table_load(load)?, Workload::misses())?;
     let nic = NicModel::connectx5_edr();
     let model = ReadSizeModel::new(RECORD_BYTES, Objective::Latency, nic)?.with_bandwidth_cap();
     let point = |size: usize| (size as f64, model.cost(&distances, size).cost_ns);

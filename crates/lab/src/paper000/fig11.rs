@@ -1,14 +1,14 @@
 //! Paper 000, figure 11: lookups/s by record size, with records inline and out of band.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::storage::{FORMS, STORING, measure, setup};
-use crate::paper000::{RECORD_SIZES, VARIABLE_STORING};
+use super::published::{RECORD_SIZES, VARIABLE_STORING};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
-pub(super) const ID: &str = "000-fig11";
+pub(crate) const ID: &str = "000-fig11";
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let cells = FORMS.len() * RECORD_SIZES.len();
     let measured = threads::in_order(cells, |cell| {
         let (form, name) = FORMS[cell / RECORD_SIZES.len()];

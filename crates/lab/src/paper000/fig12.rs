@@ -1,9 +1,9 @@
 //! Paper 000, figure 12: matching records per second where keys follow Zipf's distribution, with and
 //! without tracking the largest clusters.
 
-use super::Scale;
-use crate::paper000::{self, CLIENT_THREADS, VARIABLE};
-use crate::simulated::{
+use crate::scale::Scale;
+use super::published::{self, CLIENT_THREADS, VARIABLE};
+use farslot_bench::simulated::{
     Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, Zipf,
 };
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -11,10 +11,10 @@ use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 
-pub(super) const ID: &str = "000-fig12";
+pub(crate) const ID: &str = "000-fig12";
 
 /// Three quarters of a minute of one core.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 19,
     tables: 1,
     lookups: 20_000,
@@ -38,7 +38,7 @@ const MEASURED: Nanos = 600;
 const HINTS: [(&str, usize); 2] = [("cluster-oblivious", 0), ("tracking clusters", TRACKED)];
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let measured = threads::in_order(SKEWS.len(), |number| {
         progress(&format!("skew {:.2}", SKEWS[number]));
         measure(scale, SKEWS[number])
@@ -80,7 +80,7 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
              records, as many as 2^32 are to the paper's; lookups of random records' keys that return all matches, by \
              28 client threads with {WIDTH} under way each; {} us are measured, after {} us of learning; 23 slots a READ; {TRACKED} clusters tracked by each client.",
             scale.slots,
-            paper000::KEYS_PER_RECORD.round(),
+            published::KEYS_PER_RECORD.round(),
             MEASURED * u64::from(scale.lookups) / 1_000,
             LEARNING * u64::from(scale.lookups) / 1_000
         ),
@@ -104,10 +104,10 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 
 fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
     let seed = scale.seed_of(0);
-    let layout = paper000::layout(scale.slots, KeyRule::Multi, seed)?;
+    let layout = published::layout(scale.slots, KeyRule::Multi, seed)?;
     let mut filling = Filling::new(layout.clone())?;
     let count = filling.records_at(LOAD);
-    let keys = (f64::from(count) * paper000::KEYS_PER_RECORD) as u32;
+    let keys = (f64::from(count) * published::KEYS_PER_RECORD) as u32;
     let records = Records::drawn(seed, count, &Zipf::new(keys, skew), 4);
     filling.fill_with(&records)?;
     let span = |for_each: Nanos| for_each * u64::from(scale.lookups);

@@ -1,15 +1,15 @@
 //! Paper 000, figure 13: the read size that the model chooses in front of, in, and behind a known cluster.
 
-use super::Scale;
-use crate::paper000::{self, LOADS, RECORD_BYTES, VARIABLE};
+use crate::scale::Scale;
+use super::published::{self, LOADS, RECORD_BYTES, VARIABLE};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::model::{Hint, NicModel, Objective, ProbeDistribution, ReadSizeModel, Workload};
 use std::ops::RangeInclusive;
 
-pub(super) const ID: &str = "000-fig13";
+pub(crate) const ID: &str = "000-fig13";
 
 /// Nothing is measured.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 22,
     tables: 1,
     lookups: 1,
@@ -32,7 +32,7 @@ struct Chosen {
 }
 
 /// Asks the model.
-pub(super) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let (mut rows, mut lines) = (Vec::new(), Vec::new());
     for row in ROWS {
         progress(&format!("load {:.2}", LOADS[row]));
@@ -68,7 +68,7 @@ pub(super) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
 
 impl Chosen {
     fn by_model(load: f64) -> Result<Self> {
-        let distances = ProbeDistribution::lookup(paper000::table_load(load)?, Workload::misses())?;
+        let distances = ProbeDistribution::lookup(published::table_load(load)?, Workload::misses())?;
         let nic = NicModel::connectx5_edr();
         let model = ReadSizeModel::new(RECORD_BYTES, Objective::Latency, nic)?.with_bandwidth_cap();
         let oblivious = model.choose(&distances).read_size;

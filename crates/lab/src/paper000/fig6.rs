@@ -1,19 +1,19 @@
 //! Paper 000, figure 6: lookups/s of cuckoo hashing, in parallel and sequential, with buckets of four
 //! slots and of one.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, PAPERS, Shape};
 use super::linear_tables::WIDTH;
-use crate::paper000::LOADS;
-use crate::simulated::Ask;
+use super::published::LOADS;
+use farslot_bench::simulated::Ask;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 
-pub(super) const ID: &str = "000-fig6";
+pub(crate) const ID: &str = "000-fig6";
 
 /// A few seconds. Lookups do not depend on the size of the table.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 100_000,
@@ -49,7 +49,7 @@ const WAYS: [Way; 3] = [
 const ASSOCIATIVITIES: [(u32, &str); 2] = [(BUCKET_SLOTS, "4-way"), (1, "non-associative")];
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let cells = ASSOCIATIVITIES.len() * LOADS.len();
     let measured = threads::in_order(cells, |cell| {
         let (bucket_slots, name) = ASSOCIATIVITIES[cell / LOADS.len()];

@@ -1,15 +1,15 @@
 //! Paper 000, figure 7: lookups/s of linear probing and cuckoo hashing by load factor.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::probing::{Curve, Curves, setup};
-use crate::paper000::{LOADS, TABLE_2};
-use crate::simulated::Measured;
+use super::published::{LOADS, TABLE_2};
+use farslot_bench::simulated::Measured;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 
-pub(super) const ID: &str = "000-fig7";
+pub(crate) const ID: &str = "000-fig7";
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let curves = Curves::measure(scale, progress)?;
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {

@@ -1,20 +1,20 @@
 //! Paper 000, figure 8: the bandwidth that payload takes, and what its section 5.3 says about how READs
 //! are distributed over lookups.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::probing::{Curves, setup};
-use crate::paper000::LOADS;
-use crate::simulated::Measured;
+use super::published::LOADS;
+use farslot_bench::simulated::Measured;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::model::{ProbeDistribution, TableLoad};
 
-pub(super) const ID: &str = "000-fig8";
+pub(crate) const ID: &str = "000-fig8";
 
 /// The bandwidth of the paper's link.
 const LINK_GB: f64 = 12.5;
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let curves = Curves::measure(scale, progress)?;
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {

@@ -7,19 +7,20 @@
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, at_each_load};
 use super::probing::papers_size;
-use super::stats::Mean;
-use super::{Scale, by_load};
-use crate::paper000::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
-use crate::simulated::{Ask, Experiment, Measured, OpenLinear};
+use crate::stats::Mean;
+use super::published::by_load;
+use crate::scale::Scale;
+use super::published::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
+use farslot_bench::simulated::{Ask, Experiment, Measured, OpenLinear};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
 
-pub(super) const ID: &str = "000-fig9";
+pub(crate) const ID: &str = "000-fig9";
 
 /// Half a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 4,
     lookups: 20_000,
@@ -54,7 +55,7 @@ struct Set {
 }
 
 /// Measures the figure.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let profile = NicProfile::connectx5_edr();
     let fitted = fitted(scale, profile.clone(), progress)?;
     let idle_ns = fitted.read_latency_ns;

@@ -1,18 +1,18 @@
 //! What a NIC that gathers saves cuckoo hashing: all buckets of a key in one request, which paper 000,
 //! section 7, leaves to others.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, Shape, no_place};
 use super::linear_tables::WIDTH;
-use crate::simulated::{Ask, Measured};
+use farslot_bench::simulated::{Ask, Measured};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 
-pub(super) const ID: &str = "000-gather";
+pub(crate) const ID: &str = "000-gather";
 
 /// A few seconds.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 100_000,
@@ -42,7 +42,7 @@ struct Measurement {
 }
 
 /// Measures it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let measured = threads::in_order(WAYS.len(), |number| {
         let ways = WAYS[number];
         progress(&format!("{ways} ways"));

@@ -6,19 +6,19 @@
 //! take, or in [`MORE_MEMORY`] times as much, which heap slots are then given as well. No inline slots
 //! fit there.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::hybrid_tables::{
     FIGURES, HEAP, HEAP_MORE, HYBRID, HYBRID_MORE, HYBRID_QUICK, HYBRID_SAME, INLINE, LATENCY,
     MEMORY, MORE_MEMORY, RATE, sets, slots,
 };
 use super::linear_tables::WIDTH;
-use super::stats::Mean;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
-pub(super) const ID: &str = "000-hybrid";
+pub(crate) const ID: &str = "000-hybrid";
 
 /// Half a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 17,
     tables: 1,
     lookups: 100_000,
@@ -55,7 +55,7 @@ const RATIOS: [(&str, usize, &str, &str); 5] = [
 ];
 
 /// Measures it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let mut tables = Vec::new();
     let sets = sets(scale);
     for set in &sets {

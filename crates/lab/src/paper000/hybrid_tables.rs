@@ -1,10 +1,10 @@
 //! Tables of records of 8 bytes to 1 KiB, in slots of each kind: planned by the model, and measured.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::linear_tables::WIDTH;
 use crate::Result;
-use crate::paper000::CLIENT_THREADS;
-use crate::simulated::{Answer, Ask, Experiment, Filling, OpenLinear, Records, Until, WARM_UP};
+use super::published::CLIENT_THREADS;
+use farslot_bench::simulated::{Answer, Ask, Experiment, Filling, OpenLinear, Records, Until, WARM_UP};
 use farslot::FieldSize;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
@@ -28,54 +28,54 @@ const MIXES: [(&str, [f64; 8]); 2] = [
     ),
 ];
 /// The larger of the memories that slots are chosen for, as a multiple of what heap slots take.
-pub(super) const MORE_MEMORY: f64 = 1.25;
+pub(crate) const MORE_MEMORY: f64 = 1.25;
 
 /// What is measured of a table.
-pub(super) const FIGURES: [&str; 4] = [
+pub(crate) const FIGURES: [&str; 4] = [
     "million lookups/s",
     "mean latency, us",
     "median latency, us",
     "bytes a record",
 ];
-pub(super) const RATE: usize = 0;
-pub(super) const LATENCY: usize = 1;
-pub(super) const MEMORY: usize = 3;
+pub(crate) const RATE: usize = 0;
+pub(crate) const LATENCY: usize = 1;
+pub(crate) const MEMORY: usize = 3;
 
-pub(super) const INLINE: &str = "inline";
-pub(super) const HEAP: &str = "heap";
-pub(super) const HYBRID: &str = "hybrid";
-pub(super) const HYBRID_SAME: &str = "hybrid, memory of heap";
-pub(super) const HEAP_MORE: &str = "heap, more memory";
-pub(super) const HYBRID_MORE: &str = "hybrid, more memory";
-pub(super) const HYBRID_QUICK: &str = "hybrid, more memory, for latency";
+pub(crate) const INLINE: &str = "inline";
+pub(crate) const HEAP: &str = "heap";
+pub(crate) const HYBRID: &str = "hybrid";
+pub(crate) const HYBRID_SAME: &str = "hybrid, memory of heap";
+pub(crate) const HEAP_MORE: &str = "heap, more memory";
+pub(crate) const HYBRID_MORE: &str = "hybrid, more memory";
+pub(crate) const HYBRID_QUICK: &str = "hybrid, more memory, for latency";
 
 /// Tables of the same records.
-pub(super) struct Set {
-    pub(super) mix: &'static str,
+pub(crate) struct Set {
+    pub(crate) mix: &'static str,
     /// Weights add up to 1.
     sizes: Vec<RecordSize>,
     records: u32,
-    pub(super) load: f64,
+    pub(crate) load: f64,
 }
 
 /// One of a set's tables.
-pub(super) struct Plan {
-    pub(super) name: &'static str,
+pub(crate) struct Plan {
+    pub(crate) name: &'static str,
     kind: SlotKind,
     /// What the model says, where the rate counts: also about room, load and memory.
-    pub(super) rate: InlineCandidate,
+    pub(crate) rate: InlineCandidate,
     /// What it says where the latency does.
     latency: InlineCandidate,
     heap_bytes: u64,
 }
 
 /// The slots of a table at the load that is compared at.
-pub(super) fn slots(scale: &Scale) -> u64 {
+pub(crate) fn slots(scale: &Scale) -> u64 {
     scale.slots.min(MOST_SLOTS)
 }
 
 /// Each mix, at each load.
-pub(super) fn sets(scale: &Scale) -> Vec<Set> {
+pub(crate) fn sets(scale: &Scale) -> Vec<Set> {
     let slots = slots(scale) as f64;
     let of_mix = |(mix, weights): (&'static str, [f64; 8])| {
         let total: f64 = weights.iter().sum();
@@ -98,7 +98,7 @@ pub(super) fn sets(scale: &Scale) -> Vec<Set> {
 
 impl Plan {
     /// What the model says about one of the [`FIGURES`].
-    pub(super) fn model(&self, figure: usize) -> Option<f64> {
+    pub(crate) fn model(&self, figure: usize) -> Option<f64> {
         match figure {
             RATE => Some(self.rate.lookups_per_second() / 1e6),
             LATENCY => Some(self.latency.cost_ns / 1e3),
@@ -110,7 +110,7 @@ impl Plan {
 
 impl Set {
     /// Its tables.
-    pub(super) fn plans(&self) -> Result<Vec<Plan>> {
+    pub(crate) fn plans(&self) -> Result<Vec<Plan>> {
         let same_load = self.prices(Objective::Throughput, self.load)?;
         let heap = same_load.candidates()[0];
         let within = |objective, memory: f64| {
@@ -199,7 +199,7 @@ impl Set {
     }
 
     /// The [`FIGURES`] of a table.
-    pub(super) fn measure(&self, plan: &Plan, scale: &Scale, table: u32) -> Result<[f64; 4]> {
+    pub(crate) fn measure(&self, plan: &Plan, scale: &Scale, table: u32) -> Result<[f64; 4]> {
         let seed = scale.seed_of(table);
         let mut records = self.records(seed);
         let mut options = LinearOptions {

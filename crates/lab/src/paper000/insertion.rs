@@ -1,11 +1,11 @@
 //! What an insertion into a cuckoo table costs by load factor: verbs, round trips one after the other,
 //! and records that are displaced. Paper 000 says that this is what forbids high load factors.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::cuckoo_tables::Shape;
-use crate::simulated::{Records, TABLE_AT, TableMemory};
+use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
 use crate::{
-    Axis, BenchError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
+    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
 };
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
@@ -13,10 +13,10 @@ use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{Index, IndexError, PUT};
 use std::rc::Rc;
 
-pub(super) const ID: &str = "000-insertion";
+pub(crate) const ID: &str = "000-insertion";
 
 /// A quarter of a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 1,
@@ -52,7 +52,7 @@ struct Filled {
 }
 
 /// Counts it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let tables = threads::in_order(SHAPES.len(), |number| {
         progress(&name(SHAPES[number]));
         fill(scale, SHAPES[number])
@@ -126,7 +126,7 @@ fn fill(scale: &Scale, shape: Shape) -> Result<Filled> {
     let endpoint = Rc::clone(executor.endpoint());
     let opening = CuckooTable::open(endpoint, TABLE_AT, layout, LookupOrder::Parallel);
     let table = executor.block_on(opening)?;
-    let records = paper000::distinct_records(seed, u32::try_from(slots).unwrap_or(u32::MAX));
+    let records = published::distinct_records(seed, u32::try_from(slots).unwrap_or(u32::MAX));
     let mut filled = Filled {
         steps: Vec::new(),
         full_at: 1.0,
@@ -168,10 +168,7 @@ async fn put(
         {
             Ok(true) => {}
             Ok(false) => {
-                return Err(BenchError::WrongAnswers {
-                    wrong: 1,
-                    operations: u64::from(record),
-                });
+                return Err(LabError::wrong(1, u64::from(record)));
             }
             Err(IndexError::Full { .. }) => return Ok(record),
             Err(error) => return Err(error.into()),
@@ -188,7 +185,7 @@ fn check(
     held: u32,
 ) -> Result<()> {
     let keys: Vec<_> = (0..held).map(|record| records.key(record)).collect();
-    let mut answers = crate::answers::Answers::default();
+    let mut answers = farslot_bench::Answers::default();
     let gets = table.get_many(keys.iter().map(|key| &key[..]), |record, value| {
         let is_right = |value: Option<farslot::index::Value>| {
             value.is_some_and(|value| records.is_value(record as u32, &value))

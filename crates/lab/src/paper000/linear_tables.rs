@@ -1,8 +1,8 @@
 //! Linear tables of paper 000's smallest records, at one load factor after the other.
 
-use super::Scale;
-use crate::paper000::{self, CLIENT_THREADS};
-use crate::simulated::{
+use crate::scale::Scale;
+use super::published::{self, CLIENT_THREADS};
+use farslot_bench::simulated::{
     Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
 };
 use crate::{Progress, Result, threads};
@@ -12,21 +12,21 @@ use farslot::model::{NicModel, Objective};
 
 /// Lookups that each client thread has under way where throughput is measured: enough for the NIC of the
 /// table to be busy all the time.
-pub(super) const WIDTH: usize = 24;
+pub(crate) const WIDTH: usize = 24;
 
 /// A table at a load factor.
-pub(super) struct LinearAt<'t> {
+pub(crate) struct LinearAt<'t> {
     filling: &'t Filling,
-    pub(super) records: &'t Records,
+    pub(crate) records: &'t Records,
     /// The number of the load factor.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     lookups: u32,
     seed: u64,
 }
 
 /// Measures each of the scale's tables at each of these load factors, which rise. What the tables gave:
 /// for each of them, what was measured at each load.
-pub(super) fn at_each_load<T: Send>(
+pub(crate) fn at_each_load<T: Send>(
     scale: &Scale,
     rule: KeyRule,
     loads: &[f64],
@@ -35,7 +35,7 @@ pub(super) fn at_each_load<T: Send>(
 ) -> Result<Vec<Vec<T>>> {
     threads::in_order(scale.tables as usize, |number| {
         let seed = scale.seed_of(number as u32);
-        let mut filling = Filling::new(paper000::layout(scale.slots, rule, seed)?)?;
+        let mut filling = Filling::new(published::layout(scale.slots, rule, seed)?)?;
         let mut measured = Vec::new();
         for (row, load) in loads.iter().enumerate() {
             let tables = scale.tables;
@@ -43,7 +43,7 @@ pub(super) fn at_each_load<T: Send>(
                 "linear table {} of {tables}, load {load:.2}",
                 number + 1
             ));
-            let records = paper000::distinct_records(seed, filling.records_at(*load));
+            let records = published::distinct_records(seed, filling.records_at(*load));
             filling.fill_with(&records)?;
             measured.push(measure(&LinearAt {
                 filling: &filling,
@@ -60,7 +60,7 @@ pub(super) fn at_each_load<T: Send>(
 impl LinearAt<'_> {
     /// Random hits by as many clients as keep the NIC busy. Where keys may have several records, a lookup
     /// returns all of them, as the paper's do; else it stops at the match.
-    pub(super) fn saturating(&self, policy: ReadPolicy) -> Result<Experiment<OpenLinear>> {
+    pub(crate) fn saturating(&self, policy: ReadPolicy) -> Result<Experiment<OpenLinear>> {
         let layout = self.filling.layout().clone();
         let answer = match layout.keys {
             KeyRule::Unique => Answer::Value,
@@ -84,7 +84,7 @@ impl LinearAt<'_> {
     }
 
     /// Runs an experiment in the table as it is now.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         experiment: &Experiment<OpenLinear>,
         profile: NicProfile,
@@ -93,13 +93,13 @@ impl LinearAt<'_> {
     }
 
     /// Random hits, with the paper's NIC.
-    pub(super) fn saturated(&self, policy: ReadPolicy) -> Result<Measured> {
+    pub(crate) fn saturated(&self, policy: ReadPolicy) -> Result<Measured> {
         self.run(&self.saturating(policy)?, NicProfile::connectx5_edr())
     }
 }
 
 /// The model's choice of read size by the rate of a saturated NIC, for lookups of which this share hits.
-pub(super) fn for_throughput(hit_ratio: f64) -> ReadPolicy {
+pub(crate) fn for_throughput(hit_ratio: f64) -> ReadPolicy {
     ReadPolicy::Modelled {
         nic: NicModel::connectx5_edr(),
         objective: Objective::Throughput,

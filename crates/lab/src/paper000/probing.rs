@@ -2,17 +2,18 @@
 
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, WIDTH, at_each_load, for_throughput};
-use super::stats::Mean;
-use super::{Scale, by_load};
-use crate::paper000::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
-use crate::simulated::{Ask, Measured};
+use crate::stats::Mean;
+use super::published::by_load;
+use crate::scale::Scale;
+use super::published::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
+use farslot_bench::simulated::{Ask, Measured};
 use crate::{Line, Progress, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::{KeyRule, ReadPolicy};
 
 /// Three quarters of a minute of one core.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 4,
     lookups: 100_000,
@@ -20,38 +21,38 @@ pub(super) const SCALE: Scale = Scale {
 };
 
 /// Lookups of one kind at each of [`LOADS`].
-pub(super) struct Curve {
-    pub(super) name: &'static str,
+pub(crate) struct Curve {
+    pub(crate) name: &'static str,
     /// By load factor: what each table gave.
     at: Vec<Vec<Measured>>,
 }
 
 impl Curve {
     /// The mean over the tables at one of [`LOADS`].
-    pub(super) fn mean(&self, row: usize, of: impl Fn(&Measured) -> f64) -> Mean {
+    pub(crate) fn mean(&self, row: usize, of: impl Fn(&Measured) -> f64) -> Mean {
         Mean::of(self.at[row].iter().map(of))
     }
 
     /// The line of such means.
-    pub(super) fn line(&self, of: impl Fn(&Measured) -> f64 + Copy) -> Line {
+    pub(crate) fn line(&self, of: impl Fn(&Measured) -> f64 + Copy) -> Line {
         Line::ours(self.name, by_load(|row| self.mean(row, of).mean))
     }
 }
 
 /// All of them.
-pub(super) struct Curves {
-    pub(super) cuckoo: Curve,
-    pub(super) fixed: Curve,
-    pub(super) variable: Curve,
-    pub(super) unconstrained: Curve,
+pub(crate) struct Curves {
+    pub(crate) cuckoo: Curve,
+    pub(crate) fixed: Curve,
+    pub(crate) variable: Curve,
+    pub(crate) unconstrained: Curve,
     /// Returning all matches too, with read sizes for the rate of a saturated NIC.
-    pub(super) throughput: Curve,
+    pub(crate) throughput: Curve,
     /// Of unique keys: a lookup ends at the match.
-    pub(super) stop_at_match: Curve,
+    pub(crate) stop_at_match: Curve,
 }
 
 impl Curves {
-    pub(super) fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
+    pub(crate) fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
         let papers = [&FIXED, &VARIABLE, &UNCONSTRAINED];
         let multi = at_each_load(scale, KeyRule::Multi, &LOADS, progress, |table| {
             let mut measured = Vec::new();
@@ -81,7 +82,7 @@ impl Curves {
     }
 
     /// All of them, the paper's first.
-    pub(super) fn all(&self) -> [&Curve; 6] {
+    pub(crate) fn all(&self) -> [&Curve; 6] {
         [
             &self.cuckoo,
             &self.fixed,
@@ -94,7 +95,7 @@ impl Curves {
 }
 
 /// The paper's read size for a table's load.
-pub(super) fn papers_size(probing: &Probing, table: &LinearAt<'_>) -> ReadPolicy {
+pub(crate) fn papers_size(probing: &Probing, table: &LinearAt<'_>) -> ReadPolicy {
     ReadPolicy::Fixed(probing.read_sizes[table.row])
 }
 
@@ -113,7 +114,7 @@ fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<Curve> {
 }
 
 /// How these were measured.
-pub(super) fn setup(scale: &Scale) -> String {
+pub(crate) fn setup(scale: &Scale) -> String {
     format!(
         "{} linear tables of {} slots of 8 bytes, cuckoo tables of at most 2^18; XXH3; hits by 28 client \
          threads with {WIDTH} lookups under way each, {} lookups a cell and table. The paper's lines return \

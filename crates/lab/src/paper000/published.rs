@@ -1,6 +1,6 @@
 //! The figures of paper 000 that ours stand beside.
 
-use crate::simulated::Records;
+use farslot_bench::simulated::Records;
 use farslot::FieldSize;
 use farslot::index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 use farslot::model::{ModelError, TableLoad};
@@ -100,9 +100,6 @@ pub(crate) const VARIABLE_STORING: Storing = Storing {
     requests: [1.02, 1.04],
 };
 
-/// Client threads, each with one queue pair (section 5.1).
-pub(crate) const CLIENT_THREADS: usize = 28;
-
 /// Record sizes, in bytes, with the most slots that Eq. 2 lets a READ fetch ("Variable Linear" of tables 1
 /// and 3).
 pub(crate) const CAPS: [(usize, u32); 3] = [(8, 23), (32, 9), (128, 6)];
@@ -132,4 +129,10 @@ pub(crate) fn layout(slots: u64, keys: KeyRule, seed: u64) -> farslot::index::Re
 /// So many of its 8-byte records, each with a key of its own.
 pub(crate) fn distinct_records(seed: u64, count: u32) -> Records {
     Records::distinct(seed, count, RECORD_BYTES - 4)
+}
+
+/// The points of a line over [`LOADS`], from the value at each of them.
+pub(crate) fn by_load(value: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
+    let points = LOADS.into_iter().enumerate();
+    points.map(|(row, load)| (load, value(row))).collect()
 }

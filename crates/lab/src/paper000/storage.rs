@@ -1,14 +1,14 @@
 //! Records in the slots of a table and out of band, as paper 000's section 5.7 has them.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::cuckoo_tables::PAPERS;
 use super::linear_tables::WIDTH;
 use crate::Result;
-use crate::paper000::{
+use super::published::{
     CLIENT_THREADS, CUCKOO_STORING, FIXED_STORING, KEYS_PER_RECORD, OUT_OF_BAND_SLOT, RECORD_SIZES,
     STORAGE_LOAD, Storing, VARIABLE_STORING,
 };
-use crate::simulated::{
+use farslot_bench::simulated::{
     Answer, Ask, BuiltSealed, Experiment, Measured, OpenCuckoo, OpenSealed, OpenTable, Records,
     TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
 };
@@ -19,7 +19,7 @@ use farslot::index::linear::{KeyRule, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 
 /// Half a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 100_000,
@@ -27,16 +27,16 @@ pub(super) const SCALE: Scale = Scale {
 };
 
 /// Where the records lie, and the name of that.
-pub(super) const FORMS: [(SealedForm, &str); 2] = [
+pub(crate) const FORMS: [(SealedForm, &str); 2] = [
     (SealedForm::Inline, "inline"),
     (SealedForm::OutOfBand, "out of band"),
 ];
 
 /// The ways of probing, in the order of the paper's tables.
-pub(super) const STORING: [&Storing; 3] = [&CUCKOO_STORING, &FIXED_STORING, &VARIABLE_STORING];
+pub(crate) const STORING: [&Storing; 3] = [&CUCKOO_STORING, &FIXED_STORING, &VARIABLE_STORING];
 
 /// What lookups of each of [`STORING`] do, in tables of records of one of [`RECORD_SIZES`].
-pub(super) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Vec<Measured>> {
+pub(crate) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Vec<Measured>> {
     let bytes = RECORD_SIZES[size];
     let seed = scale.seed_of(size as u32);
     let count = (scale.slots as f64 * STORAGE_LOAD).round() as u32;
@@ -129,7 +129,7 @@ impl Run<'_> {
 }
 
 /// How these were measured.
-pub(super) fn setup(scale: &Scale) -> String {
+pub(crate) fn setup(scale: &Scale) -> String {
     format!(
         "Tables of {} slots, load {STORAGE_LOAD}, built whole and sealed; keys of 4 bytes drawn from {} times as many \
          as there are records, as the paper's are; hits that return all matches, by 28 client threads with {WIDTH} \

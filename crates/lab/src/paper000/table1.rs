@@ -5,11 +5,12 @@
 //! thousand clusters hold most of them. So the figure is a mean over tables, as the paper's is over ten,
 //! and its error is that between tables.
 
-use super::stats::Mean;
-use super::{Scale, by_load};
-use crate::answers::Answers;
-use crate::paper000::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
-use crate::simulated::{Filling, Records, TABLE_AT};
+use crate::stats::Mean;
+use super::published::by_load;
+use crate::scale::Scale;
+use farslot_bench::Answers;
+use super::published::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
+use farslot_bench::simulated::{Filling, Records, TABLE_AT};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::fabric::{Endpoint, Executor, Limits, window};
@@ -20,10 +21,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
 
-pub(super) const ID: &str = "000-table1";
+pub(crate) const ID: &str = "000-table1";
 
 /// Half a minute on two cores.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 22,
     tables: 16,
     lookups: 20_000,
@@ -36,7 +37,7 @@ const COLUMNS: [&Probing; 3] = [&FIXED, &UNCONSTRAINED, &VARIABLE];
 type Cells = [[f64; COLUMNS.len()]; LOADS.len()];
 
 /// Measures the table, and asks the model for its read sizes.
-pub(super) fn run(options: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(options: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let tables = measure_tables(options, progress)?;
     let mut rows = requests(options.slots, &tables)?;
     rows.extend(read_sizes()?);
@@ -80,12 +81,12 @@ fn measure_tables(options: &Scale, progress: Progress<'_>) -> Result<Vec<Cells>>
 /// Fills one table step by step and measures it at each load.
 fn measure_table(options: &Scale, number: u32) -> Result<Cells> {
     let seed = options.seed_of(number);
-    let layout = paper000::layout(options.slots, KeyRule::Multi, seed)?;
+    let layout = published::layout(options.slots, KeyRule::Multi, seed)?;
     let mut table = Filling::new(layout)?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut cells = Cells::default();
     for (row, (cells, load)) in cells.iter_mut().zip(LOADS).enumerate() {
-        let records = paper000::distinct_records(seed, table.records_at(load));
+        let records = published::distinct_records(seed, table.records_at(load));
         table.fill_with(&records)?;
         for (cell, column) in cells.iter_mut().zip(COLUMNS) {
             let sizes = ReadSizes::new(table.layout(), ReadPolicy::Fixed(column.read_sizes[row]))?;
@@ -153,7 +154,7 @@ fn read_sizes() -> Result<Vec<ReproRow>> {
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {
         let misses = Workload::misses();
-        let distances = ProbeDistribution::lookup(paper000::table_load(load)?, misses)?;
+        let distances = ProbeDistribution::lookup(published::table_load(load)?, misses)?;
         for column in [&UNCONSTRAINED, &VARIABLE] {
             let model = model(RECORD_BYTES, column.capped)?;
             let papers = model.cost(&distances, column.read_sizes[row] as usize);

@@ -2,19 +2,20 @@
 //! for is not that of the table.
 
 use super::linear_tables::at_each_load;
-use super::stats::Mean;
-use super::{Scale, linear_tables};
-use crate::paper000::{LOADS, TABLE_2, VARIABLE};
+use crate::stats::Mean;
+use super::linear_tables;
+use crate::scale::Scale;
+use super::published::{LOADS, TABLE_2, VARIABLE};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::index::linear::{KeyRule, ReadPolicy};
 use farslot::model::{
     HitPolicy, NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload,
 };
 
-pub(super) const ID: &str = "000-table2";
+pub(crate) const ID: &str = "000-table2";
 
 /// A few seconds.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 2,
     lookups: 100_000,
@@ -24,7 +25,7 @@ pub(super) const SCALE: Scale = Scale {
 const CELLS: usize = TABLE_2.len();
 
 /// Measures the table.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let loads = &LOADS[..CELLS];
     let tables = at_each_load(scale, KeyRule::Multi, loads, progress, |table| {
         let rate = |size: u32| {

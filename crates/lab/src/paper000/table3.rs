@@ -1,7 +1,7 @@
 //! Paper 000, table 3: slots that a READ fetches, by record size, inline and out of band.
 
-use super::Scale;
-use crate::paper000::{
+use crate::scale::Scale;
+use super::published::{
     self, CUCKOO_STORING, FIXED_STORING, OUT_OF_BAND_SLOT, RECORD_SIZES, STORAGE_LOAD,
     VARIABLE_STORING,
 };
@@ -10,10 +10,10 @@ use farslot::FieldSize;
 use farslot::index::cuckoo::CuckooOptions;
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadCost, ReadSizeModel, Workload};
 
-pub(super) const ID: &str = "000-table3";
+pub(crate) const ID: &str = "000-table3";
 
 /// Nothing is measured.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 1,
@@ -24,7 +24,7 @@ pub(super) const SCALE: Scale = Scale {
 const FIXED_BYTES: usize = 256;
 
 /// Computes the table.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     progress("read sizes");
     let four_bytes = FieldSize::Fixed(4);
     let cuckoo = CuckooOptions::new(scale.slots, four_bytes, four_bytes, 0).layout()?;
@@ -34,10 +34,10 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         .map(|bytes| (bytes, format!("{bytes} bytes inline")));
     let columns = columns.chain([(OUT_OF_BAND_SLOT, "out of band".to_owned())]);
     for (column, (slot, name)) in columns.enumerate() {
-        let papers = |storing: &paper000::Storing| {
+        let papers = |storing: &published::Storing| {
             *storing.inline.get(column).unwrap_or(&storing.out_of_band)
         };
-        let mut row = |storing: &paper000::Storing, ours: usize| {
+        let mut row = |storing: &published::Storing, ours: usize| {
             let cell = format!("read size, slots, {}, {name}", storing.name);
             rows.push(ReproRow::new(
                 cell,
@@ -78,7 +78,7 @@ struct Choice {
 
 impl Choice {
     fn of(slot_bytes: usize, papers: u32) -> Result<Self> {
-        let table = paper000::table_load(STORAGE_LOAD)?;
+        let table = published::table_load(STORAGE_LOAD)?;
         let distances = ProbeDistribution::lookup(table, Workload::misses())?;
         let nic = NicModel::connectx5_edr();
         let model = ReadSizeModel::new(slot_bytes, Objective::Latency, nic)?.with_bandwidth_cap();

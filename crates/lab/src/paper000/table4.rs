@@ -1,16 +1,16 @@
 //! Paper 000, table 4: READs per lookup to the table and to the heap, with records out of band.
 
-use super::Scale;
-use super::stats::Mean;
+use crate::scale::Scale;
+use crate::stats::Mean;
 use super::storage::{STORING, measure, setup};
-use crate::paper000::RECORD_SIZES;
+use super::published::RECORD_SIZES;
 use crate::{Progress, ReproReport, Result, threads};
 use farslot::index::sealed::SealedForm;
 
-pub(super) const ID: &str = "000-table4";
+pub(crate) const ID: &str = "000-table4";
 
 /// Measures the table: a mean over record sizes, which make no difference to it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let measured = threads::in_order(RECORD_SIZES.len(), |size| {
         progress(&format!("{} bytes", RECORD_SIZES[size]));
         measure(scale, SealedForm::OutOfBand, size)

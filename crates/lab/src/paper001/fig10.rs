@@ -1,14 +1,14 @@
 //! Paper 001, figure 10: latencies by load factor, with keys that are not there, and where bandwidth is limited. Its
 //! throughput by threads, (g) to (j), is not in it.
 
-use super::{
+use super::common::{
     FURTHER_VERBS, LIMITED_SLOTS, OPERATIONS, WALKS, one_record_after_the_other, reasons, trial,
     us_row,
 };
-use crate::paper001::published::{LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed};
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Outcome, Task, Trial};
-use crate::repro::Scale;
+use crate::paper001::designs::published::{LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed};
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Task, Trial};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-fig10";

@@ -1,11 +1,11 @@
 //! Paper 001, figure 11: lookups with as much of the client's memory for each design, for its index and a cache, by
 //! the part of the keys that are absent.
 
-use super::{client_bytes, operations, reasons, trial};
-use crate::paper001::published::testbed;
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Spent, Task, Trial};
-use crate::repro::Scale;
+use super::common::{client_bytes, operations, reasons, trial};
+use crate::paper001::designs::published::testbed;
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::trial::{Bed, Draw, Op, Spent, Task, Trial};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-fig11";

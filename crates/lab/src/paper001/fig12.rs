@@ -1,13 +1,13 @@
 //! Paper 001, figure 12: what doubling a table takes, and how full a table is that grows.
 
-use super::reasons;
-use crate::paper001::growth::{self, Growing, Grown, Utilisation};
-use crate::paper001::published::{
+use super::common::reasons;
+use crate::paper001::designs::growth::{self, Growing, Grown, Utilisation};
+use crate::paper001::designs::published::{
     BUCKET_SLOTS, FIELD_BYTES, GROWTH_SECONDS, LIMITED_FIELD_BYTES, testbed,
 };
-use crate::repro::Scale;
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
-use farslot::index::baseline::{Cleaning, Pace};
+use crate::baseline::{Cleaning, Pace};
 
 pub(in crate::repro) const ID: &str = "001-fig12";
 

@@ -1,12 +1,12 @@
 //! Paper 001, figure 6: the theorems of section IV against what is counted, and against the same theorems with nothing
 //! left out ([`farslot::model::duo`]).
 
-use super::{reasons_beyond, shape, single, split};
-use crate::paper001::cost::{Filled, Placed};
-use crate::paper001::ours::Ours;
-use crate::paper001::published::BUCKET_SLOTS;
-use crate::paper001::split::{Order, Search, Split, SplitShape};
-use crate::repro::Scale;
+use super::common::{reasons_beyond, shape, single, split};
+use crate::paper001::designs::cost::{Filled, Placed};
+use crate::paper001::designs::ours::Ours;
+use crate::paper001::designs::published::BUCKET_SLOTS;
+use crate::paper001::designs::split::{Order, Search, Split, SplitShape};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
 use farslot::index::hash::derive;

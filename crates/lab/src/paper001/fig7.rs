@@ -1,14 +1,14 @@
 //! Paper 001, figure 7: what CuckooDuo's parameters and parts do.
 
-use super::{reasons, shape, single, split, trial};
-use crate::paper001::cost::Filled;
-use crate::paper001::ours::Ours;
-use crate::paper001::published::{BUCKET_SIZES, BUCKET_SLOTS, LOADS_BY_SIZE, STASH, testbed};
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::split::{Order, Search, Split, SplitShape};
-use crate::paper001::trial::{Bed, Op, Task};
-use crate::repro::Scale;
-use crate::repro::stats::Mean;
+use super::common::{reasons, shape, single, split, trial};
+use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::ours::Ours;
+use crate::paper001::designs::published::{BUCKET_SIZES, BUCKET_SLOTS, LOADS_BY_SIZE, STASH, testbed};
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::split::{Order, Search, Split, SplitShape};
+use crate::paper001::designs::trial::{Bed, Op, Task};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
 

@@ -1,12 +1,12 @@
 //! Paper 001, figure 8: what the length of fingerprints does.
 
-use super::{reasons, shape, trial};
-use crate::paper001::cost::Filled;
-use crate::paper001::ours::Ours;
-use crate::paper001::published::{BUCKET_SLOTS, testbed};
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Task, Trial};
-use crate::repro::Scale;
+use super::common::{reasons, shape, trial};
+use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::ours::Ours;
+use crate::paper001::designs::published::{BUCKET_SLOTS, testbed};
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::trial::{Bed, Draw, Op, Task, Trial};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
 use farslot::index::hash::derive;

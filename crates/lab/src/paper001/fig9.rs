@@ -1,12 +1,12 @@
 //! Paper 001, figure 9, and the supplement's counts: load factors, and what insertions cost by load factor.
 
-use super::{as_published_of_map_embed, filling, one_record_after_the_other, reasons, trial};
-use crate::paper001::published::{
+use super::common::{as_published_of_map_embed, filling, one_record_after_the_other, reasons, trial};
+use crate::paper001::designs::published::{
     BUCKET_SIZES, LOADS_BY_SIZE, MAP_EMBED_LOADS, RACE_LOADS, TABLE_1, TEA_LOADS,
 };
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Op, Outcome, Spent, Task, Trial};
-use crate::repro::Scale;
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::trial::{Bed, Op, Outcome, Spent, Task, Trial};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-fig9";

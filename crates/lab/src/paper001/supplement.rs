@@ -1,17 +1,17 @@
 //! Results of paper 001's supplement: accesses and moves, the index's size, several operations under way, limited
 //! bandwidth, and large tables.
 
-use super::{LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial};
-use crate::paper001::cost::Filled;
-use crate::paper001::ours::Ours;
-use crate::paper001::published::{
+use super::common::{LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial};
+use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::ours::Ours;
+use crate::paper001::designs::published::{
     BUCKET_SLOTS, GAIN_OF_DOUBLED_THREADS, LIMITED_FIELD_BYTES, STASH, TABLE_1, bandwidth_limited,
     testbed,
 };
-use crate::paper001::race::Race;
-use crate::paper001::schemes::{SCHEMES, Scheme};
-use crate::paper001::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
-use crate::repro::Scale;
+use crate::paper001::designs::race::Race;
+use crate::paper001::designs::schemes::{SCHEMES, Scheme};
+use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
+use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-supplement";

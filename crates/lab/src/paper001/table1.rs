@@ -1,10 +1,10 @@
 //! Paper 001, Table I: what the designs cost.
 
-use super::{FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row};
-use crate::paper001::published::{TABLE_1, TABLE_SLOTS, Took, testbed};
-use crate::paper001::schemes::{SCHEMES, Scheme};
-use crate::paper001::trial::{Bed, Op, Spent, Task, Trial};
-use crate::repro::Scale;
+use super::common::{FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row};
+use crate::paper001::designs::published::{TABLE_1, TABLE_SLOTS, Took, testbed};
+use crate::paper001::designs::schemes::{SCHEMES, Scheme};
+use crate::paper001::designs::trial::{Bed, Op, Spent, Task, Trial};
+use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-table1";

@@ -1,10 +1,10 @@
 //! Paper 001, Table III: latencies of mixed operations by distribution, without a cache, and with one.
 
-use super::{FURTHER_VERBS, client_bytes, operations, reasons, trial, us_row};
-use crate::paper001::published::{TABLE_3, Table3, testbed};
-use crate::paper001::schemes::SCHEMES;
-use crate::paper001::trial::{Bed, Draw, Op, Task, Trial};
-use crate::repro::Scale;
+use super::common::{FURTHER_VERBS, client_bytes, operations, reasons, trial, us_row};
+use crate::paper001::designs::published::{TABLE_3, Table3, testbed};
+use crate::paper001::designs::schemes::SCHEMES;
+use crate::paper001::designs::trial::{Bed, Draw, Op, Task, Trial};
+use crate::scale::Scale;
 use crate::{Progress, ReproReport, Result, threads};
 
 pub(in crate::repro) const ID: &str = "001-table3";

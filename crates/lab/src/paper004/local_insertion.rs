@@ -1,17 +1,17 @@
 //! What an insertion into the tables of paper 004 costs by occupancy, counted: buckets read, records
 //! moved, and walks in vain.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::loop_ratio::{random_integers, smart};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot_local::counting::{Step, WhenFull, fill, replace};
 use farslot_local::{BucketizedCuckoo, CuckooWithStash, LocalTable, OptimisticCuckoo};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-pub(super) const ID: &str = "004-insertion";
+pub(crate) const ID: &str = "004-insertion";
 
 /// Some seconds.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 1,
     lookups: 1,
@@ -44,7 +44,7 @@ const REPLACED_AT: [f64; 2] = [0.45, 0.8];
 const REPLACED: u64 = 2;
 
 /// Counts it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let slots = scale.slots as usize;
     let filled = threads::in_order(DESIGNS.len(), |design| {
         progress(DESIGNS[design]);

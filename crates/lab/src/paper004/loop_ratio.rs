@@ -1,10 +1,10 @@
 //! Paper 004, figure 1: how many insertions walk into an endless loop by the table's occupancy, where
 //! those without a place are dropped; and how many SmartCuckoo walks into.
 
-use super::Scale;
-use super::stats::Mean;
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{
-    Axis, BenchError, Line, Plot, Progress, ReproReport, ReproRow, Result, Source, threads,
+    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, Source, threads,
 };
 use farslot_local::counting::{Step, WhenFull, failed_at_occupancy, fill};
 use farslot_local::{CuckooWithStash, LocalTable, SmartCuckooMap};
@@ -12,10 +12,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-pub(super) const ID: &str = "004-fig1";
+pub(crate) const ID: &str = "004-fig1";
 
 /// Some seconds.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 20,
     tables: 4,
     lookups: 1,
@@ -28,16 +28,16 @@ const OCCUPANCIES: [f64; 6] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 type Hashing = BuildHasherDefault<DefaultHasher>;
 
 /// The paper's RandomInteger: uniform 32-bit integers.
-pub(super) fn random_integers(seed: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn random_integers(seed: u64) -> impl Iterator<Item = u32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     std::iter::repeat_with(move || random.next_u32())
 }
 
 /// A table of exactly so many one-slot buckets and no stash.
-pub(super) fn smart(slots: u64) -> Result<SmartCuckooMap<u32, u32, Hashing>> {
+pub(crate) fn smart(slots: u64) -> Result<SmartCuckooMap<u32, u32, Hashing>> {
     let of_slots = usize::try_from(slots).unwrap_or(usize::MAX);
     let map = SmartCuckooMap::with_slots_and_hasher(of_slots, Hashing::default());
-    let mut map = map.map_err(|error| BenchError::bad("slots", slots, error.to_string()))?;
+    let mut map = map.map_err(|error| LabError::bad("slots", slots, error.to_string()))?;
     map.set_stash_limit(0);
     map.track_subgraphs();
     Ok(map)
@@ -47,7 +47,7 @@ pub(super) fn smart(slots: u64) -> Result<SmartCuckooMap<u32, u32, Hashing>> {
 const DESIGNS: [&str; 2] = ["CHS", "SmartCuckoo"];
 
 /// Measures it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let tables = scale.tables as usize;
     let filled = threads::in_order(DESIGNS.len() * tables, |number| {
         let (design, table) = (number / tables, number % tables);

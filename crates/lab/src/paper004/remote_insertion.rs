@@ -1,11 +1,11 @@
 //! Paper 004's predetermination at the client of a remote cuckoo table: round trips of insertions by occupancy,
 //! and of those that have no place, with it and without.
 
-use super::Scale;
-use super::cuckoo_tables::Shape;
-use crate::simulated::{Records, TABLE_AT};
+use crate::scale::Scale;
+use crate::paper000::cuckoo_tables::Shape;
+use farslot_bench::simulated::{Records, TABLE_AT};
 use crate::{
-    Axis, BenchError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
+    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
 };
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights};
@@ -13,10 +13,10 @@ use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{Index, IndexError, PUT, UPKEEP};
 use std::rc::Rc;
 
-pub(super) const ID: &str = "004-remote";
+pub(crate) const ID: &str = "004-remote";
 
 /// Half a minute.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 16,
     tables: 1,
     lookups: 1,
@@ -110,7 +110,7 @@ impl Filled {
 }
 
 /// Counts it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let runs = threads::in_order(TABLES.len() * 2, |number| {
         let (table, knows) = (TABLES[number / 2], number % 2 == 1);
         progress(&line(table.0, knows));
@@ -315,10 +315,7 @@ impl Client {
                 }
                 Err(IndexError::Full { .. }) => step.refused.add(spent.operation(PUT), ns),
                 Ok(false) => {
-                    return Err(BenchError::WrongAnswers {
-                        wrong: 1,
-                        operations: u64::from(self.offered),
-                    });
+                    return Err(LabError::wrong(1, u64::from(self.offered)));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -349,7 +346,7 @@ impl Client {
             .iter()
             .map(|record| self.records.key(*record))
             .collect();
-        let mut answers = crate::answers::Answers::default();
+        let mut answers = farslot_bench::Answers::default();
         let gets = self
             .table
             .get_many(keys.iter().map(|key| &key[..]), |number, value| {

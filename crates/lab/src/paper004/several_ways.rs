@@ -1,17 +1,17 @@
 //! Paper 004's future work: several hash functions and slots. How full such tables get, how many buckets
 //! an insertion reads, and how many failures the vacant slots of connected components do not tell.
 
-use super::Scale;
+use crate::scale::Scale;
 use super::loop_ratio::random_integers;
-use crate::{BenchError, Progress, ReproReport, ReproRow, Result, threads};
+use crate::{LabError, Progress, ReproReport, ReproRow, Result, threads};
 use farslot_local::counting::{SpareBound, WhenFull, fill, occupancy, spare_bound_error};
 use farslot_local::{LocalTable, SeveralCuckoo};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-pub(super) const ID: &str = "004-several";
+pub(crate) const ID: &str = "004-several";
 
 /// Some seconds.
-pub(super) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 16,
     tables: 1,
     lookups: 1,
@@ -40,7 +40,7 @@ struct Measured {
 }
 
 /// Measures it.
-pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let measured = threads::in_order(SHAPES.len(), |number| {
         progress(&name(number));
         measure(scale, number)
@@ -96,7 +96,7 @@ fn table<V>(scale: &Scale, number: usize) -> Result<SeveralCuckoo<u32, V, Hashin
     let (ways, bucket_slots, _) = SHAPES[number];
     let slots = scale.slots as usize;
     SeveralCuckoo::with_shape(ways, bucket_slots, slots, Hashing::default())
-        .map_err(|error| BenchError::bad("slots", scale.slots, error.to_string()))
+        .map_err(|error| LabError::bad("slots", scale.slots, error.to_string()))
 }
 
 fn measure(scale: &Scale, number: usize) -> Result<Measured> {
@@ -107,10 +107,7 @@ fn measure(scale: &Scale, number: usize) -> Result<Measured> {
     let mut dropping = table::<()>(scale, number)?;
     let to = (full_at + 0.01).min(0.9999);
     let steps = spare_bound_error(&mut dropping, keys(), &[to]);
-    let bound = steps.first().copied().ok_or(BenchError::WrongAnswers {
-        wrong: 1,
-        operations: scale.slots,
-    })?;
+    let bound = steps.first().copied().ok_or(LabError::wrong(1, scale.slots))?;
     let counters = dropping.counters();
     // Of a slot, beside its key and what tells whether it is vacant.
     let option = size_of::<Option<(u32, ())>>() - size_of::<u32>();

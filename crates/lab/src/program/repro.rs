@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use farslot_bench::repro::{self, Options};
-use farslot_bench::{BenchError, ReproReport};
+use farslot_bench::{LabError, ReproReport};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Cont
         bar.inc(1);
         match report {
             // The others do not need what this machine lacks.
-            Err(error @ (BenchError::NoCorpus { .. } | BenchError::TooFewKeys { .. })) => {
+            Err(error @ (LabError::NoCorpus { .. } | LabError::TooFewKeys { .. })) => {
                 bar.suspend(|| output::note(format_args!("{id} is left out: {error}")));
             }
             report => reports.push((report?, bar.elapsed() - since)),
@@ -155,8 +155,8 @@ fn title(report: &ReproReport) -> String {
     )
 }
 
-fn with_ids(error: BenchError) -> Failure {
-    let is_unknown = matches!(error, BenchError::UnknownId { .. });
+fn with_ids(error: LabError) -> Failure {
+    let is_unknown = matches!(error, LabError::UnknownId { .. });
     match Failure::from(error) {
         Failure::Usage(why) if is_unknown => Failure::Usage(format!("{why}\n{}", ids())),
         other => other,

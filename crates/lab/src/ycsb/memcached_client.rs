@@ -4,9 +4,9 @@
 //! and `async-memcached` parses an answer again from its first byte whenever a KiB of it has come, which would
 //! make memcached look slower than it is.
 
-use super::peers::Peer;
+use super::peers::{Identity, Introspect, Peer, PeerKind, Shape};
 use super::system::{Answer, Client, Request, System};
-use crate::{BenchError, Result};
+use crate::{LabError, Result};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -174,8 +174,8 @@ fn odd(reason: String) -> Error {
     Error::new(ErrorKind::InvalidData, reason)
 }
 
-fn failure(address: SocketAddr, error: &Error) -> BenchError {
-    BenchError::Peer {
+fn failure(address: SocketAddr, error: &Error) -> LabError {
+    LabError::Peer {
         peer: "memcached",
         address,
         reason: error.to_string(),
@@ -207,5 +207,50 @@ impl Client for MemcachedClient {
             .and_then(|()| self.receive(request, answer));
         done.map_err(|error| failure(self.address, &error))?;
         Ok(true)
+    }
+}
+
+impl Introspect for MemcachedClient {
+    const KIND: PeerKind = PeerKind::Memcached;
+
+    fn arguments(port: u16, shape: Shape) -> Vec<String> {
+        let (port, threads) = (port.to_string(), shape.threads.to_string());
+        let memory = shape.memory.div_ceil(1 << 20).to_string();
+        let mut arguments = vec![
+            "-l",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-U",
+            "0",
+            "-t",
+            &threads,
+            "-m",
+            &memory,
+        ];
+        // Rather an error than a record that is gone.
+        arguments.push("-M");
+        if rustix::process::geteuid().is_root() {
+            // It refuses to run as root without being told so.
+            arguments.extend(["-u", "root"]);
+        }
+        arguments.into_iter().map(Into::into).collect()
+    }
+
+    fn connect(address: SocketAddr) -> Result<Self> {
+        Self::connect(address)
+    }
+
+    fn identify(&mut self) -> Result<Identity> {
+        let number = |text: String| text.parse().unwrap_or_default();
+        Ok(Identity {
+            version: self.statistic("version")?,
+            process: number(self.statistic("pid")?) as u32,
+            records: number(self.statistic("curr_items")?),
+        })
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.flush()
     }
 }

@@ -18,7 +18,7 @@
 //!   hash. The latest records are those that the reading client knows of: the loaded ones, and its own.
 //!
 //! With a cache ([`Options::cache`]) Farslot's clients answer some of the reads themselves, which the others' do not: to
-//! be had by `farslot bench ycsb --cache 16MiB --stale-for 10ms`, beside the same without.
+//! be had by `farslot-lab ycsb --cache 16MiB --stale-for 10ms`, beside the same without.
 
 mod memcached_client;
 mod peers;
@@ -37,10 +37,10 @@ pub use report::{YcsbReport, YcsbRow};
 pub use system::Served;
 pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
 
-use crate::median::median;
-use crate::simulated::Zipf;
-use crate::{BenchError, Progress, Result};
+use crate::{LabError, Progress, Result};
 use farslot::{Cache, Scheme, SlotKind, TableOptions};
+use farslot_bench::simulated::Zipf;
+use farslot_bench::{BenchError, median};
 use memcached_client::MemcachedClient;
 use peers::{Peer, Shape};
 use record::Records;
@@ -142,13 +142,13 @@ impl Options {
         for (option, value, limit) in limits {
             if !limit.contains(&value) {
                 let limit = format!("from {} to {}", limit.start(), limit.end());
-                return Err(BenchError::bad(option, value, limit));
+                return Err(LabError::bad(option, value, limit));
             }
         }
         // A server that waits until its answers are taken must not meet a client that waits until its request is.
         let request = self.pipeline as u64 * self.value_bytes as u64;
         if request > 1 << 20 {
-            return Err(BenchError::bad(
+            return Err(LabError::bad(
                 "pipeline times value bytes",
                 request,
                 "at most 1 MiB",
@@ -156,11 +156,8 @@ impl Options {
         }
         if self.time < Duration::from_millis(1) || self.time > Duration::from_secs(86_400) {
             let seconds = format!("{:?}", self.time);
-            return Err(BenchError::bad_text(
-                "seconds",
-                seconds,
-                "from 0.001 to 86400",
-            ));
+            let limit = "from 0.001 to 86400";
+            return Err(BenchError::bad_text("seconds", seconds, limit).into());
         }
         Ok(())
     }
@@ -220,9 +217,9 @@ impl Options {
 /// `ycsb-WORKLOAD`, once for each workload; the peers are started for each workload as well.
 ///
 /// # Errors
-/// [`BenchError::BadOption`]; [`BenchError::NotInstalled`], [`BenchError::Peer`] and [`BenchError::PeerInUse`] of
+/// [`BenchError::BadOption`]; [`LabError::NotInstalled`], [`LabError::Peer`] and [`LabError::PeerInUse`] of
 /// the peers; [`BenchError::WrongAnswers`]; what the store or `serve` says.
-pub fn run<E: From<BenchError>>(
+pub fn run<E: From<LabError>>(
     options: &Options,
     mut serve: impl FnMut(u64) -> std::result::Result<Served, E>,
     progress: Progress<'_>,

@@ -1,9 +1,7 @@
 //! The servers that Farslot is held against: started here, without persistence, and ended with this process; or one
 //! that runs already, if it is empty.
 
-use super::memcached_client::MemcachedClient;
-use super::redis_client::RedisClient;
-use crate::{BenchError, Result};
+use crate::{LabError, Result};
 use serde::Serialize;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -148,7 +146,7 @@ impl<C: Introspect> Peer<C> {
     fn turn_to(address: SocketAddr) -> Result<Self> {
         let identity = C::connect(address)?.identify()?;
         if identity.records > 0 {
-            return Err(BenchError::PeerInUse {
+            return Err(LabError::PeerInUse {
                 peer: C::KIND.name(),
                 address,
                 records: identity.records,
@@ -158,7 +156,7 @@ impl<C: Introspect> Peer<C> {
     }
 
     fn start(shape: Shape) -> Result<Self> {
-        let program = find_program(C::KIND.program()).ok_or(BenchError::NotInstalled {
+        let program = find_program(C::KIND.program()).ok_or(LabError::NotInstalled {
             peer: C::KIND.name(),
             program: C::KIND.program(),
         })?;
@@ -273,8 +271,8 @@ impl Drop for Process {
     }
 }
 
-fn failure(kind: PeerKind, address: SocketAddr, reason: String) -> BenchError {
-    BenchError::Peer {
+fn failure(kind: PeerKind, address: SocketAddr, reason: String) -> LabError {
+    LabError::Peer {
         peer: kind.name(),
         address,
         reason,
@@ -301,100 +299,6 @@ fn find_program(name: &str) -> Option<PathBuf> {
     directories
         .map(|directory| directory.join(name))
         .find(|program| program.is_file())
-}
-
-impl Introspect for RedisClient {
-    const KIND: PeerKind = PeerKind::Redis;
-
-    fn arguments(port: u16, shape: Shape) -> Vec<String> {
-        let (port, threads) = (port.to_string(), shape.threads.to_string());
-        let mut arguments = vec![
-            "--port",
-            &port,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ];
-        if shape.threads > 1 {
-            arguments.extend(["--io-threads", &threads]);
-        }
-        arguments.into_iter().map(Into::into).collect()
-    }
-
-    fn connect(address: SocketAddr) -> Result<Self> {
-        Self::connect(address)
-    }
-
-    fn identify(&mut self) -> Result<Identity> {
-        let info = self.info("server")?;
-        let of = |name: &str| {
-            let line = info
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.unwrap_or_default().trim().to_owned()
-        };
-        let records = match self.command(&["DBSIZE"])? {
-            redis::Value::Int(records) => records.unsigned_abs(),
-            _ => 0,
-        };
-        Ok(Identity {
-            version: of("redis_version"),
-            process: of("process_id").parse().unwrap_or_default(),
-            records,
-        })
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.command(&["FLUSHALL"]).map(drop)
-    }
-}
-
-impl Introspect for MemcachedClient {
-    const KIND: PeerKind = PeerKind::Memcached;
-
-    fn arguments(port: u16, shape: Shape) -> Vec<String> {
-        let (port, threads) = (port.to_string(), shape.threads.to_string());
-        let memory = shape.memory.div_ceil(1 << 20).to_string();
-        let mut arguments = vec![
-            "-l",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-U",
-            "0",
-            "-t",
-            &threads,
-            "-m",
-            &memory,
-        ];
-        // Rather an error than a record that is gone.
-        arguments.push("-M");
-        if rustix::process::geteuid().is_root() {
-            // It refuses to run as root without being told so.
-            arguments.extend(["-u", "root"]);
-        }
-        arguments.into_iter().map(Into::into).collect()
-    }
-
-    fn connect(address: SocketAddr) -> Result<Self> {
-        Self::connect(address)
-    }
-
-    fn identify(&mut self) -> Result<Identity> {
-        let number = |text: String| text.parse().unwrap_or_default();
-        Ok(Identity {
-            version: self.statistic("version")?,
-            process: number(self.statistic("pid")?) as u32,
-            records: number(self.statistic("curr_items")?),
-        })
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.flush()
-    }
 }
 
 #[cfg(test)]

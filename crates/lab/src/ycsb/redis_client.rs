@@ -1,8 +1,8 @@
 //! Redis, through the crate that most Rust programs use for it, with pipelining.
 
-use super::peers::Peer;
+use super::peers::{Identity, Introspect, Peer, PeerKind, Shape};
 use super::system::{Answer, Client, Request, System};
-use crate::{BenchError, Result};
+use crate::{LabError, Result};
 use redis::{ConnectionLike, Value};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,16 +52,16 @@ impl RedisClient {
     }
 }
 
-fn failure(address: SocketAddr, error: &redis::RedisError) -> BenchError {
-    BenchError::Peer {
+fn failure(address: SocketAddr, error: &redis::RedisError) -> LabError {
+    LabError::Peer {
         peer: "redis",
         address,
         reason: error.to_string(),
     }
 }
 
-fn unexpected(address: SocketAddr, answer: &Value) -> BenchError {
-    BenchError::Peer {
+fn unexpected(address: SocketAddr, answer: &Value) -> LabError {
+    LabError::Peer {
         peer: "redis",
         address,
         reason: format!("unexpected answer {answer:?}"),
@@ -134,5 +134,54 @@ impl Client for RedisClient {
             None => Ok(true),
             Some(other) => Err(unexpected(self.address, &other)),
         }
+    }
+}
+
+impl Introspect for RedisClient {
+    const KIND: PeerKind = PeerKind::Redis;
+
+    fn arguments(port: u16, shape: Shape) -> Vec<String> {
+        let (port, threads) = (port.to_string(), shape.threads.to_string());
+        let mut arguments = vec![
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ];
+        if shape.threads > 1 {
+            arguments.extend(["--io-threads", &threads]);
+        }
+        arguments.into_iter().map(Into::into).collect()
+    }
+
+    fn connect(address: SocketAddr) -> Result<Self> {
+        Self::connect(address)
+    }
+
+    fn identify(&mut self) -> Result<Identity> {
+        let info = self.info("server")?;
+        let of = |name: &str| {
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        let records = match self.command(&["DBSIZE"])? {
+            Value::Int(records) => records.unsigned_abs(),
+            _ => 0,
+        };
+        Ok(Identity {
+            version: of("redis_version"),
+            process: of("process_id").parse().unwrap_or_default(),
+            records,
+        })
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.command(&["FLUSHALL"]).map(drop)
     }
 }

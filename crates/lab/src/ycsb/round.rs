@@ -3,7 +3,7 @@
 use super::record::Records;
 use super::system::{Client, Request, RoundTrips, System};
 use super::workload::{Batch, Generator};
-use crate::answers::Answers;
+use farslot_bench::Answers;
 use crate::{Result, process, threads};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
@@ -264,11 +264,11 @@ impl<'a> Worker<'a> {
                 (Some(record), Some(value)) => records.is_value_of(*record, value),
                 _ => false,
             };
-            answers.note(Ok::<_, crate::BenchError>(right));
+            answers.note(Ok::<_, crate::LabError>(right));
         })?;
         // One for what was written, one for what was read: each read answered once.
-        answers.note(Ok::<_, crate::BenchError>(written));
-        answers.note(Ok::<_, crate::BenchError>(answered == reads.len()));
+        answers.note(Ok::<_, crate::LabError>(written));
+        answers.note(Ok::<_, crate::LabError>(answered == reads.len()));
         Ok(())
     }
 }

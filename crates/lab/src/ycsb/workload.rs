@@ -1,7 +1,7 @@
 //! The six workloads of YCSB's core (Cooper et al., *Benchmarking cloud serving systems with YCSB*, SoCC 2010), as
 //! batches of operations.
 
-use crate::simulated::Zipf;
+use farslot_bench::simulated::Zipf;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;

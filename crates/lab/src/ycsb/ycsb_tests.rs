@@ -245,7 +245,7 @@ fn stores_that_lie_are_found_out() {
                     assert!(round.server_cpu_seconds.is_some());
                 }
                 (Lie::None, Err(error)) => panic!("{workload}: {error}"),
-                (_, Err(BenchError::WrongAnswers { wrong, .. })) => assert!(wrong > 0),
+                (_, Err(LabError::WrongAnswers { wrong, .. })) => assert!(wrong > 0),
                 (_, outcome) => panic!("{workload}, {lie:?}: {:?}", outcome.map(|_| ()).err()),
             }
         }
@@ -361,7 +361,7 @@ fn peers_answer_the_same_and_end_with_the_run() {
                 "SKIPPED: {} is not installed (scripts/peers install)",
                 kind.name()
             );
-            assert!(matches!(outcome, Err(BenchError::NotInstalled { .. })));
+            assert!(matches!(outcome, Err(LabError::NotInstalled { .. })));
             continue;
         }
         let report = outcome.unwrap();
@@ -400,7 +400,7 @@ fn a_peer_that_runs_is_left_as_it_was() {
     client.command(&["SET", "somebody's", "record"]).unwrap();
     let error = run(&options, embedded, &|_| {}).unwrap_err();
     assert!(
-        matches!(error, BenchError::PeerInUse { records: 1, .. }),
+        matches!(error, LabError::PeerInUse { records: 1, .. }),
         "{error}"
     );
     // It is gone with its owner.
@@ -448,7 +448,7 @@ fn options_that_nothing_can_be_measured_with_are_named() {
         },
     ];
     for options in wrong {
-        let error: BenchError = run(&options, embedded, &|_| {}).unwrap_err();
+        let error: LabError = run(&options, embedded, &|_| {}).unwrap_err();
         assert!(error.is_usage(), "{error}");
     }
     assert!("g".parse::<Workload>().is_err());

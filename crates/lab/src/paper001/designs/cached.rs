@@ -1,8 +1,8 @@
 //! A design beside a cache of answers: one budget of the client's memory for both (section V-B, figure 11).
 
-use super::schemes::{Design, Moved, Opened};
+use super::design::{Design, Moved, Opened};
 use super::trial::Trial;
-use crate::{BenchError, Result};
+use crate::{LabError, Result};
 use farslot::fabric::{Endpoint, Nanos, RemoteAddr};
 use farslot::index::cache::{CacheOptions, Cached};
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ impl<D: Design> Design for WithCache<D> {
         );
         let Some(bytes) = all.checked_sub(of_index) else {
             let limit = format!("at least the {of_index} that the index takes");
-            return Err(BenchError::bad("bytes of the client's memory", all, limit));
+            return Err(LabError::bad("bytes of the client's memory", all, limit));
         };
         let record = 2 * trial.field_bytes as usize;
         let options = CacheOptions::new(bytes, record).stale_for(Nanos::MAX);

@@ -1,13 +1,13 @@
 //! What doubling a table takes, of each design that grows: in the fabric's time and in verbs.
 
 use super::trial::{record_bytes, simulated_memory};
-use crate::simulated::TABLE_AT;
-use crate::{BenchError, Result};
+use farslot_bench::simulated::TABLE_AT;
+use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
-use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use farslot::index::baseline::{BaselineOptions, Cleaning, Pace};
+use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
+use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
 use farslot::index::{Index, IndexError};
@@ -107,7 +107,7 @@ impl Growing {
         }
         if wrong > 0 {
             let operations = keys;
-            return Err(BenchError::WrongAnswers { wrong, operations });
+            return Err(LabError::wrong(wrong, operations));
         }
         Ok(())
     }

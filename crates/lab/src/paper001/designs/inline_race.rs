@@ -344,8 +344,8 @@ impl<E: Endpoint> Index for InlineRace<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper001::trial::memory_of;
-    use crate::simulated::TABLE_AT;
+    use crate::paper001::designs::trial::memory_of;
+    use farslot_bench::simulated::TABLE_AT;
     use farslot::fabric::Executor;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;

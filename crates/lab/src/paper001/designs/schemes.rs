@@ -1,66 +1,20 @@
 //! The designs that are compared, each as the paper has it. A design more is an implementation of [`Design`] and an entry
 //! in [`SCHEMES`].
 
+use super::design::{Design, Moved, Opened};
 use super::inline_race::{InlineRace, InlineRaceShape};
-use super::trial::{self, Bed, Outcome, Trial};
+use super::running;
+use super::trial::{Bed, Outcome, Trial};
 use crate::Result;
 use farslot::FieldSize;
 use farslot::fabric::{Endpoint, Executor, RemoteAddr};
 use farslot::index::Index;
-use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use farslot::index::baseline::tea::{TEA_STASH, Tea, TeaTable};
-use farslot::index::baseline::{BaselineOptions, BaselineTable, Placing};
+use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
+use crate::baseline::tea::{TEA_STASH, Tea, TeaTable};
+use crate::baseline::{BaselineOptions, BaselineTable, Placing};
 use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
 use farslot::index::race::{RaceLayout, RaceOptions, RaceTable};
 use std::rc::Rc;
-
-/// A design, as a type.
-pub(crate) trait Design {
-    /// Its tables.
-    type Table<E: Endpoint>: Index;
-
-    /// Bytes of remote memory.
-    fn table_bytes(trial: &Trial) -> Result<u128>;
-
-    /// A new table in memory of zeros. Nothing else is under way on the endpoint.
-    fn create<E: Endpoint>(
-        endpoint: Rc<E>,
-        at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>>;
-
-    /// Bytes of local memory that tell where keys are; the stash is not counted.
-    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64;
-
-    /// What insertions have moved so far.
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved;
-
-    /// Forgets the answers that the client keeps: a task finds nothing of the one before.
-    fn forget_answers<E: Endpoint>(_: &Self::Table<E>) {}
-}
-
-/// What insertions have moved.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    /// Records that went to another slot.
-    pub(crate) records: u64,
-    /// Cells of MapEmbed that have got another number.
-    pub(crate) cells: u64,
-}
-
-impl Moved {
-    fn records(records: u64) -> Self {
-        Self { records, cells: 0 }
-    }
-}
-
-/// A table with its sizes.
-pub(crate) struct Opened<T> {
-    pub(crate) table: T,
-    /// Slots that count for the load factor.
-    pub(crate) slots: u64,
-    pub(crate) slot_bytes: usize,
-}
 
 /// A design that is compared.
 #[derive(Clone, Copy)]
@@ -80,35 +34,35 @@ pub(crate) struct Scheme {
 pub(crate) const SCHEMES: [Scheme; 5] = [
     Scheme {
         name: "CuckooDuo",
-        run: trial::run::<Duo>,
+        run: running::run::<Duo>,
         high_load: 0.9,
         has_published_verbs: false,
         published: 0,
     },
     Scheme {
         name: "MapEmbed",
-        run: trial::run::<MapEmbedDesign>,
+        run: running::run::<MapEmbedDesign>,
         high_load: 0.9,
         has_published_verbs: true,
         published: 1,
     },
     Scheme {
         name: "RACE",
-        run: trial::run::<InlineRaceDesign>,
+        run: running::run::<InlineRaceDesign>,
         high_load: 0.9,
         has_published_verbs: true,
         published: 2,
     },
     Scheme {
         name: "TEA",
-        run: trial::run::<TeaDesign>,
+        run: running::run::<TeaDesign>,
         high_load: 0.69,
         has_published_verbs: false,
         published: 3,
     },
     Scheme {
         name: "RACE out of band",
-        run: trial::run::<RaceDesign>,
+        run: running::run::<RaceDesign>,
         high_load: 0.9,
         has_published_verbs: false,
         published: 2,

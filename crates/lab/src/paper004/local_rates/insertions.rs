@@ -1,6 +1,6 @@
 //! Figures 7 to 9: insertions a second by occupancy, of each trace.
 
-use super::super::{Reproduction, Scale};
+use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
     keys, median, on_empty, rows_of,
@@ -32,7 +32,7 @@ enum Paper {
 }
 
 /// RandomInteger.
-pub(in super::super) const FIG7: Reproduction = Reproduction {
+pub(crate) const FIG7: Reproduction = Reproduction {
     id: "004-fig7",
     title: "paper 004, figure 7: insertions/s of random integers",
     scale: SCALE,
@@ -45,7 +45,7 @@ pub(in super::super) const FIG7: Reproduction = Reproduction {
 };
 
 /// MacOS, or fingerprints of other files.
-pub(in super::super) const FIG8: Reproduction = Reproduction {
+pub(crate) const FIG8: Reproduction = Reproduction {
     id: "004-fig8",
     title: "paper 004, figure 8: insertions/s of fingerprints of files",
     scale: SCALE,
@@ -58,7 +58,7 @@ pub(in super::super) const FIG8: Reproduction = Reproduction {
 };
 
 /// DocWords.
-pub(in super::super) const FIG9: Reproduction = Reproduction {
+pub(crate) const FIG9: Reproduction = Reproduction {
     id: "004-fig9",
     title: "paper 004, figure 9: insertions/s of document-word pairs",
     scale: SCALE,

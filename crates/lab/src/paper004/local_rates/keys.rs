@@ -1,7 +1,7 @@
 //! The keys of paper 004's traces, or where those cannot be had of the same kind.
 
-use crate::repro::loop_ratio::random_integers;
-use crate::{BenchError, Progress, Result};
+use crate::paper004::loop_ratio::random_integers;
+use crate::{LabError, Progress, Result};
 use md5::{Digest, Md5};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,16 +17,16 @@ const TREE: &str = "/usr";
 const LONGEST: u64 = 1 << 20;
 
 /// Keys that a trace must have: enough for a table of 1024 slots.
-pub(in super::super) const LEAST: usize = (1024.0 * super::KEYS_PER_SLOT) as usize;
+pub(crate) const LEAST: usize = (1024.0 * super::KEYS_PER_SLOT) as usize;
 /// What a report says of [`fingerprints`].
-pub(in super::super) const FINGERPRINTS: &str =
+pub(crate) const FINGERPRINTS: &str =
     "MD5 fingerprints of the files of up to 1 MiB under /usr";
 /// What a report says of [`document_words`].
-pub(in super::super) const DOCUMENT_WORDS: &str =
+pub(crate) const DOCUMENT_WORDS: &str =
     "Document-word pairs of the King James Bible (Debian's bible-kjv), a verse a document";
 
 /// RandomInteger: uniform 32-bit integers.
-pub(in super::super) fn integers(count: usize, seed: u64) -> Vec<u32> {
+pub(crate) fn integers(count: usize, seed: u64) -> Vec<u32> {
     random_integers(seed).take(count).collect()
 }
 
@@ -34,8 +34,8 @@ pub(in super::super) fn integers(count: usize, seed: u64) -> Vec<u32> {
 /// MacOS trace, the fingerprints of a server's files, which is not to be had any more.
 ///
 /// # Errors
-/// [`BenchError::TooFewKeys`] if there are fewer than `least`.
-pub(in super::super) fn fingerprints(
+/// [`LabError::TooFewKeys`] if there are fewer than `least`.
+pub(crate) fn fingerprints(
     least: usize,
     most: usize,
     progress: Progress<'_>,
@@ -93,11 +93,11 @@ fn fingerprint(content: &[u8]) -> [u64; 2] {
 /// Debian ships; bags of words such as the paper's (the UCI repository's) no package has.
 ///
 /// # Errors
-/// [`BenchError::NoCorpus`] if the program that prints it is not there or fails; [`BenchError::TooFewKeys`].
-pub(in super::super) fn document_words(least: usize, progress: Progress<'_>) -> Result<Vec<u64>> {
+/// [`LabError::NoCorpus`] if the program that prints it is not there or fails; [`LabError::TooFewKeys`].
+pub(crate) fn document_words(least: usize, progress: Progress<'_>) -> Result<Vec<u64>> {
     let (program, arguments, package) = CORPUS;
     progress("document-word pairs");
-    let no_corpus = |reason: String| BenchError::NoCorpus {
+    let no_corpus = |reason: String| LabError::NoCorpus {
         program,
         package,
         reason,
@@ -137,7 +137,7 @@ fn pairs_of(text: &str) -> Vec<u64> {
 
 fn enough<K>(of: &'static str, keys: Vec<K>, least: usize) -> Result<Vec<K>> {
     match keys.len() {
-        found if found < least => Err(BenchError::TooFewKeys { of, found, least }),
+        found if found < least => Err(LabError::TooFewKeys { of, found, least }),
         _ => Ok(keys),
     }
 }

@@ -1,11 +1,11 @@
 //! Figures 10 to 12: lookups a second of keys that are there and of ones that are not, of each trace.
 
-use super::super::{Reproduction, Scale};
+use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, in_turns, keys, on_empty,
     rows_of,
 };
-use crate::{BenchError, Progress, ReproReport, Result};
+use crate::{LabError, Progress, ReproReport, Result};
 use farslot_local::{LocalTable, Words};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,7 @@ const HELD_BACK: usize = 8;
 type Paper = [[Option<f64>; 3]; 2];
 
 /// RandomInteger.
-pub(in super::super) const FIG10: Reproduction = Reproduction {
+pub(crate) const FIG10: Reproduction = Reproduction {
     id: "004-fig10",
     title: "paper 004, figure 10: lookups/s of random integers",
     scale: SCALE,
@@ -39,7 +39,7 @@ pub(in super::super) const FIG10: Reproduction = Reproduction {
 };
 
 /// MacOS, or fingerprints of other files.
-pub(in super::super) const FIG11: Reproduction = Reproduction {
+pub(crate) const FIG11: Reproduction = Reproduction {
     id: "004-fig11",
     title: "paper 004, figure 11: lookups/s of fingerprints of files",
     scale: SCALE,
@@ -54,7 +54,7 @@ pub(in super::super) const FIG11: Reproduction = Reproduction {
 };
 
 /// DocWords.
-pub(in super::super) const FIG12: Reproduction = Reproduction {
+pub(crate) const FIG12: Reproduction = Reproduction {
     id: "004-fig12",
     title: "paper 004, figure 12: lookups/s of document-word pairs",
     scale: SCALE,
@@ -142,10 +142,7 @@ fn run<K: Words + Eq + Hash>(
             let (paces, wrong) = on_empty(design, slots, &lookups)?;
             match wrong {
                 0 => Ok(paces),
-                wrong => Err(BenchError::WrongAnswers {
-                    wrong,
-                    operations: 2 * u64::from(scale.lookups),
-                }),
+                wrong => Err(LabError::wrong(wrong, 2 * u64::from(scale.lookups))),
             }
         })?;
         let [hits, misses] = [0, 1].map(|which| {

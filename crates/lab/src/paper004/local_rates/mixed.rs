@@ -1,13 +1,13 @@
 //! Figure 13: the paper's YCSB workloads.
 
-use super::super::{Reproduction, Scale};
+use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
     on_empty, rows_of,
 };
-use crate::simulated::Zipf;
+use farslot_bench::simulated::Zipf;
 use crate::ycsb::{SKEW, scatter};
-use crate::{BenchError, Progress, ReproReport, ReproRow, Result};
+use crate::{LabError, Progress, ReproReport, ReproRow, Result};
 use farslot_local::LocalTable;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -45,7 +45,7 @@ const WITHOUT_INSERTIONS: [Option<f64>; 3] = [Some(1.0), None, None];
 const OVERHEAD: f64 = 0.2;
 
 /// YCSB.
-pub(in super::super) const FIG13: Reproduction = Reproduction {
+pub(crate) const FIG13: Reproduction = Reproduction {
     id: "004-fig13",
     title: "paper 004, figure 13: operations/s of YCSB workloads",
     scale: SCALE,
@@ -149,7 +149,7 @@ fn operations(inserts: f64, updates: f64, keys: u32, scale: &Scale) -> Vec<Opera
 fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let count = (scale.slots as f64 * KEYS_PER_SLOT) as u64;
     let count =
-        u32::try_from(count).map_err(|_| BenchError::bad("slots", scale.slots, "at most 2^31"))?;
+        u32::try_from(count).map_err(|_| LabError::bad("slots", scale.slots, "at most 2^31"))?;
     let mut random = ChaCha8Rng::seed_from_u64(scale.seed);
     let keys: Vec<Key> = (0..count)
         .map(|_| [random.next_u64(), random.next_u64()])

@@ -5,17 +5,17 @@
 //! is to be compared with the paper's are the ratios.
 
 mod insertions;
-pub(super) mod keys;
+pub(crate) mod keys;
 mod lookups;
 mod mixed;
 
-pub(super) use insertions::{FIG7, FIG8, FIG9};
-pub(super) use lookups::{FIG10, FIG11, FIG12};
-pub(super) use mixed::FIG13;
+pub(crate) use insertions::{FIG7, FIG8, FIG9};
+pub(crate) use lookups::{FIG10, FIG11, FIG12};
+pub(crate) use mixed::FIG13;
 
-use super::Scale;
-use crate::median::median;
-use crate::{BenchError, ReproRow, Result};
+use crate::scale::Scale;
+use farslot_bench::median;
+use crate::{LabError, ReproRow, Result};
 use farslot_local::{
     BucketizedCuckoo, CuckooWithStash, LocalTable, OptimisticCuckoo, SmartCuckooMap, Words,
 };
@@ -90,7 +90,7 @@ where
         Design::Smart => {
             let map = SmartCuckooMap::<K, V, _>::with_slots_and_hasher(slots, hashing);
             let mut map =
-                map.map_err(|error| BenchError::bad("slots", slots as u64, error.to_string()))?;
+                map.map_err(|error| LabError::bad("slots", slots as u64, error.to_string()))?;
             map.set_stash_limit(0);
             job.on(map)
         }

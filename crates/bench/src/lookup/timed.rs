@@ -8,7 +8,7 @@ use farslot::fabric::tcp::TcpEndpoint;
 use farslot::fabric::verbs::VerbsEndpoint;
 use farslot::fabric::{Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
 use farslot::index::BATCH_WIDTH;
-use farslot::{Store, Table, TableRecord};
+use farslot::{Store, Table, TableOptions, TableRecord};
 use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use std::future::poll_fn;
@@ -67,13 +67,34 @@ pub(super) fn fill(
     Ok(rate((numbers.end - numbers.start) as usize, since))
 }
 
-/// Looks up keys that are there, as one batch; returns gets/s.
-pub(super) fn get_many(table: &Table, keys: &[[u8; 8]]) -> Result<f64> {
+/// Makes a table of the first records.
+pub(super) fn build(
+    store: &Store,
+    name: &str,
+    options: &TableOptions,
+    keys: Keys,
+    records: u64,
+) -> Result<()> {
+    let pairs: Vec<_> = (0..records)
+        .map(|index| keys.long(index))
+        .map(|key| (key, value_of(&key)))
+        .collect();
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    store.build(name, options, &pairs)?;
+    Ok(())
+}
+
+/// Looks up keys as one batch, which are all there or all absent; returns lookups/s.
+pub(super) fn get_many(table: &Table, keys: &[[u8; 8]], are_there: bool) -> Result<f64> {
     let slices: Vec<_> = keys.iter().map(|key| &key[..]).collect();
     let mut answers = Answers::default();
     let since = Instant::now();
     table.get_many(&slices, |number, found| {
-        answers.note(found.map(|value| value == Some(&value_of(&keys[number])[..])));
+        let expected = are_there.then(|| value_of(&keys[number]));
+        answers.note(found.map(|value| value == expected.as_ref().map(|value| &value[..])));
     });
     let rate = rate(keys.len(), since);
     answers.check()?;
@@ -86,26 +107,29 @@ pub(super) fn meet(table: &Table, keys: Keys, records: u64) -> Result<()> {
     for first in (0..records).step_by(AT_A_TIME as usize) {
         let numbers = first..records.min(first + AT_A_TIME);
         let keys: Vec<_> = numbers.map(|number| keys.long(number)).collect();
-        get_many(table, &keys)?;
+        get_many(table, &keys, true)?;
     }
     Ok(())
 }
 
-/// Looks up keys that are there one after the other; returns gets/s, the clock's own time included.
-pub(super) fn gets(table: &Table, keys: &[[u8; 8]], latency: &mut Histogram<u64>) -> Result<f64> {
+/// Looks up keys one after the other, which are all there or all absent, and records how long each took.
+pub(super) fn gets(
+    table: &Table,
+    keys: &[[u8; 8]],
+    are_there: bool,
+    latency: &mut Histogram<u64>,
+) -> Result<()> {
     let mut answers = Answers::default();
-    let since = Instant::now();
-    let mut before = since;
+    let mut before = Instant::now();
     for key in keys {
         let value = table.get(key);
         let now = Instant::now();
         latency.saturating_record((now - before).as_nanos() as u64);
         before = now;
-        answers.note(value.map(|value| value.as_deref() == Some(&value_of(key)[..])));
+        let expected = are_there.then(|| value_of(key));
+        answers.note(value.map(|value| value.as_deref() == expected.as_ref().map(|value| &value[..])));
     }
-    let rate = rate(keys.len(), since);
-    answers.check()?;
-    Ok(rate)
+    answers.check()
 }
 
 /// A histogram of nanoseconds up to a second, to three digits.
@@ -137,19 +161,51 @@ impl Fabric {
             }),
         }
     }
+
+    /// What it is called.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Shm(..) => "shared memory",
+            Self::Tcp(_) => "TCP",
+            Self::Verbs(_) => "verbs",
+        }
+    }
+
+    /// Loads lines one after the other, where it can; returns loads/s.
+    pub(super) fn loads(&self, lines: &[u64]) -> Result<Option<f64>> {
+        match self {
+            Self::Shm(node, _) => memory_limit::plain(node, REGION, lines).map(Some),
+            Self::Tcp(_) | Self::Verbs(_) => Ok(None),
+        }
+    }
+
+    /// Loads lines that were prefetched, where it can; returns loads/s.
+    pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<Option<f64>> {
+        match self {
+            Self::Shm(node, _) => memory_limit::prefetched(node, REGION, lines).map(Some),
+            Self::Tcp(_) | Self::Verbs(_) => Ok(None),
+        }
+    }
+
+    /// Reads lines through an endpoint, as many at once as a batch of lookups does; returns READs/s.
+    pub(super) fn reads(&self, lines: &[u64]) -> Result<f64> {
+        match self {
+            Self::Shm(_, executor) => reads(executor, lines),
+            Self::Tcp(executor) => reads(executor, lines),
+            Self::Verbs(executor) => reads(executor, lines),
+        }
+    }
 }
 
 /// The cache lines of a table.
-pub(super) struct Lines<'f> {
-    fabric: &'f Fabric,
+pub(super) struct Lines {
     first: u64,
     bytes: u64,
 }
 
-impl<'f> Lines<'f> {
-    pub(super) fn of(fabric: &'f Fabric, place: &TableRecord) -> Self {
+impl Lines {
+    pub(super) fn of(place: &TableRecord) -> Self {
         Self {
-            fabric,
             first: place.offset,
             bytes: place.scheme.table_bytes() as u64,
         }
@@ -158,31 +214,6 @@ impl<'f> Lines<'f> {
     /// Random lines, by their offsets in the region.
     pub(super) fn draw(&self, count: usize, random: &mut ChaCha8Rng) -> Vec<u64> {
         random_lines(self.first, self.bytes, count, random)
-    }
-
-    /// Loads lines one after the other, where it can; returns loads/s.
-    pub(super) fn loads(&self, lines: &[u64]) -> Result<Option<f64>> {
-        match &self.fabric {
-            Fabric::Shm(node, _) => memory_limit::plain(node, REGION, lines).map(Some),
-            Fabric::Tcp(_) | Fabric::Verbs(_) => Ok(None),
-        }
-    }
-
-    /// Loads lines that were prefetched, where it can; returns loads/s.
-    pub(super) fn prefetched_loads(&self, lines: &[u64]) -> Result<Option<f64>> {
-        match &self.fabric {
-            Fabric::Shm(node, _) => memory_limit::prefetched(node, REGION, lines).map(Some),
-            Fabric::Tcp(_) | Fabric::Verbs(_) => Ok(None),
-        }
-    }
-
-    /// Reads lines through an endpoint, as many at once as a batch of gets does; returns READs/s.
-    pub(super) fn reads(&self, lines: &[u64]) -> Result<f64> {
-        match &self.fabric {
-            Fabric::Shm(_, executor) => reads(executor, lines),
-            Fabric::Tcp(executor) => reads(executor, lines),
-            Fabric::Verbs(executor) => reads(executor, lines),
-        }
     }
 }
 
