@@ -153,7 +153,9 @@ impl<C: Connection> Dialer<C> {
             let made = dial(last_session)?;
             Connected::watched(made, Weak::clone(&dialer))
         };
-        (state.redial, state.cannot_redial) = match Redial::start(self.reconnect, dial) {
+        // One that ends before it is left with the redial is unknown when its watch tells of it.
+        let is_open = |connected: &Connected<C>| !connected.watch.has_ended();
+        (state.redial, state.cannot_redial) = match Redial::start(self.reconnect, dial, is_open) {
             Ok(redial) => (Some(redial), None),
             Err(error) => (None, Some(error)),
         };

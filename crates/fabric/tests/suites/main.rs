@@ -1,9 +1,12 @@
-//! What every fabric over the memory of a node must do, written once, and what each does besides: one program, for
-//! each of these would link all of the library. What counts a process's files, memory or log lines stands beside
-//! this folder, as a program of its own.
+//! What every fabric over the memory of a node must do, written once, and what each does besides. One program,
+//! since each would link the whole library. Tests that count a process's files or memory run themselves again in a
+//! process of their own.
 
+mod alone;
 mod bed;
 mod exchange;
+#[path = "../common/fuzz.rs"]
+mod fuzz;
 mod memory;
 mod processes;
 #[path = "../common/proxy.rs"]
@@ -19,6 +22,11 @@ mod sim_timing;
 mod tcp_admission;
 mod tcp_alone;
 mod tcp_batches;
+mod tcp_errors;
+mod tcp_fuzz;
+mod tcp_half_open;
+mod tcp_hostile;
+mod tcp_many_connections;
 mod tcp_reconnect;
 
 /// What the memory of nodes does, whoever executes the verbs.
