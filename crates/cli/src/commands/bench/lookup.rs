@@ -28,7 +28,12 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
     /// Schemes to measure side by side, with the same records: linear, sealed, cuckoo, race, duo
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "linear")]
+    #[arg(
+        long,
+        value_name = "NAME,..",
+        value_delimiter = ',',
+        default_value = "linear"
+    )]
     scheme: Vec<LookupScheme>,
     /// Load factors to measure at, rising
     #[arg(long, value_name = "FRACTION,..", value_delimiter = ',', default_values_t = [0.5, 0.9])]
