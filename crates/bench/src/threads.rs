@@ -14,10 +14,7 @@ pub fn available() -> usize {
 ///
 /// # Errors
 /// That of any of them.
-pub fn on_each<E: Send>(
-    threads: usize,
-    work: impl Fn() -> Result<(), E> + Sync,
-) -> Result<(), E> {
+pub fn on_each<E: Send>(threads: usize, work: impl Fn() -> Result<(), E> + Sync) -> Result<(), E> {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
         let ends = workers.into_iter().map(|worker| {

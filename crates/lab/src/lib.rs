@@ -22,9 +22,10 @@ mod report;
 pub mod repro;
 mod scale;
 mod stats;
+mod threads;
 pub mod ycsb;
 
 pub use error::{LabError, Result};
 pub use report::{Axis, Line, Plot, ReproReport, ReproRow, Source};
 
-use farslot_bench::{Keys, Progress, threads};
+use farslot_bench::Progress;

@@ -17,9 +17,8 @@ impl Place {
 
     /// Bytes of remote memory and of the client's own for each of so many keys.
     pub(super) fn memory(self, remote: f64, client: f64, keys: u64) -> [BenchRow; 2] {
-        [("remote memory", remote), ("client's memory", client)].map(|(what, bytes)| {
-            BenchRow::new(self.name(what), bytes / keys as f64, "B/key")
-        })
+        [("remote memory", remote), ("client's memory", client)]
+            .map(|(what, bytes)| BenchRow::new(self.name(what), bytes / keys as f64, "B/key"))
     }
 }
 

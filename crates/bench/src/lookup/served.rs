@@ -168,7 +168,15 @@ impl Bench<'_> {
         let records = self.options.records_at(load);
         let filled = self.options.schemes.iter();
         let filled: Result<Vec<_>> = filled
-            .map(|scheme| self.filled(Place { load, scheme: *scheme }, records))
+            .map(|scheme| {
+                self.filled(
+                    Place {
+                        load,
+                        scheme: *scheme,
+                    },
+                    records,
+                )
+            })
             .collect();
         let mut filled = filled?;
         self.records = records;
@@ -181,7 +189,8 @@ impl Bench<'_> {
             }
         }
         for filled in filled {
-            self.rows.extend(filled.rows(records, self.measure.cache.is_some()));
+            self.rows
+                .extend(filled.rows(records, self.measure.cache.is_some()));
         }
         Ok(())
     }
@@ -231,7 +240,9 @@ impl Bench<'_> {
         let lines = filled.lines.draw(self.measure.operations, &mut self.random);
         let memory = &mut filled.memory;
         memory.loads.extend(self.fabric.loads(&lines)?);
-        memory.prefetched.extend(self.fabric.prefetched_loads(&lines)?);
+        memory
+            .prefetched
+            .extend(self.fabric.prefetched_loads(&lines)?);
         memory.reads.push(self.fabric.reads(&lines)?);
         let there = 0..self.records;
         let absent = self.records..u64::MAX;

@@ -86,7 +86,10 @@ pub fn simulated(
     for load in &options.loads {
         let predicted = [bench.predicted(*load, 1.0)?, bench.predicted(*load, 0.0)?];
         for scheme in &options.schemes {
-            let place = Place { load: *load, scheme: *scheme };
+            let place = Place {
+                load: *load,
+                scheme: *scheme,
+            };
             bench.at_load(place, &predicted)?;
         }
     }
@@ -125,7 +128,12 @@ impl Bench<'_> {
             load: Some(load),
             hit_ratio,
             sealed: self.options.schemes.contains(&LookupScheme::Sealed),
-            ..Question::new(self.options.records_at(load), FIELD_BYTES, FIELD_BYTES, profile)
+            ..Question::new(
+                self.options.records_at(load),
+                FIELD_BYTES,
+                FIELD_BYTES,
+                profile,
+            )
         })
     }
 

@@ -127,7 +127,8 @@ pub(super) fn gets(
         latency.saturating_record((now - before).as_nanos() as u64);
         before = now;
         let expected = are_there.then(|| value_of(key));
-        answers.note(value.map(|value| value.as_deref() == expected.as_ref().map(|value| &value[..])));
+        answers
+            .note(value.map(|value| value.as_deref() == expected.as_ref().map(|value| &value[..])));
     }
     answers.check()
 }

@@ -259,6 +259,12 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
         all_in_order(steps.collect()).await
     }
 
+    /// Adds what this client has counted to the counts in the table.
+    pub(super) async fn report(&self) -> Result<()> {
+        let counts = Rc::clone(&self.counts.borrow());
+        counts.report(&*self.endpoint).await
+    }
+
     /// Notes entries that came or went. This cannot fail: the operation that is counted is done, and counts may
     /// lag.
     pub(super) async fn entries_changed(&self, change: i64) {

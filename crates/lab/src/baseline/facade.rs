@@ -3,11 +3,11 @@
 use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
+use farslot::fabric::{Endpoint, EndpointExt, Nanos};
 use farslot::index::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
 };
-use farslot::fabric::{Endpoint, EndpointExt, Nanos};
 use std::rc::Rc;
 
 impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {

@@ -150,11 +150,7 @@ impl BaselineLayout {
 }
 
 /// The error for an option that no table can have.
-fn bad_option(
-    option: &'static str,
-    value: impl ToString,
-    limit: impl Into<String>,
-) -> IndexError {
+fn bad_option(option: &'static str, value: impl ToString, limit: impl Into<String>) -> IndexError {
     IndexError::BadOption {
         option,
         value: value.to_string(),

@@ -261,12 +261,6 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         // The stash comes after the last bucket.
         Ok(Some(Cursor(first + count)))
     }
-
-    /// Adds what this client has counted to the counts in the table.
-    pub(super) async fn report(&self) -> Result<()> {
-        let counts = Rc::clone(&self.counts.borrow());
-        counts.report(&*self.endpoint).await
-    }
 }
 
 /// The value that is a part of a window that was read.

@@ -23,9 +23,9 @@ use super::homes::{Homes, Window};
 use super::layout::{BaselineLayout, BaselineOptions};
 use super::placing::Placing;
 use super::slots::Record;
+use farslot::fabric::{Endpoint, RemoteAddr};
 use farslot::index::Result;
 use farslot::index::hash::{derive, scale};
-use farslot::fabric::{Endpoint, RemoteAddr};
 use std::cell::Cell;
 use std::rc::Rc;
 

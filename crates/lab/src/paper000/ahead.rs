@@ -4,19 +4,20 @@
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{WIDTH, at_each_load, for_throughput};
 use super::probing::papers_size;
-use crate::stats::Mean;
 use super::published::by_load;
+use super::published::{LOADS, VARIABLE};
 use crate::scale::Scale;
-use super::published::{CLIENT_THREADS, LOADS, VARIABLE};
-use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
-};
-use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use crate::stats::Mean;
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
 use farslot::index::sealed::{SealedForm, SealedOptions};
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
+};
 
 pub(crate) const ID: &str = "000-ahead";
 
@@ -186,7 +187,7 @@ fn sealed(scale: &Scale, table: u32, load: f64) -> Result<[Measured; 2]> {
             until: Until::Lookups(scale.lookups.into()),
             seed,
         };
-        experiment.run(built.memory.world(seed, NicProfile::connectx5_edr())?)
+        Ok::<_, LabError>(experiment.run(built.memory.world(seed, NicProfile::connectx5_edr())?)?)
     };
     Ok([lookups(Ask::Hits, 1.0)?, lookups(Ask::Misses, 0.0)?])
 }

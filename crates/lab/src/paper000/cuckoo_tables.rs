@@ -1,16 +1,18 @@
 //! Sealed cuckoo tables of paper 000's smallest records.
 
-use super::published::{CLIENT_THREADS, RECORD_BYTES};
-use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, WARM_UP,
-    built_cuckoo,
-};
+use super::published::RECORD_BYTES;
 use crate::{LabError, Result};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::IndexError;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
 use farslot::index::linear::SlotKind;
 use farslot::{FieldSize, StoreError};
+use farslot_bench::BenchError;
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, WARM_UP,
+    built_cuckoo,
+};
 
 /// Slots of a bucket of the paper's set-associative cuckoo tables.
 pub(crate) const BUCKET_SLOTS: u32 = 4;
@@ -69,8 +71,8 @@ impl CuckooAt {
                 records,
                 seed,
             })),
-            Err(LabError::Store(StoreError::Index(IndexError::Full { .. }))) => Ok(None),
-            Err(error) => Err(error),
+            Err(BenchError::Store(StoreError::Index(IndexError::Full { .. }))) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -104,15 +106,12 @@ impl CuckooAt {
         experiment: &Experiment<OpenCuckoo>,
         profile: NicProfile,
     ) -> Result<Measured> {
-        experiment.run(self.memory.world(self.seed, profile)?)
+        Ok(experiment.run(self.memory.world(self.seed, profile)?)?)
     }
 }
 
 /// The error of a table that must be possible to build and was not.
 pub(crate) fn no_place(load: f64) -> LabError {
-    LabError::BadOption {
-        option: "slots",
-        value: format!("too few for a cuckoo table of load {load:.2}"),
-        limit: "more".into(),
-    }
+    let value = format!("too few for a cuckoo table of load {load:.2}");
+    BenchError::bad_text("slots", value, "more").into()
 }

@@ -1,9 +1,9 @@
 //! Paper 000, figure 10: lookups/s by read size as measured, and the cost that the model predicts.
 
-use crate::scale::Scale;
 use super::linear_tables::{WIDTH, at_each_load};
-use crate::stats::Mean;
 use super::published::{self, LOADS, RECORD_BYTES, VARIABLE};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::index::linear::{KeyRule, ReadPolicy};
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, Workload};

@@ -1,8 +1,8 @@
 //! Paper 000, figure 11: lookups/s by record size, with records inline and out of band.
 
-use crate::scale::Scale;
-use super::storage::{FORMS, STORING, measure, setup};
 use super::published::{RECORD_SIZES, VARIABLE_STORING};
+use super::storage::{FORMS, STORING, measure, setup};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(crate) const ID: &str = "000-fig11";

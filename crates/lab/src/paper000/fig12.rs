@@ -1,15 +1,16 @@
 //! Paper 000, figure 12: matching records per second where keys follow Zipf's distribution, with and
 //! without tracking the largest clusters.
 
+use super::published::{self, VARIABLE};
 use crate::scale::Scale;
-use super::published::{self, CLIENT_THREADS, VARIABLE};
-use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, Zipf,
-};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, Zipf,
+};
 
 pub(crate) const ID: &str = "000-fig12";
 
@@ -128,7 +129,7 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
             until: Until::Elapsed(span(MEASURED)),
             seed,
         };
-        experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)
+        Ok(experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)?)
     };
     HINTS.iter().map(measure).collect()
 }

@@ -1,7 +1,7 @@
 //! Paper 000, figure 13: the read size that the model chooses in front of, in, and behind a known cluster.
 
-use crate::scale::Scale;
 use super::published::{self, LOADS, RECORD_BYTES, VARIABLE};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::model::{Hint, NicModel, Objective, ProbeDistribution, ReadSizeModel, Workload};
 use std::ops::RangeInclusive;
@@ -68,7 +68,8 @@ pub(crate) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
 
 impl Chosen {
     fn by_model(load: f64) -> Result<Self> {
-        let distances = ProbeDistribution::lookup(published::table_load(load)?, Workload::misses())?;
+        let distances =
+            ProbeDistribution::lookup(published::table_load(load)?, Workload::misses())?;
         let nic = NicModel::connectx5_edr();
         let model = ReadSizeModel::new(RECORD_BYTES, Objective::Latency, nic)?.with_bandwidth_cap();
         let oblivious = model.choose(&distances).read_size;

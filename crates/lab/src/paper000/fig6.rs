@@ -1,14 +1,14 @@
 //! Paper 000, figure 6: lookups/s of cuckoo hashing, in parallel and sequential, with buckets of four
 //! slots and of one.
 
-use crate::scale::Scale;
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, PAPERS, Shape};
 use super::linear_tables::WIDTH;
 use super::published::LOADS;
-use farslot_bench::simulated::Ask;
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
+use farslot_bench::simulated::Ask;
 
 pub(crate) const ID: &str = "000-fig6";
 

@@ -1,10 +1,10 @@
 //! Paper 000, figure 7: lookups/s of linear probing and cuckoo hashing by load factor.
 
-use crate::scale::Scale;
 use super::probing::{Curve, Curves, setup};
 use super::published::{LOADS, TABLE_2};
-use farslot_bench::simulated::Measured;
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
+use farslot_bench::simulated::Measured;
 
 pub(crate) const ID: &str = "000-fig7";
 

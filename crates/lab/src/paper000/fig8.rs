@@ -1,12 +1,12 @@
 //! Paper 000, figure 8: the bandwidth that payload takes, and what its section 5.3 says about how READs
 //! are distributed over lookups.
 
-use crate::scale::Scale;
 use super::probing::{Curves, setup};
 use super::published::LOADS;
-use farslot_bench::simulated::Measured;
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::model::{ProbeDistribution, TableLoad};
+use farslot_bench::simulated::Measured;
 
 pub(crate) const ID: &str = "000-fig8";
 

@@ -7,15 +7,15 @@
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, at_each_load};
 use super::probing::papers_size;
-use crate::stats::Mean;
 use super::published::by_load;
-use crate::scale::Scale;
 use super::published::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
-use farslot_bench::simulated::{Ask, Experiment, Measured, OpenLinear};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
+use farslot_bench::simulated::{Ask, Experiment, Measured, OpenLinear};
 
 pub(crate) const ID: &str = "000-fig9";
 

@@ -1,13 +1,13 @@
 //! What a NIC that gathers saves cuckoo hashing: all buckets of a key in one request, which paper 000,
 //! section 7, leaves to others.
 
-use crate::scale::Scale;
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, Shape, no_place};
 use super::linear_tables::WIDTH;
-use farslot_bench::simulated::{Ask, Measured};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
+use farslot_bench::simulated::{Ask, Measured};
 
 pub(crate) const ID: &str = "000-gather";
 

@@ -6,12 +6,12 @@
 //! take, or in [`MORE_MEMORY`] times as much, which heap slots are then given as well. No inline slots
 //! fit there.
 
-use crate::scale::Scale;
 use super::hybrid_tables::{
     FIGURES, HEAP, HEAP_MORE, HYBRID, HYBRID_MORE, HYBRID_QUICK, HYBRID_SAME, INLINE, LATENCY,
     MEMORY, MORE_MEMORY, RATE, sets, slots,
 };
 use super::linear_tables::WIDTH;
+use crate::scale::Scale;
 use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 

@@ -1,15 +1,17 @@
 //! Tables of records of 8 bytes to 1 KiB, in slots of each kind: planned by the model, and measured.
 
-use crate::scale::Scale;
 use super::linear_tables::WIDTH;
-use crate::Result;
-use super::published::CLIENT_THREADS;
-use farslot_bench::simulated::{Answer, Ask, Experiment, Filling, OpenLinear, Records, Until, WARM_UP};
+use crate::{LabError, Result};
+use crate::scale::Scale;
 use farslot::FieldSize;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes, RecordMix, SlotKind};
 use farslot::model::{HybridPrices, InlineCandidate, NicModel, Objective, RecordSize};
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, Experiment, Filling, OpenLinear, Records, Until, WARM_UP,
+};
 
 /// A table of inline slots takes 1 KiB for each, here and in the simulated node.
 const MOST_SLOTS: u64 = 1 << 20;
@@ -240,7 +242,7 @@ impl Set {
                 until: Until::Lookups(scale.lookups.into()),
                 seed,
             };
-            experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)
+            Ok::<_, LabError>(experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)?)
         };
         // Half of what is measured: of lookups that all begin at once, those of one READ end first.
         let half = (f64::from(scale.lookups) * plan.rate.cost_ns / 2.0) as Nanos;

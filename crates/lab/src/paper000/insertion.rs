@@ -1,16 +1,17 @@
 //! What an insertion into a cuckoo table costs by load factor: verbs, round trips one after the other,
 //! and records that are displaced. Paper 000 says that this is what forbids high load factors.
 
-use crate::scale::Scale;
 use super::cuckoo_tables::Shape;
-use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
+use super::published;
+use crate::scale::Scale;
 use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
+    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads,
 };
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{Index, IndexError, PUT};
+use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
 use std::rc::Rc;
 
 pub(crate) const ID: &str = "000-insertion";
@@ -193,5 +194,5 @@ fn check(
         answers.note(value.map(is_right));
     });
     executor.block_on(gets);
-    answers.check()
+    Ok(answers.check()?)
 }

@@ -1,14 +1,15 @@
 //! Linear tables of paper 000's smallest records, at one load factor after the other.
 
+use super::published;
 use crate::scale::Scale;
-use super::published::{self, CLIENT_THREADS};
-use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
-};
 use crate::{Progress, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 use farslot::model::{NicModel, Objective};
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
+};
 
 /// Lookups that each client thread has under way where throughput is measured: enough for the NIC of the
 /// table to be busy all the time.
@@ -89,7 +90,7 @@ impl LinearAt<'_> {
         experiment: &Experiment<OpenLinear>,
         profile: NicProfile,
     ) -> Result<Measured> {
-        experiment.run(self.filling.memory().world(self.seed, profile)?)
+        Ok(experiment.run(self.filling.memory().world(self.seed, profile)?)?)
     }
 
     /// Random hits, with the paper's NIC.

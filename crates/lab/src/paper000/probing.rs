@@ -2,15 +2,15 @@
 
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, WIDTH, at_each_load, for_throughput};
-use crate::stats::Mean;
 use super::published::by_load;
-use crate::scale::Scale;
 use super::published::{FIXED, LOADS, Probing, UNCONSTRAINED, VARIABLE};
-use farslot_bench::simulated::{Ask, Measured};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Line, Progress, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::{KeyRule, ReadPolicy};
+use farslot_bench::simulated::{Ask, Measured};
 
 /// Three quarters of a minute of one core.
 pub(crate) const SCALE: Scale = Scale {

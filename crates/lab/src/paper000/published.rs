@@ -1,9 +1,9 @@
 //! The figures of paper 000 that ours stand beside.
 
-use farslot_bench::simulated::Records;
 use farslot::FieldSize;
 use farslot::index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 use farslot::model::{ModelError, TableLoad};
+use farslot_bench::simulated::Records;
 
 /// The load factors of its section 5.
 pub(crate) const LOADS: [f64; 7] = [0.25, 0.5, 0.65, 0.8, 0.85, 0.9, 0.95];

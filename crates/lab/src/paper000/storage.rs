@@ -1,22 +1,22 @@
 //! Records in the slots of a table and out of band, as paper 000's section 5.7 has them.
 
-use crate::scale::Scale;
 use super::cuckoo_tables::PAPERS;
 use super::linear_tables::WIDTH;
-use crate::Result;
 use super::published::{
-    CLIENT_THREADS, CUCKOO_STORING, FIXED_STORING, KEYS_PER_RECORD, OUT_OF_BAND_SLOT, RECORD_SIZES,
-    STORAGE_LOAD, Storing, VARIABLE_STORING,
+    CUCKOO_STORING, FIXED_STORING, KEYS_PER_RECORD, OUT_OF_BAND_SLOT, RECORD_SIZES, STORAGE_LOAD,
+    Storing, VARIABLE_STORING,
 };
-use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Measured, OpenCuckoo, OpenSealed, OpenTable, Records,
-    TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
-};
+use crate::Result;
+use crate::scale::Scale;
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
+use farslot_bench::simulated::{
+    Answer, Ask, BuiltSealed, CLIENT_THREADS, Experiment, Measured, OpenCuckoo, OpenSealed,
+    OpenTable, Records, TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
+};
 
 /// Half a minute.
 pub(crate) const SCALE: Scale = Scale {
@@ -124,7 +124,7 @@ impl Run<'_> {
             until: Until::Lookups(self.lookups),
             seed: self.seed,
         };
-        experiment.run(memory.world(self.seed, NicProfile::connectx5_edr())?)
+        Ok(experiment.run(memory.world(self.seed, NicProfile::connectx5_edr())?)?)
     }
 }
 

@@ -5,18 +5,18 @@
 //! thousand clusters hold most of them. So the figure is a mean over tables, as the paper's is over ten,
 //! and its error is that between tables.
 
-use crate::stats::Mean;
 use super::published::by_load;
-use crate::scale::Scale;
-use farslot_bench::Answers;
 use super::published::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
-use farslot_bench::simulated::{Filling, Records, TABLE_AT};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::fabric::{Endpoint, Executor, Limits, window};
 use farslot::index::linear::{KeyRule, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::{BATCH_WIDTH, GET_ALL, Index};
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload};
+use farslot_bench::Answers;
+use farslot_bench::simulated::{Filling, Records, TABLE_AT};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;

@@ -1,11 +1,11 @@
 //! Paper 000, table 2: lookups/s of variable linear probing where the load factor that the read size is
 //! for is not that of the table.
 
-use super::linear_tables::at_each_load;
-use crate::stats::Mean;
 use super::linear_tables;
-use crate::scale::Scale;
+use super::linear_tables::at_each_load;
 use super::published::{LOADS, TABLE_2, VARIABLE};
+use crate::scale::Scale;
+use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot::index::linear::{KeyRule, ReadPolicy};
 use farslot::model::{

@@ -1,10 +1,10 @@
 //! Paper 000, table 3: slots that a READ fetches, by record size, inline and out of band.
 
-use crate::scale::Scale;
 use super::published::{
     self, CUCKOO_STORING, FIXED_STORING, OUT_OF_BAND_SLOT, RECORD_SIZES, STORAGE_LOAD,
     VARIABLE_STORING,
 };
+use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
 use farslot::FieldSize;
 use farslot::index::cuckoo::CuckooOptions;

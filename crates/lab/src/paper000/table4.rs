@@ -1,9 +1,9 @@
 //! Paper 000, table 4: READs per lookup to the table and to the heap, with records out of band.
 
+use super::published::RECORD_SIZES;
+use super::storage::{STORING, measure, setup};
 use crate::scale::Scale;
 use crate::stats::Mean;
-use super::storage::{STORING, measure, setup};
-use super::published::RECORD_SIZES;
 use crate::{Progress, ReproReport, Result, threads};
 use farslot::index::sealed::SealedForm;
 

@@ -5,16 +5,18 @@ use super::common::{
     FURTHER_VERBS, LIMITED_SLOTS, OPERATIONS, WALKS, one_record_after_the_other, reasons, trial,
     us_row,
 };
-use crate::paper001::designs::published::{LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed};
+use crate::paper001::designs::published::{
+    LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed,
+};
 use crate::paper001::designs::schemes::SCHEMES;
 use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Task, Trial};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-fig10";
+pub(crate) const ID: &str = "001-fig10";
 
 /// A minute.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 17,
     tables: 1,
     lookups: 2_000,
@@ -77,7 +79,7 @@ fn tasks(stop: usize) -> Vec<Task> {
 }
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let stops = || {
         (0..)
             .zip(LOADS)

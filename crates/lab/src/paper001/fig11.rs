@@ -8,10 +8,10 @@ use crate::paper001::designs::trial::{Bed, Draw, Op, Spent, Task, Trial};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-fig11";
+pub(crate) const ID: &str = "001-fig11";
 
 /// Half a minute. A thirtieth of the paper's, in slots, in operations, and in the client's memory.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1_000_000,
     tables: 1,
     lookups: 10_000,
@@ -47,7 +47,7 @@ const REASONS: [(&str, &str); 2] = [
 ];
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let outcomes = threads::in_order(SCHEMES.len(), |number| {
         let scheme = &SCHEMES[number];
         progress(scheme.name);

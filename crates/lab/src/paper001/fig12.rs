@@ -1,18 +1,18 @@
 //! Paper 001, figure 12: what doubling a table takes, and how full a table is that grows.
 
 use super::common::reasons;
+use crate::baseline::{Cleaning, Pace};
 use crate::paper001::designs::growth::{self, Growing, Grown, Utilisation};
 use crate::paper001::designs::published::{
     BUCKET_SLOTS, FIELD_BYTES, GROWTH_SECONDS, LIMITED_FIELD_BYTES, testbed,
 };
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
-use crate::baseline::{Cleaning, Pace};
 
-pub(in crate::repro) const ID: &str = "001-fig12";
+pub(crate) const ID: &str = "001-fig12";
 
 /// A minute. A hundredth of the paper's.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 300_000,
     tables: 1,
     lookups: 1,
@@ -84,7 +84,7 @@ fn map_embed(growing: &Growing, cleaning: Cleaning, pace: Pace) -> Result<Grown>
 }
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let growing = Growing {
         slots: scale.slots,
         bucket_slots: BUCKET_SLOTS,

@@ -12,10 +12,10 @@ use farslot::index::duo::placement::Shape;
 use farslot::index::hash::derive;
 use farslot::model::duo::{BackupRoom, FillOrder, Fingerprints, without_path};
 
-pub(in crate::repro) const ID: &str = "001-fig6";
+pub(crate) const ID: &str = "001-fig6";
 
 /// Three minutes. Theorem IV.1 counts in proportion to the slots; several tables, for what is counted is rare.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 3_000_000,
     tables: 4,
     lookups: 1,
@@ -209,7 +209,7 @@ impl Tables<'_> {
 }
 
 /// Counts it.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let jobs = JOBS.len() * scale.tables as usize;
     let counted = threads::in_order(jobs, |number| {
         progress(&format!("table {} of {jobs}", number + 1));

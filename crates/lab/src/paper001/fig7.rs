@@ -3,7 +3,9 @@
 use super::common::{reasons, shape, single, split, trial};
 use crate::paper001::designs::cost::Filled;
 use crate::paper001::designs::ours::Ours;
-use crate::paper001::designs::published::{BUCKET_SIZES, BUCKET_SLOTS, LOADS_BY_SIZE, STASH, testbed};
+use crate::paper001::designs::published::{
+    BUCKET_SIZES, BUCKET_SLOTS, LOADS_BY_SIZE, STASH, testbed,
+};
 use crate::paper001::designs::schemes::SCHEMES;
 use crate::paper001::designs::split::{Order, Search, Split, SplitShape};
 use crate::paper001::designs::trial::{Bed, Op, Task};
@@ -12,10 +14,10 @@ use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
 
-pub(in crate::repro) const ID: &str = "001-fig7";
+pub(crate) const ID: &str = "001-fig7";
 
 /// A minute. The published counts are of as many slots.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 3_000_000,
     tables: 1,
     lookups: 4_000,
@@ -151,7 +153,7 @@ fn one_fingerprint(scale: &Scale) -> Result<ReproRow> {
 }
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let tables = tables(scale.slots);
     let seed = scale.seed_of(0);
     let filled = threads::in_order(tables.len(), |number| {

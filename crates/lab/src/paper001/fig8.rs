@@ -12,10 +12,10 @@ use farslot::index::duo::placement::Shape;
 use farslot::index::hash::derive;
 use farslot::model::duo::Fingerprints;
 
-pub(in crate::repro) const ID: &str = "001-fig8";
+pub(crate) const ID: &str = "001-fig8";
 
 /// Half a minute.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 10_000,
@@ -43,7 +43,7 @@ struct Point {
 }
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let points = threads::in_order(BITS.len(), |number| {
         progress(&format!("f = {}", BITS[number]));
         point(scale, BITS[number])

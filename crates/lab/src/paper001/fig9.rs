@@ -1,6 +1,8 @@
 //! Paper 001, figure 9, and the supplement's counts: load factors, and what insertions cost by load factor.
 
-use super::common::{as_published_of_map_embed, filling, one_record_after_the_other, reasons, trial};
+use super::common::{
+    as_published_of_map_embed, filling, one_record_after_the_other, reasons, trial,
+};
 use crate::paper001::designs::published::{
     BUCKET_SIZES, LOADS_BY_SIZE, MAP_EMBED_LOADS, RACE_LOADS, TABLE_1, TEA_LOADS,
 };
@@ -9,10 +11,10 @@ use crate::paper001::designs::trial::{Bed, Op, Outcome, Spent, Task, Trial};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-fig9";
+pub(crate) const ID: &str = "001-fig9";
 
 /// A minute.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 3_000_000,
     tables: 1,
     lookups: 10_000,
@@ -71,7 +73,7 @@ const REASONS: [(&str, &str); 6] = [
 ];
 
 /// Measures the figure.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let jobs = SCHEMES.len() * BUCKET_SIZES.len();
     let fullest = threads::in_order(jobs, |job| {
         let (scheme, size) = (

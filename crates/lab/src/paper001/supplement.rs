@@ -1,7 +1,9 @@
 //! Results of paper 001's supplement: accesses and moves, the index's size, several operations under way, limited
 //! bandwidth, and large tables.
 
-use super::common::{LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial};
+use super::common::{
+    LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial,
+};
 use crate::paper001::designs::cost::Filled;
 use crate::paper001::designs::ours::Ours;
 use crate::paper001::designs::published::{
@@ -14,10 +16,10 @@ use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-supplement";
+pub(crate) const ID: &str = "001-supplement";
 
 /// Five minutes, and 1 GB of memory.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 3_000_000,
     tables: 1,
     lookups: 20_000,
@@ -113,7 +115,7 @@ const SLOTS_EACH_WAY: &str = "READs and WRITEs go different ways, so that the ra
      halves its ratio; and the first and the last of so few operations do not fill the link";
 
 /// Measures all of it.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let mut rows = at_high_load(scale, progress)?;
     rows.extend(index_sizes(scale, progress)?);
     rows.extend(large(scale, progress)?);

@@ -1,16 +1,18 @@
 //! Paper 001, Table I: what the designs cost.
 
-use super::common::{FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row};
+use super::common::{
+    FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row,
+};
 use crate::paper001::designs::published::{TABLE_1, TABLE_SLOTS, Took, testbed};
 use crate::paper001::designs::schemes::{SCHEMES, Scheme};
 use crate::paper001::designs::trial::{Bed, Op, Spent, Task, Trial};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-table1";
+pub(crate) const ID: &str = "001-table1";
 
 /// A minute.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1 << 18,
     tables: 1,
     lookups: 4_000,
@@ -75,7 +77,7 @@ const REASONS: [(&str, &str); 14] = [
 ];
 
 /// Measures the table.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let outcomes = threads::in_order(SCHEMES.len(), |number| {
         let scheme = &SCHEMES[number];
         progress(scheme.name);

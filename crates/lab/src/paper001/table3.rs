@@ -7,10 +7,10 @@ use crate::paper001::designs::trial::{Bed, Draw, Op, Task, Trial};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, Result, threads};
 
-pub(in crate::repro) const ID: &str = "001-table3";
+pub(crate) const ID: &str = "001-table3";
 
 /// Half a minute. With a cache a thirtieth of the paper's, in slots and in operations.
-pub(in crate::repro) const SCALE: Scale = Scale {
+pub(crate) const SCALE: Scale = Scale {
     slots: 1_000_000,
     tables: 1,
     lookups: 10_000,
@@ -53,7 +53,7 @@ fn task(row: &Table3) -> Task {
 }
 
 /// Measures the table.
-pub(in crate::repro) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let without = Scale {
         slots: scale.slots.min(SIMULATED_SLOTS),
         ..*scale

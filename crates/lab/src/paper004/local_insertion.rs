@@ -1,8 +1,8 @@
 //! What an insertion into the tables of paper 004 costs by occupancy, counted: buckets read, records
 //! moved, and walks in vain.
 
-use crate::scale::Scale;
 use super::loop_ratio::{random_integers, smart};
+use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot_local::counting::{Step, WhenFull, fill, replace};
 use farslot_local::{BucketizedCuckoo, CuckooWithStash, LocalTable, OptimisticCuckoo};

@@ -3,9 +3,7 @@
 
 use crate::scale::Scale;
 use crate::stats::Mean;
-use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, Source, threads,
-};
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, Source, threads};
 use farslot_local::counting::{Step, WhenFull, failed_at_occupancy, fill};
 use farslot_local::{CuckooWithStash, LocalTable, SmartCuckooMap};
 use rand::{Rng, SeedableRng};

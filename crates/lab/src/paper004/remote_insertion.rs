@@ -1,16 +1,17 @@
 //! Paper 004's predetermination at the client of a remote cuckoo table: round trips of insertions by occupancy,
 //! and of those that have no place, with it and without.
 
-use crate::scale::Scale;
 use crate::paper000::cuckoo_tables::Shape;
-use farslot_bench::simulated::{Records, TABLE_AT};
+use crate::paper000::published;
+use crate::scale::Scale;
 use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, paper000, threads,
+    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads,
 };
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{Index, IndexError, PUT, UPKEEP};
+use farslot_bench::simulated::{Records, TABLE_AT};
 use std::rc::Rc;
 
 pub(crate) const ID: &str = "004-remote";
@@ -288,7 +289,7 @@ impl Client {
             world,
             executor,
             table,
-            records: paper000::distinct_records(seed, offered),
+            records: published::distinct_records(seed, offered),
             held: Vec::new(),
             offered: 0,
         })
@@ -357,6 +358,6 @@ impl Client {
                 answers.note(value.map(is_right));
             });
         self.executor.block_on(gets);
-        answers.check()
+        Ok(answers.check()?)
     }
 }

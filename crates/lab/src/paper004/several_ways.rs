@@ -1,8 +1,8 @@
 //! Paper 004's future work: several hash functions and slots. How full such tables get, how many buckets
 //! an insertion reads, and how many failures the vacant slots of connected components do not tell.
 
-use crate::scale::Scale;
 use super::loop_ratio::random_integers;
+use crate::scale::Scale;
 use crate::{LabError, Progress, ReproReport, ReproRow, Result, threads};
 use farslot_local::counting::{SpareBound, WhenFull, fill, occupancy, spare_bound_error};
 use farslot_local::{LocalTable, SeveralCuckoo};
@@ -107,7 +107,10 @@ fn measure(scale: &Scale, number: usize) -> Result<Measured> {
     let mut dropping = table::<()>(scale, number)?;
     let to = (full_at + 0.01).min(0.9999);
     let steps = spare_bound_error(&mut dropping, keys(), &[to]);
-    let bound = steps.first().copied().ok_or(LabError::wrong(1, scale.slots))?;
+    let bound = steps
+        .first()
+        .copied()
+        .ok_or(LabError::wrong(1, scale.slots))?;
     let counters = dropping.counters();
     // Of a slot, beside its key and what tells whether it is vacant.
     let option = size_of::<Option<(u32, ())>>() - size_of::<u32>();

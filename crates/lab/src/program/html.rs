@@ -1,7 +1,8 @@
 //! Reports as one HTML page that needs nothing beside it.
 
-use super::{plot, table, title};
-use farslot_bench::{ReproReport, ReproRow};
+use super::{plot, table};
+use crate::repro::title;
+use crate::{ReproReport, ReproRow};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ nav li { list-style: none }
 pub(super) fn page(reports: &[(&ReproReport, Option<Duration>)]) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>farslot repro</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>farslot-lab repro</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Reproduced tables and figures</h1>\n\
          <p>Simulated: virtual time, the same in every run of a seed. Ratios are ours to the paper's; cells \
          of which the paper's text has no figure have none.</p>\n<nav><ul>\n"
@@ -93,7 +94,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farslot_bench::{Axis, Line, Plot};
+    use crate::{Axis, Line, Plot};
 
     #[test]
     fn a_page_has_everything_within_it() {

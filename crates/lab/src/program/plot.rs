@@ -1,6 +1,6 @@
 //! Plots as SVG.
 
-use farslot_bench::{Axis, Line, Plot, ReproReport, Source};
+use crate::{Axis, Line, Plot, ReproReport, Source};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;

@@ -1,7 +1,7 @@
 //! A report as a table for people.
 
+use crate::{ReproReport, ReproRow};
 use comfy_table::{CellAlignment, Table, presets};
-use farslot_bench::{ReproReport, ReproRow};
 
 /// The columns, the first of which names the cell.
 pub(super) const HEADER: [&str; 6] = ["cell", "paper", "ours", "ratio", "model", "std. error"];

@@ -1,15 +1,14 @@
-//! `farslot bench ycsb`: YCSB's workloads, on Farslot and other stores side by side.
+//! `farslot-lab ycsb`: YCSB's workloads, on Farslot and other stores side by side.
 
-use super::on_spinner;
-use crate::commands::cache_args::CacheArgs;
-use crate::commands::table_args::SlotArg;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::memory_node::MemoryNode;
-use crate::output;
+use crate::ycsb::{self, PeerAddress, Served, Workload, YcsbReport, YcsbRow};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::{Address, Cache, OpenOptions, Store};
-use farslot_bench::ycsb::{self, PeerAddress, Served, Workload, YcsbReport, YcsbRow};
+use farslot_cli::commands::cache_args::CacheArgs;
+use farslot_cli::commands::table_args::SlotArg;
+use farslot_cli::context::Context;
+use farslot_cli::failure::{Failure, Result};
+use farslot_cli::memory_node::MemoryNode;
+use farslot_cli::output::{self, on_spinner};
 use std::time::Duration;
 
 /// Where Farslot's table is.
@@ -23,9 +22,9 @@ enum Fabric {
     Tcp,
 }
 
-/// The options of `farslot bench ycsb`.
+/// The options of `farslot-lab ycsb`.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// The workloads: of a to f, or all
     #[arg(
         long,
@@ -80,7 +79,7 @@ pub struct Args {
 ///
 /// # Errors
 /// A usage failure for options that no measurement can be made with; what the measurement says.
-pub fn run(args: &Args, context: &Context) -> Result<()> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
     let options = args.options()?;
     let serve = |bytes| match &context.address {
         Some(address) => at_address(address, context, options.cache),
@@ -197,7 +196,7 @@ fn cells(row: &YcsbRow) -> [String; 9] {
     [
         row.workload.to_string(),
         format!("{} {}", row.system, row.version),
-        super::number(row.operations_per_second),
+        output::number(row.operations_per_second),
         format!("{:.1}", row.p50_us),
         format!("{:.1}", row.p99_us),
         optional(row.round_trips, 2),

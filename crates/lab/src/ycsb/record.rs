@@ -1,6 +1,6 @@
 //! Records that say themselves what they are: keys by their numbers, values that can be checked.
 
-use crate::Keys;
+use farslot_bench::Keys;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a key.

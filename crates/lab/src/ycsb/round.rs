@@ -3,8 +3,9 @@
 use super::record::Records;
 use super::system::{Client, Request, RoundTrips, System};
 use super::workload::{Batch, Generator};
+use crate::{Result, threads};
+use farslot_bench::{BenchError, process};
 use farslot_bench::Answers;
-use crate::{Result, process, threads};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Barrier;
@@ -66,14 +67,15 @@ pub(super) fn load(
         loop {
             let first = next.fetch_add(LOADED_TOGETHER, Ordering::Relaxed);
             if first >= count {
-                return answers.check();
+                return Ok(answers.check()?);
             }
             request.clear();
             for record in first..count.min(first + LOADED_TOGETHER) {
                 request.writes.push(records.key(record));
                 records.append_value(record, 0, &mut request.values);
             }
-            answers.note(client.ask(&request, &mut |_, _| {}));
+            let written = client.ask(&request, &mut |_, _| {})?;
+            answers.note(Ok::<_, BenchError>(written));
         }
     })
 }
@@ -264,11 +266,11 @@ impl<'a> Worker<'a> {
                 (Some(record), Some(value)) => records.is_value_of(*record, value),
                 _ => false,
             };
-            answers.note(Ok::<_, crate::LabError>(right));
+            answers.note(Ok::<_, BenchError>(right));
         })?;
         // One for what was written, one for what was read: each read answered once.
-        answers.note(Ok::<_, crate::LabError>(written));
-        answers.note(Ok::<_, crate::LabError>(answered == reads.len()));
+        answers.note(Ok::<_, BenchError>(written));
+        answers.note(Ok::<_, BenchError>(answered == reads.len()));
         Ok(())
     }
 }

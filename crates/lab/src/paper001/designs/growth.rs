@@ -1,16 +1,16 @@
 //! What doubling a table takes, of each design that grows: in the fabric's time and in verbs.
 
 use super::trial::{record_bytes, simulated_memory};
-use farslot_bench::simulated::TABLE_AT;
+use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
+use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
-use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
 use farslot::index::{Index, IndexError};
+use farslot_bench::simulated::TABLE_AT;
 use std::rc::Rc;
 
 /// The stash of MapEmbed in paper 001.

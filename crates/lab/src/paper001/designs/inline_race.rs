@@ -345,8 +345,8 @@ impl<E: Endpoint> Index for InlineRace<E> {
 mod tests {
     use super::*;
     use crate::paper001::designs::trial::memory_of;
-    use farslot_bench::simulated::TABLE_AT;
     use farslot::fabric::Executor;
+    use farslot_bench::simulated::TABLE_AT;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 

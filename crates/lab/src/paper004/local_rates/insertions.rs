@@ -1,10 +1,10 @@
 //! Figures 7 to 9: insertions a second by occupancy, of each trace.
 
-use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
     keys, median, on_empty, rows_of,
 };
+use crate::scale::{Reproduction, Scale};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
 use farslot_local::{LocalTable, Words};
 use std::hash::Hash;

@@ -19,8 +19,7 @@ const LONGEST: u64 = 1 << 20;
 /// Keys that a trace must have: enough for a table of 1024 slots.
 pub(crate) const LEAST: usize = (1024.0 * super::KEYS_PER_SLOT) as usize;
 /// What a report says of [`fingerprints`].
-pub(crate) const FINGERPRINTS: &str =
-    "MD5 fingerprints of the files of up to 1 MiB under /usr";
+pub(crate) const FINGERPRINTS: &str = "MD5 fingerprints of the files of up to 1 MiB under /usr";
 /// What a report says of [`document_words`].
 pub(crate) const DOCUMENT_WORDS: &str =
     "Document-word pairs of the King James Bible (Debian's bible-kjv), a verse a document";

@@ -1,10 +1,10 @@
 //! Figures 10 to 12: lookups a second of keys that are there and of ones that are not, of each trace.
 
-use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, in_turns, keys, on_empty,
     rows_of,
 };
+use crate::scale::{Reproduction, Scale};
 use crate::{LabError, Progress, ReproReport, Result};
 use farslot_local::{LocalTable, Words};
 use rand::{RngExt, SeedableRng};

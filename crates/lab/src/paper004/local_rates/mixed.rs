@@ -1,13 +1,13 @@
 //! Figure 13: the paper's YCSB workloads.
 
-use crate::scale::{Reproduction, Scale};
 use super::{
     DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
     on_empty, rows_of,
 };
-use farslot_bench::simulated::Zipf;
+use crate::scale::{Reproduction, Scale};
 use crate::ycsb::{SKEW, scatter};
 use crate::{LabError, Progress, ReproReport, ReproRow, Result};
+use farslot_bench::simulated::Zipf;
 use farslot_local::LocalTable;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

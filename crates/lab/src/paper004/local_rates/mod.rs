@@ -14,8 +14,8 @@ pub(crate) use lookups::{FIG10, FIG11, FIG12};
 pub(crate) use mixed::FIG13;
 
 use crate::scale::Scale;
-use farslot_bench::median;
 use crate::{LabError, ReproRow, Result};
+use farslot_bench::median;
 use farslot_local::{
     BucketizedCuckoo, CuckooWithStash, LocalTable, OptimisticCuckoo, SmartCuckooMap, Words,
 };

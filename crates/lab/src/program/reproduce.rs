@@ -1,23 +1,19 @@
-//! `farslot repro`: tables and figures of the papers, ours beside theirs.
+//! `farslot-lab repro`: tables and figures of the papers, ours beside theirs.
 
-mod html;
-mod plot;
-mod table;
-
-use crate::commands::bench::on_spinner;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
-use farslot_bench::repro::{self, Options};
-use farslot_bench::{LabError, ReproReport};
+use super::{html, plot, table};
+use crate::repro::{self, Options, title};
+use crate::{LabError, ReproReport};
+use farslot_cli::context::Context;
+use farslot_cli::failure::{Failure, Result};
+use farslot_cli::output::{self, on_spinner};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The options of `farslot repro`.
+/// The options of `farslot-lab repro`.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// What to reproduce: a table or a figure; or a paper, for all of its tables and figures
     id: Option<String>,
     /// Slots of each table [default: its own of each id]
@@ -44,12 +40,9 @@ pub struct Args {
 ///
 /// # Errors
 /// A usage failure for an id that there is not; what the measurement or a file says.
-pub fn run(args: Args, context: &Context) -> Result<()> {
+pub(super) fn run(args: Args, context: &Context) -> Result<()> {
     let Some(id) = &args.id else {
-        return Err(Failure::Usage(format!(
-            "what shall be reproduced?\n{}",
-            ids()
-        )));
+        return list(context);
     };
     let options = Options {
         slots: args.slots,
@@ -145,14 +138,13 @@ fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Cont
     Ok(())
 }
 
-/// A report's id and what that is.
-fn title(report: &ReproReport) -> String {
-    let mut all = repro::all();
-    let known = all.find(|(id, _)| *id == report.id);
-    known.map_or_else(
-        || report.id.to_owned(),
-        |(id, title)| format!("{id}: {title}"),
-    )
+/// What there is.
+fn list(context: &Context) -> Result<()> {
+    if !context.json {
+        return output::line(ids());
+    }
+    let all = repro::all().map(|(id, title)| serde_json::json!({ "id": id, "title": title }));
+    output::json(&serde_json::json!({ "reproductions": all.collect::<Vec<_>>() }))
 }
 
 fn with_ids(error: LabError) -> Failure {
@@ -168,7 +160,7 @@ fn ids() -> String {
     let papers = papers.map(|paper| (paper, "all of the paper's"));
     let ids: Vec<_> = papers
         .chain(repro::all())
-        .map(|(id, title)| format!("  farslot repro {id:<14} {title}"))
+        .map(|(id, title)| format!("  farslot-lab repro {id:<14} {title}"))
         .collect();
     ids.join("\n")
 }
