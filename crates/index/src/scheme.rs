@@ -45,6 +45,12 @@ impl SchemeKind {
     pub const fn is_buildable(self) -> bool {
         matches!(self, Self::Cuckoo | Self::Sealed)
     }
+
+    /// Whether its tables admit one writer at a time.
+    #[must_use]
+    pub const fn admits_one_writer(self) -> bool {
+        matches!(self, Self::Cuckoo | Self::Duo)
+    }
 }
 
 impl std::fmt::Display for SchemeKind {
