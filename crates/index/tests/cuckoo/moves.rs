@@ -7,7 +7,7 @@ use crate::common::cuckoo::{SimTable, open, options, ways, world};
 use farslot_fabric::sim::{HostId, RunEnd, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt};
 use farslot_index::cuckoo::LookupOrder;
-use farslot_index::{GET, Index};
+use farslot_index::{GET, Index, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;

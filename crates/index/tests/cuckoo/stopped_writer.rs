@@ -9,7 +9,7 @@ use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
 };
 use farslot_fabric::{EndpointExt, Executor, Nanos};
-use farslot_index::Index;
+use farslot_index::{Index, IndexExt};
 use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -9,7 +9,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{Executor, Limits, RegionId};
 use farslot_index::duo::{DuoLayout, DuoReader, GrowthMemory, ReaderPromise};
-use farslot_index::{FieldSize, Index, Result};
+use farslot_index::{FieldSize, Index, IndexExt, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

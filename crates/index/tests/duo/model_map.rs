@@ -9,7 +9,7 @@ use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step}
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::Executor;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner};
-use farslot_index::{FieldSize, Index, IndexError, Occupancy, SlotKind};
+use farslot_index::{FieldSize, Index, IndexExt, IndexError, Occupancy, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

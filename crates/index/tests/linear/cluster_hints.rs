@@ -6,7 +6,7 @@ use farslot_fabric::sim::{
     ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
 };
 use farslot_fabric::{Nanos, NodeId};
-use farslot_index::Index;
+use farslot_index::{Index, IndexExt};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -6,7 +6,7 @@ use crate::common::{HEAP, INLINE, Reads, Slot, TORN};
 use farslot_fabric::EndpointExt;
 use farslot_fabric::sim::{Chance, FaultPlan, HostId, RunEnd, Simulation};
 use farslot_index::linear::{LinearOptions, SlotKind};
-use farslot_index::{FieldSize, Index};
+use farslot_index::{FieldSize, Index, IndexExt};
 use std::cell::Cell;
 use std::rc::Rc;
 

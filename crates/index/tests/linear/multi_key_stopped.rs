@@ -4,7 +4,7 @@ use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
-use farslot_index::{FindOrPut, Index};
+use farslot_index::{FindOrPut, Index, IndexExt};
 use std::rc::Rc;
 
 /// All values of the key.

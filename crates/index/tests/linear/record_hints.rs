@@ -6,7 +6,7 @@ use crate::common::costs::cost_of_one;
 use crate::common::{HEAP, HYBRID, INLINE, Reads, Slot, WORD, new_client, new_node};
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearTable};
-use farslot_index::{FIND_OR_PUT, FindOrPut, GET, Hasher, Index, PUT, UPDATE};
+use farslot_index::{FIND_OR_PUT, FindOrPut, GET, Hasher, Index, IndexExt, PUT, UPDATE};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use std::rc::Rc;
 

@@ -6,7 +6,7 @@ use farslot_fabric::Endpoint;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::{OperationCounters, Rights};
 use farslot_index::race::{RaceLayout, RaceOptions};
-use farslot_index::{Cursor, GET, Index, PUT, UPDATE};
+use farslot_index::{Cursor, GET, Index, IndexExt, PUT, UPDATE};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 

@@ -4,7 +4,7 @@ use crate::common::costs::spent;
 use crate::common::sealed::{new_client, new_node};
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SealedTable, SlotOrder};
-use farslot_index::{FieldSize, GET, GET_ALL, Index, KeyRule};
+use farslot_index::{FieldSize, GET, GET_ALL, Index, IndexExt, KeyRule};
 use farslot_model::{HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad, Workload};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 
