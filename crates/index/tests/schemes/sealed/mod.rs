@@ -2,7 +2,5 @@
 //! change about them is in the tests `suites`.
 
 mod build_time;
-#[path = "../common/mod.rs"]
-mod common;
 mod faults;
 mod reads;

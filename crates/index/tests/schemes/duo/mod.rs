@@ -1,8 +1,6 @@
 //! CuckooDuo tables: histories under faults, owners that stop, growth, readers beside the owner, and what all of it
 //! costs.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod counts;
 mod growth_costs;
 mod growth_linearizable;

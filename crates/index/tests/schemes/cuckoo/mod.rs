@@ -1,8 +1,6 @@
 //! Cuckoo tables with one writer: histories under faults, writers that stop and resign, displacements, load factors and
 //! signatures. What no fabric may change about them is in the tests `suites`.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod linearizable;
 mod load;
 mod moves;

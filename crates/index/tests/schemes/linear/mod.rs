@@ -1,12 +1,8 @@
 //! Linear tables under faults: histories, clients that stop, what clients remember, and a cache before a table. What no
 //! fabric may change about them is in the tests `suites`.
 
-#![cfg(not(feature = "broken-insert"))]
-
 mod cache_histories;
 mod cluster_hints;
-#[path = "../common/mod.rs"]
-mod common;
 mod heap_clients;
 mod linearizable;
 mod multi_key_stopped;
