@@ -4,13 +4,11 @@
 use super::cuckoo_tables::Shape;
 use super::published;
 use crate::scale::Scale;
-use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads,
-};
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, PUT};
+use farslot::index::{Index, IndexError, IndexExt, PUT};
 use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
 use std::rc::Rc;
 

@@ -9,7 +9,7 @@ use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
-use farslot::index::{Index, IndexError};
+use farslot::index::{Index, IndexError, IndexExt};
 use farslot_bench::simulated::TABLE_AT;
 use std::rc::Rc;
 

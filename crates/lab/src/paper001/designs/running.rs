@@ -11,7 +11,7 @@ use crate::{LabError, Result};
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::{Endpoint, Executor, Nanos, OperationCounters, window};
 use farslot::index::hash::derive;
-use farslot::index::{GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot::index::{GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_bench::simulated::{TABLE_AT, Zipf};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
