@@ -160,7 +160,7 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(writing.await?)
             }
             Step::CountChange { segment } => {
-                let at = self.vault.count_at(&self.layout, segment);
+                let at = self.vault.count_at(segment);
                 self.endpoint.fetch_add(at, 1).await?;
                 Ok(())
             }

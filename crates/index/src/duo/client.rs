@@ -6,7 +6,6 @@ use super::shared::DuoOwner;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::heap::Heap;
-use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::Cell;
 use std::ops::Deref;
@@ -23,7 +22,6 @@ pub struct DuoTable<E> {
     /// If the records are there.
     pub(super) heap: Option<Heap<E>>,
     pub(super) growth: Option<Growth>,
-    pub(super) unverified_updates: bool,
     work: Cell<Work>,
 }
 
@@ -90,35 +88,8 @@ impl<E: Endpoint> DuoTable<E> {
             endpoint,
             owner,
             thread,
-            unverified_updates: false,
             work: Cell::default(),
         }
-    }
-
-    /// Lets `update` replace a record without reading it first: one round trip for two. It then goes by
-    /// the fingerprint alone: an update of a key that is *absent* overwrites the record of another key
-    /// with probability 2d/2^32, 4 in 10^9 with 8 slots a bucket, and says that it
-    /// has updated. Updates of keys that are present are always right.
-    ///
-    /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for fingerprints of fewer than 32 bits, or
-    /// records in a heap.
-    pub fn with_unverified_updates(mut self) -> Result<Self> {
-        if self.layout.has_heap() {
-            let limit = "only where records are in the slots";
-            return Err(bad_option("unverified updates", "Heap", limit));
-        }
-        let bits = self.layout.fingerprint_bits;
-        if bits < 32 {
-            let limit = "only with fingerprints of 32 bits";
-            return Err(bad_option(
-                "unverified updates",
-                format!("f = {bits}"),
-                limit,
-            ));
-        }
-        self.unverified_updates = true;
-        Ok(self)
     }
 
     /// The endpoint that the table is reached by.

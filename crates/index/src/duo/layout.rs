@@ -1,7 +1,7 @@
 //! The bytes of a CuckooDuo table, and the options that decide them.
 
 use super::growth;
-use super::placement::{MOST_BUCKET_SLOTS, MOST_DEPTH, Placement, Shape, SlotNumber};
+use super::placement::{MOST_BUCKET_SLOTS, Shape, SlotNumber};
 use crate::hash::{checksum, word_of};
 use crate::heap::{BlockRef, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
@@ -47,8 +47,7 @@ pub struct DuoOptions {
     pub capacity: u64,
     /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
     /// is [told to](super::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
-    /// start, but is not touched before it is needed. An extendible table has room for as many sub-tables there, each of
-    /// which has room for its share of these keys and five standard deviations more.
+    /// start, but is not touched before it is needed.
     pub most_capacity: Option<u64>,
     /// The size of its keys: at most 65,535 bytes in the slots.
     pub key: FieldSize,
@@ -70,9 +69,6 @@ pub struct DuoOptions {
     pub longest_path: u32,
     /// Slots for keys that find no other, 0 to 1024: the paper's s.
     pub stash: u32,
-    /// Whether the table is extendible: it grows by splitting one sub-table at a time, when that is full, and not as a
-    /// whole. It is made as one sub-table, of `capacity` keys, and all others are as large. The stash is each sub-table's.
-    pub extendible: bool,
     /// Whether [readers](super::DuoReader) beside the owner shall be served: the index is then published
     /// beside the vault, and a removal takes a round trip more.
     pub readers: bool,
@@ -99,7 +95,6 @@ impl DuoOptions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
-            extendible: false,
             readers: false,
             hasher: Hasher::Xxh3 { seed },
             checksum_seed: seed,
@@ -131,7 +126,6 @@ impl DuoOptions {
             value: self.value,
             kind: self.slot,
             heap_bytes,
-            extendible: self.extendible,
             published: self.readers,
             reserve_bytes: 0,
             hasher: self.hasher,
@@ -160,13 +154,6 @@ impl DuoOptions {
             return Ok((at_first, 0));
         }
         let doublings = (most / self.capacity).max(2).ilog2();
-        if self.extendible {
-            let depth = doublings.min(MOST_DEPTH);
-            // By their hashes, a sub-table may get more keys than its share.
-            let share = most.div_ceil(1 << depth);
-            let roomy = share + (5.0 * (share as f64).sqrt()) as u64;
-            return Ok((at_first.max(buckets(roomy)?), depth));
-        }
         let growths = doublings.min(growth::MOST_EXTENTS);
         Ok((at_first.max(buckets(most)?.div_ceil(1 << growths)), growths))
     }
@@ -193,11 +180,9 @@ pub struct DuoLayout {
     pub kind: SlotKind,
     /// Bytes of the heap; 0 without one.
     pub heap_bytes: u64,
-    /// Whether it grows a sub-table at a time. All sub-tables are of the dimensions given here.
-    pub extendible: bool,
     /// Whether the index is published, for readers beside the owner.
     pub published: bool,
-    /// Bytes behind the table that it grows into by itself, with its sub-tables if it is extendible; 0 of one that does not.
+    /// Bytes behind the table that it grows into by itself; 0 of one that does not.
     pub reserve_bytes: u64,
     /// From a key to the hash that its buckets and fingerprints derive from.
     pub hasher: Hasher,
@@ -342,14 +327,6 @@ impl DuoLayout {
             longest_path: self.longest_path,
             stash: self.stash,
             backups: true,
-        }
-    }
-
-    /// The owner's index of an empty table.
-    pub(super) fn empty_index(&self) -> Placement {
-        match self.extendible {
-            true => Placement::extendible(self.index_shape()),
-            false => Placement::new(self.index_shape()),
         }
     }
 

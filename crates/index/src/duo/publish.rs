@@ -29,9 +29,9 @@ impl Stamps {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has stamps for so many buckets of each array, and so many slots of the stash.
-    pub(super) fn grow_to(&self, buckets: u64, stash: u64) {
-        self.lock().grow_to(buckets, stash);
+    /// Has stamps for so many buckets of each array.
+    pub(super) fn grow_to(&self, buckets: u64) {
+        self.lock().grow_to(buckets);
     }
 
     /// Bytes of memory.
@@ -59,7 +59,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
         }
     }
 
@@ -93,12 +93,6 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// The word of a slot of the stash with this entry, which is its page.
-    pub(super) fn word_of_stash(&self, page: u64, entry: u64) -> u64 {
-        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.next(page));
-        self.layout.page_shape(page).pack(0, stamp, |_| entry)
-    }
-
     /// A slot's entry, as the index has it.
     fn entry_of(&self, slot: SlotNumber) -> u64 {
         let index = self.index.borrow();
@@ -129,7 +123,7 @@ impl<E: Endpoint> DuoTable<E> {
             let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
             let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
             // Before anything is taken away, as in a split.
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
             self.publish(&mut batch, &entries);
         }
         self.run(batch).await

@@ -3,7 +3,6 @@
 //! ```text
 //! behind the journal:  counts of changes, a word a segment | how often the table has grown | stash, a word a slot | pages
 //! in each extent:      counts of changes, a word a segment | pages
-//! in each sub-table:   stash, a word a slot | pages         where its counts are and that of splits: see extendible/mod.rs
 //! page of a bucket     | word | word | ... |         by the buckets' numbers
 //! word of a page       | entries, f + 1 bits each | stamp |
 //! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
@@ -24,18 +23,16 @@
 //! set; the count of the bucket's segment grows after it is, and before any of these buckets takes another
 //! key. The count of growths and the bits only grow, as stamps do. So who sees them as they were before, with
 //! the words of the pages of the two buckets that are the key's by them, sees all that there is of the key at one moment.
-//! Of an extendible table, the count of growths is that of splits, and a key's stash is its sub-table's.
 
 use super::layout::{DuoLayout, EXTENTS_AT};
 use super::placement::SlotNumber;
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
 
-/// Counts of changes of the table, and of each extent; of a sub-table at most.
-const SEGMENTS: u64 = 512;
-/// Pages that a segment of a sub-table has, if the sub-table has so many: of a small one, counts would take more memory
-/// than its pages.
-const PAGES_A_SEGMENT: u64 = 64;
+/// Counts of changes of the table, and of each extent.
+pub(super) const SEGMENTS: u64 = 512;
+/// The segment of the stash: the table's last one. That of an extent is nobody's.
+pub(super) const STASH_SEGMENT: u64 = SEGMENTS - 1;
 /// Bits of a word that are its entries', at most: the others are the stamp.
 const ENTRY_BITS: u32 = 36;
 /// In a word of the stash: there is a key.
@@ -162,51 +159,9 @@ impl DuoLayout {
         }
     }
 
-    /// The sub-table of a bucket, numbered through both arrays; 0 of a table that is not extendible.
-    pub(super) const fn subtable_of(&self, bucket: u64) -> u64 {
-        match self.extendible {
-            true => bucket / (2 * self.buckets),
-            false => 0,
-        }
-    }
-
-    /// The buckets of a sub-table, numbered through both arrays.
-    pub(super) const fn buckets_of(&self, subtable: u64) -> Range<u64> {
-        let each = 2 * self.buckets;
-        subtable * each..(subtable + 1) * each
-    }
-
-    /// The sub-table that a slot of the stash is of, counted from the stash's first, and its number there.
-    #[inline]
-    pub(super) const fn stash_place(&self, index: u64) -> (u64, u64) {
-        let each = self.stash as u64;
-        (index / each, index % each)
-    }
-
-    /// The slots of a sub-table's stash, counted from the first one's first.
-    pub(super) const fn stash_of(&self, subtable: u64) -> Range<usize> {
-        let each = self.stash as usize;
-        let first = subtable as usize * each;
-        first..first + each
-    }
-
-    /// The pages of a sub-table's stash.
-    pub(super) const fn stash_pages(&self, subtable: u64) -> Range<u64> {
-        let Range { start, end } = self.stash_of(subtable);
-        SlotNumber::STASH.0 + start as u64..SlotNumber::STASH.0 + end as u64
-    }
-
-    /// Segments of the table and of each extent, or of each sub-table. The last one is the stash's; that of an extent is
-    /// nobody's.
-    pub(super) const fn segments(&self) -> u64 {
-        if !self.extendible {
-            return SEGMENTS;
-        }
-        let of_pages = (2 * self.buckets).div_ceil(PAGES_A_SEGMENT);
-        match of_pages < SEGMENTS {
-            true => of_pages + 1,
-            false => SEGMENTS,
-        }
+    /// The pages of the stash.
+    pub(super) const fn stash_pages(&self) -> Range<u64> {
+        SlotNumber::STASH.0..SlotNumber::STASH.0 + self.stash as u64
     }
 
     /// Bytes of the published index, before the table has grown.
@@ -214,22 +169,9 @@ impl DuoLayout {
         if !self.published {
             return 0;
         }
-        let counts = u128::from(self.segments()) + 1;
-        (counts * 8 + self.bytes_of_pages()).next_multiple_of(64)
-    }
-
-    /// Bytes of the pages of the stash and of the buckets that the table was made with, or of a sub-table's.
-    const fn bytes_of_pages(&self) -> u128 {
-        let pages = self.page_bytes() as u128 * (2 * self.buckets) as u128;
-        self.stash as u128 * 8 + pages
-    }
-
-    /// Bytes of the published index that lie in a sub-table.
-    pub(super) const fn published_subtable(&self) -> u64 {
-        match self.published {
-            true => (self.bytes_of_pages() as u64).next_multiple_of(64),
-            false => 0,
-        }
+        let counts = u128::from(SEGMENTS) + 1;
+        let pages = u128::from(self.page_bytes()) * u128::from(2 * self.buckets);
+        ((counts + u128::from(self.stash)) * 8 + pages).next_multiple_of(64)
     }
 
     /// Bytes by which the published index grows with so many buckets in each array.
@@ -238,7 +180,7 @@ impl DuoLayout {
             return Some(0);
         }
         let pages = buckets.checked_mul(2 * self.page_bytes())?;
-        let bytes = pages.checked_add(self.segments() * 8)?;
+        let bytes = pages.checked_add(SEGMENTS * 8)?;
         bytes.checked_next_multiple_of(64)
     }
 
@@ -248,10 +190,10 @@ impl DuoLayout {
     }
 
     /// Where the count of growths is: where the index is published, in front of the stash's pages, so that who reads
-    /// those has it in the same piece. That of splits of sub-tables, which have each a stash of their own, is in the header.
+    /// those has it in the same piece.
     pub(super) fn growths_at(&self, table: RemoteAddr) -> RemoteAddr {
-        if self.published && !self.extendible {
-            self.counts_at(table).plus(self.segments() * 8)
+        if self.published {
+            self.counts_at(table).plus(SEGMENTS * 8)
         } else {
             table.plus(EXTENTS_AT)
         }
@@ -259,7 +201,7 @@ impl DuoLayout {
 
     /// Where the stash's pages are: they follow one another, and then those of the buckets.
     pub(super) fn stash_pages_at(&self, table: RemoteAddr) -> RemoteAddr {
-        self.counts_at(table).plus((self.segments() + 1) * 8)
+        self.counts_at(table).plus((SEGMENTS + 1) * 8)
     }
 
     /// Where the pages of the table's own buckets are.
@@ -283,11 +225,10 @@ impl PerPage {
         }
     }
 
-    /// Has numbers for so many buckets of each array, and so many slots of the stash, if it had fewer.
-    pub(super) fn grow_to(&mut self, buckets: u64, stash: u64) {
+    /// Has numbers for so many buckets of each array, if it had fewer.
+    pub(super) fn grow_to(&mut self, buckets: u64) {
         let pages = self.buckets.len().max(2 * buckets as usize);
         self.buckets.resize(pages, 0);
-        self.stash.resize(self.stash.len().max(stash as usize), 0);
     }
 
     pub(super) fn of(&mut self, page: u64) -> &mut u32 {
@@ -301,9 +242,9 @@ impl PerPage {
         self.buckets[bucket as usize]
     }
 
-    /// The numbers of pages of the stash.
-    pub(super) fn of_stash(&self, pages: Range<usize>) -> &[u32] {
-        &self.stash[pages]
+    /// The numbers of the stash's pages.
+    pub(super) fn of_stash(&self) -> &[u32] {
+        &self.stash
     }
 
     /// Bytes of memory.

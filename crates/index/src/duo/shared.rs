@@ -20,7 +20,6 @@
 
 use super::client::DuoTable;
 use super::doubts::Doubts;
-use super::extendible::SplitList;
 use super::growth::Vault;
 use super::journal::Journal;
 use super::layout::DuoLayout;
@@ -58,8 +57,6 @@ pub struct DuoOwner {
     /// Where the index is published.
     pub(super) stamps: Option<Stamps>,
     pub(super) vault: Vault,
-    /// The splits of an extendible table.
-    pub(super) splits: SplitList,
     pub(super) counts: Counts,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(super) mark: AtomicU64,
@@ -91,14 +88,13 @@ impl DuoOwner {
     ) -> Result<Arc<Self>> {
         layout.check()?;
         Ok(Arc::new(Self {
-            index: SharedIndex::new(layout.empty_index()),
+            index: SharedIndex::new(Placement::new(layout.index_shape())),
             changes: AtomicU64::new(0),
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
             stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
-            splits: SplitList::default(),
             counts: Counts::new(table, layout.slots()),
             mark: AtomicU64::new(0),
             owns: AtomicBool::new(false),
@@ -170,10 +166,9 @@ impl DuoOwner {
     /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not the owner.
     pub(super) fn forget(&self) {
         debug_assert!(!self.owns.load(Ordering::Relaxed));
-        let empty = self.layout.empty_index();
+        let empty = Placement::new(self.layout.index_shape());
         self.change_index(|index| *index = empty);
         self.vault.forget();
-        self.splits.forget();
         self.counts.set_slots(self.layout.slots());
     }
 }

@@ -55,7 +55,6 @@
 //! `split_runs` is the one place to change. The node would have to return which of the r is each slot's, a byte or less,
 //! for the owner's index. An owner in the process that lends the memory copies there already.
 //!
-//! **A sub-table at a time** is how an extendible table grows, by the same splits: see [`extendible`](super::extendible).
 //! **Where extents are.** In memory that the table shares with others ([`GrowthMemory`]), or in memory of its own behind
 //! it ([`most_capacity`](super::DuoOptions::most_capacity)), one after the other in the order of the header's entries:
 //! there nothing has to be taken, for what no entry that is counted names has not been touched.
@@ -74,14 +73,12 @@ mod split;
 mod step;
 mod vault;
 
-pub(super) use entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, place_of, read_entries};
+pub(super) use entries::{Entry, MOST_EXTENTS, read_entries};
 pub(super) use extend::reserve_bytes;
 pub use memory::GrowthMemory;
-pub(super) use step::Step;
 pub(super) use vault::{Vault, origins_of};
 
 use super::client::DuoTable;
-use super::placement::Growable;
 use crate::slot::bad_option;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -99,21 +96,10 @@ pub(super) const GROWTH_LOCK: u64 = u64::MAX;
 pub struct DuoGrowth {
     /// Where the table takes memory from.
     pub memory: GrowthMemory,
-    /// How many times as large it is after each growth: 2 to 4096; 2 of an extendible table.
+    /// How many times as large it is after each growth: 2 to 4096.
     pub ratio: u64,
     /// Keys per slot from which on an insertion lets it grow: above 0 and at most 1.
     pub at_load: f64,
-    /// When the buckets are split that no insertion needs.
-    pub cleaning: Cleaning,
-}
-
-/// When a table that has grown splits the buckets that no insertion needs: the paper's modes of cleaning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cleaning {
-    /// As soon as can be: each insertion splits some, until none is left.
-    Active,
-    /// Not before the table is so full that it is to grow again.
-    Lazy,
 }
 
 /// Where extents are put.
@@ -130,7 +116,6 @@ pub(super) struct Growth {
     place: Place,
     ratio: u64,
     at_load: f64,
-    cleaning: Cleaning,
 }
 
 impl Growth {
@@ -139,7 +124,6 @@ impl Growth {
         place: Place::Reserve,
         ratio: 2,
         at_load: GROWS_AT,
-        cleaning: Cleaning::Lazy,
     };
 }
 
@@ -151,7 +135,6 @@ impl DuoGrowth {
             memory,
             ratio: 2,
             at_load: GROWS_AT,
-            cleaning: Cleaning::Lazy,
         }
     }
 }
@@ -159,13 +142,12 @@ impl DuoGrowth {
 impl<E: Endpoint> DuoTable<E> {
     /// Lets the table grow by itself: when it is so full, or when a key finds no slot. An insertion takes one step of it
     /// at most; if there is no memory, the table fills up and says [`IndexError::Full`]. A key that finds no slot in a table
-    /// less than half so full is refused: its bucket is full of its like, and growth may not help. Of an extendible table,
-    /// whose sub-tables are split in two, all this is meant of the key's sub-table.
+    /// less than half so full is refused: its bucket is full of its like, and growth may not help.
     ///
     /// # Errors
     /// [`IndexError::BadOption`].
     pub fn with_growth(mut self, growth: DuoGrowth) -> Result<Self> {
-        self.check_ratio_of(growth.ratio)?;
+        check_ratio(growth.ratio)?;
         if !(growth.at_load > 0.0 && growth.at_load <= 1.0) {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
@@ -174,18 +156,8 @@ impl<E: Endpoint> DuoTable<E> {
             place: Place::Memory(growth.memory),
             ratio: growth.ratio,
             at_load: growth.at_load,
-            cleaning: growth.cleaning,
         });
         Ok(self)
-    }
-
-    /// Refuses a ratio that the table cannot grow by.
-    fn check_ratio_of(&self, ratio: u64) -> Result<()> {
-        if self.layout.extendible && ratio != 2 {
-            let limit = "2: sub-tables are split in two";
-            return Err(bad_option("growth ratio", ratio, limit));
-        }
-        check_ratio(ratio)
     }
 
     /// Slots of both arrays, those that it is growing to included.
@@ -200,8 +172,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.index.borrow().unsplit()
     }
 
-    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. An extendible
-    /// table sweeps nothing, and splits the fullest one of the sub-tables that are not being split, by a ratio of 2. All other
+    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. All other
     /// operations go on. If this fails or is dropped, what it has done is kept, and the growth may have begun: the next
     /// one asked for is then that one.
     ///
@@ -209,12 +180,9 @@ impl<E: Endpoint> DuoTable<E> {
     /// [`IndexError::BadOption`] for a ratio or a size that is not possible, [`IndexError::OutOfMemory`],
     /// [`IndexError::WriterBusy`], or what the fabric says.
     pub async fn grow(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
-        self.check_ratio_of(ratio)?;
+        check_ratio(ratio)?;
         let growing = async {
             self.start().await?;
-            if self.layout.extendible {
-                return self.split_fullest(&Place::Memory(*memory)).await;
-            }
             let slots = self.slots();
             self.grow_from(slots, &Place::Memory(*memory), ratio).await
         };
@@ -250,48 +218,36 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     async fn split_all(&self) -> Result<()> {
-        self.split_rest(None, self.pieces_at_once()).await
+        self.split_rest(self.pieces_at_once()).await
     }
 
-    /// What is held by the insertion that splits more buckets than it needs, of the growth that this bucket is to be split
-    /// in. The sub-tables of an extendible table have each their own.
-    fn step_lock(&self, bucket: u64) -> u64 {
-        match self.layout.extendible {
-            true => GROWTH_LOCK - 1 - bucket / (2 * self.layout.buckets),
-            false => GROWTH_LOCK,
-        }
+    /// Whether the table is so full that it grows: so many keys per slot.
+    fn is_full_to(&self, load: f64) -> bool {
+        let index = self.index.borrow();
+        index.live() as f64 >= load * index.shape().slots() as f64
     }
 
-    /// What the insertion of a key with this hash does for growth when it is done: a step, if the table, or the key's
-    /// sub-table, is so full and nobody else takes one. This cannot fail: the insertion is done, and the next one tries
-    /// again.
-    pub(super) async fn grow_a_step(&self, hash: u64) {
+    /// The first bucket that a growth has left to be split, if there is one.
+    fn first_unsplit(&self) -> Option<u64> {
+        self.index.borrow().unsplit_from(0).next()
+    }
+
+    /// What an insertion does for growth when it is done: a step, if the table is so full and nobody else takes one. This
+    /// cannot fail: the insertion is done, and the next one tries again.
+    pub(super) async fn grow_a_step(&self) {
         let Some(growth) = self.growth else { return };
-        let grows = self.index.borrow().growable(hash);
-        let full = |grows: &Growable| grows.live as f64 >= growth.at_load * grows.slots as f64;
-        let lock = match grows.unsplit {
-            Some(bucket) if full(&grows) || growth.cleaning == Cleaning::Active => {
-                self.step_lock(bucket)
-            }
-            None if full(&grows) && !self.cannot_grow() => GROWTH_LOCK,
-            None if self.layout.extendible => return self.bring_home(&grows).await,
-            _ => return,
-        };
-        if self.locks.is_held(lock) {
+        let (slots, unsplit) = (self.slots(), self.first_unsplit());
+        let idle = unsplit.is_none() && self.cannot_grow();
+        if idle || !self.is_full_to(growth.at_load) || self.locks.is_held(GROWTH_LOCK) {
             return;
         }
-        let held = self.locks.take(&[lock]).await;
+        let held = self.locks.take(&[GROWTH_LOCK]).await;
         // Another thread may have taken the step in between, or have let the table grow.
-        let now = self.index.borrow().growable(hash);
-        let is_same = now.slots == grows.slots && now.number == grows.number;
-        if !self.is_settled() || !is_same {
+        if !self.is_settled() || self.slots() != slots {
             return;
         }
-        let _ = match (grows.unsplit, now.unsplit) {
+        let _ = match (unsplit, self.first_unsplit()) {
             (Some(_), Some(bucket)) => self.split_piece(&held, bucket).await,
-            (None, None) if self.layout.extendible => {
-                self.noted(self.begin_splits(grows.number, &growth.place).await)
-            }
             (None, None) => self.noted(self.extend(&growth.place, growth.ratio).await),
             _ => Ok(()),
         };
@@ -302,34 +258,25 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.exhausted.load(Ordering::Relaxed)
     }
 
-    /// Notes the outcome of a growth that was to begin, if none can ever begin. Of a sub-table that cannot be split, others
-    /// may be.
+    /// Notes the outcome of a growth that was to begin, if none can ever begin.
     fn noted(&self, outcome: Result<()>) -> Result<()> {
-        let never = match outcome {
-            Err(IndexError::OutOfMemory { .. }) => true,
-            Err(IndexError::BadOption { .. }) => !self.layout.extendible,
-            _ => false,
-        };
-        if never {
+        if let Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) = outcome {
             self.vault.exhausted.store(true, Ordering::Relaxed);
         }
         outcome
     }
 
-    /// Grows because a key with this hash has found no slot; gives the error back if it may not, or cannot.
-    pub(super) async fn grow_instead_of(&self, hash: u64, full: IndexError) -> Result<()> {
+    /// Grows because a key has found no slot; gives the error back if it may not, or cannot.
+    pub(super) async fn grow_instead_of(&self, full: IndexError) -> Result<()> {
         let (Some(growth), IndexError::Full { slots, .. }) = (self.growth, &full) else {
             return Err(full);
         };
-        let grows = self.index.borrow().growable(hash);
-        let little = (grows.live as f64) < growth.at_load / 2.0 * grows.slots as f64;
-        let grown = match grows.unsplit {
-            Some(bucket) if self.layout.extendible => self.split_at_once(bucket).await,
-            _ if little => return Err(full),
-            None if self.cannot_grow() => return Err(full),
-            _ if self.layout.extendible => self.split_one(grows.number, &growth.place).await,
-            _ => self.grow_from(*slots, &growth.place, growth.ratio).await,
-        };
+        let stays = !self.is_full_to(growth.at_load / 2.0)
+            || self.first_unsplit().is_none() && self.cannot_grow();
+        if stays {
+            return Err(full);
+        }
+        let grown = self.grow_from(*slots, &growth.place, growth.ratio).await;
         match self.noted(grown) {
             Err(IndexError::OutOfMemory { .. } | IndexError::BadOption { .. }) => Err(full),
             other => other,

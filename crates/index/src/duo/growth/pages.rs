@@ -2,6 +2,7 @@
 
 use super::super::layout::DuoLayout;
 use super::super::placement::SlotNumber;
+use super::super::published::{SEGMENTS, STASH_SEGMENT};
 use super::vault::{Extent, Vault};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
@@ -15,9 +16,9 @@ impl Extent {
         2 * self.first..2 * (self.first + self.buckets)
     }
 
-    /// Pages of a segment, of so many that there are, one of which is the stash's: of the last ones fewer.
-    fn segment_pages(&self, segments: u64) -> u64 {
-        (2 * self.buckets).div_ceil(segments - 1)
+    /// Pages of a segment: of the last ones fewer. One segment is the stash's.
+    fn segment_pages(&self) -> u64 {
+        (2 * self.buckets).div_ceil(SEGMENTS - 1)
     }
 }
 
@@ -33,10 +34,7 @@ impl Vault {
     /// Where a page is.
     pub(in super::super) fn page_at(&self, layout: &DuoLayout, page: u64) -> RemoteAddr {
         match SlotNumber(page).in_stash() {
-            Some(stashed) => {
-                let (part, place) = layout.stash_place(stashed);
-                self.extent_numbered(part).stash_pages.plus(place * 8)
-            }
+            Some(stashed) => layout.stash_pages_at(self.table).plus(stashed * 8),
             None => {
                 let (_, extent) = self.numbered(page / 2);
                 let behind = page - extent.pages().start;
@@ -46,80 +44,68 @@ impl Vault {
     }
 
     /// The segment of a page. Those of an extent follow those of the extents before.
-    pub(in super::super) fn segment_of(&self, layout: &DuoLayout, page: u64) -> u64 {
-        if let Some(stashed) = SlotNumber(page).in_stash() {
-            return Self::stash_segment(layout, layout.stash_place(stashed).0);
+    pub(in super::super) fn segment_of(&self, page: u64) -> u64 {
+        if SlotNumber(page).in_stash().is_some() {
+            return STASH_SEGMENT;
         }
         let (number, extent) = self.numbered(page / 2);
-        let each = extent.segment_pages(layout.segments());
-        number * layout.segments() + (page - extent.pages().start) / each
-    }
-
-    /// The segment of the stash, or of a sub-table's.
-    pub(in super::super) const fn stash_segment(layout: &DuoLayout, subtable: u64) -> u64 {
-        (subtable + 1) * layout.segments() - 1
+        number * SEGMENTS + (page - extent.pages().start) / extent.segment_pages()
     }
 
     /// The pages of a segment: of one behind the last bucket none.
     pub(in super::super) fn segment_pages(&self, layout: &DuoLayout, segment: u64) -> Range<u64> {
-        let (number, place) = (segment / layout.segments(), segment % layout.segments());
-        let has_stash = number == 0 || layout.extendible;
-        if has_stash && segment == Self::stash_segment(layout, number) {
-            return layout.stash_pages(number);
+        if segment == STASH_SEGMENT {
+            return layout.stash_pages();
         }
+        let (number, place) = (segment / SEGMENTS, segment % SEGMENTS);
         let extent = self.extent_numbered(number);
-        let (pages, each) = (extent.pages(), extent.segment_pages(layout.segments()));
+        let (pages, each) = (extent.pages(), extent.segment_pages());
         let first = (pages.start + place * each).min(pages.end);
         first..(first + each).min(pages.end)
     }
 
     /// Counts that there are: as many of each extent.
-    pub(in super::super) fn segments(&self, layout: &DuoLayout) -> u64 {
-        self.extents().len() as u64 * layout.segments()
+    pub(in super::super) fn segments(&self) -> u64 {
+        self.extents().len() as u64 * SEGMENTS
     }
 
     /// Where the count of a segment is.
-    pub(in super::super) fn count_at(&self, layout: &DuoLayout, segment: u64) -> RemoteAddr {
-        let extent = self.extent_numbered(segment / layout.segments());
-        extent.counts.plus(segment % layout.segments() * 8)
+    pub(in super::super) fn count_at(&self, segment: u64) -> RemoteAddr {
+        let extent = self.extent_numbered(segment / SEGMENTS);
+        extent.counts.plus(segment % SEGMENTS * 8)
     }
 
     /// Where the counts of the segments are, of all extents, and how many words lie side by side there.
-    pub(in super::super) fn counts(&self, layout: &DuoLayout) -> Vec<(RemoteAddr, u64)> {
-        counts_of(&self.extents(), layout.segments())
+    pub(in super::super) fn counts(&self) -> Vec<(RemoteAddr, u64)> {
+        counts_of(&self.extents())
     }
 
-    /// Where the counts of the extents are whose buckets the last growth splits: all that were there before. Of sub-tables,
-    /// any but the last one may have been split last.
-    pub(super) fn counts_of_origins(&self, layout: &DuoLayout) -> Vec<(RemoteAddr, u64)> {
+    /// Where the counts of the extents are whose buckets the last growth splits: all that were there before.
+    pub(super) fn counts_of_origins(&self) -> Vec<(RemoteAddr, u64)> {
         let extents = self.extents();
-        counts_of(&extents[..extents.len() - 1], layout.segments())
+        counts_of(&extents[..extents.len() - 1])
     }
 
     /// All pages, as they lie side by side: the stash's first.
     pub(in super::super) fn page_runs(&self, layout: &DuoLayout) -> Vec<Range<u64>> {
         let extents = self.extents();
         let of_buckets = extents.iter().map(Extent::pages);
-        let stashes = match layout.extendible {
-            true => extents.len() as u64,
-            false => 1,
-        };
-        let of_stash = (0..stashes).map(|number| layout.stash_pages(number));
+        let of_stash = std::iter::once(layout.stash_pages());
         of_stash.chain(of_buckets).collect()
     }
 }
 
-/// Counts of so many segments of each of these extents, as they lie side by side.
-fn counts_of(extents: &[Extent], each: u64) -> Vec<(RemoteAddr, u64)> {
+/// The counts of the segments of these extents, as they lie side by side.
+fn counts_of(extents: &[Extent]) -> Vec<(RemoteAddr, u64)> {
     let mut runs: Vec<(RemoteAddr, u64)> = Vec::new();
     for extent in extents {
         match runs.last_mut() {
             Some((at, words))
-                if at.plus(8 * *words) == extent.counts && *words + each <= COUNTS_A_READ =>
+                if at.plus(8 * *words) == extent.counts && *words + SEGMENTS <= COUNTS_A_READ =>
             {
-                *words += each;
+                *words += SEGMENTS;
             }
-            _ => runs.push((extent.counts, each)),
+            _ => runs.push((extent.counts, SEGMENTS)),
         }
     }
     runs

@@ -2,6 +2,7 @@
 
 use super::super::layout::DuoLayout;
 use super::super::placement::{Placement, SlotNumber};
+use super::super::published::SEGMENTS;
 use super::check_ratio;
 use super::entries::{Entry, MOST_EXTENTS};
 use crate::Result;
@@ -21,12 +22,9 @@ pub(super) struct Extent {
     splits: RemoteAddr,
     /// Where the index is published: the counts of changes of these buckets' segments.
     pub(super) counts: RemoteAddr,
-    /// Where the index is published: the pages of the stash behind these buckets, if there is one.
-    pub(super) stash_pages: RemoteAddr,
     /// Where the index is published: the pages of these buckets.
     pub(super) pages: RemoteAddr,
-    /// The first array's buckets; behind them the second's; behind those of a table as it was made, and of a
-    /// sub-table, its stash.
+    /// The first array's buckets; behind them the second's; behind those of a table as it was made, its stash.
     arrays: RemoteAddr,
 }
 
@@ -55,7 +53,6 @@ pub(in super::super) struct Vault {
     start: Extent,
     /// At least one: the start.
     extents: RwLock<Vec<Extent>>,
-    /// None of sub-tables.
     spare: Mutex<Option<Memory>>,
     /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
     /// growth is not given back.
@@ -75,7 +72,6 @@ impl Vault {
             buckets: layout.buckets,
             splits: table,
             counts: layout.counts_at(table),
-            stash_pages: layout.stash_pages_at(table),
             pages: layout.pages_at(table),
             arrays: layout.arrays_at(table),
         };
@@ -145,7 +141,7 @@ impl Vault {
         }
     }
 
-    /// How often the table has grown, or how many sub-tables have been split from others.
+    /// How often the table has grown.
     pub(in super::super) fn growths(&self) -> usize {
         self.extents().len() - 1
     }
@@ -200,7 +196,7 @@ impl Vault {
         bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
     }
 
-    /// Bytes from `start` to the end of the last extent, or of the last sub-table's arrays, within so many bytes behind it.
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
     pub(in super::super) fn used_of(
         &self,
         start: RemoteAddr,
@@ -234,52 +230,15 @@ impl Vault {
             buckets,
             splits: entry.at,
             counts,
-            stash_pages: counts,
-            pages: counts.plus(layout.segments() * 8),
+            pages: counts.plus(SEGMENTS * 8),
             arrays: entry.at.plus(bytes - arrays),
         };
         self.change(|extents| extents.push(extent));
         Ok(())
     }
 
-    /// Bytes of a sub-table, of those that have been split from others.
-    pub(in super::super) const fn subtable_bytes(layout: &DuoLayout) -> u64 {
-        let slots = layout.slots() + layout.stash as u64;
-        let arrays = slots * layout.slot_bytes() as u64;
-        Self::splits_bytes(layout.buckets) + layout.published_subtable() + arrays
-    }
-
-    /// Adds the sub-table that lies at `at`. The counts of changes of its index are at `counts`, where that is published.
-    pub(in super::super) fn add_subtable(
-        &self,
-        layout: &DuoLayout,
-        at: RemoteAddr,
-        counts: RemoteAddr,
-    ) {
-        let stash_pages = at.plus(Self::splits_bytes(layout.buckets));
-        let extent = Extent {
-            first: self.buckets(),
-            buckets: layout.buckets,
-            splits: at,
-            counts,
-            stash_pages,
-            pages: stash_pages.plus(u64::from(layout.stash) * 8),
-            arrays: stash_pages.plus(layout.published_subtable()),
-        };
-        self.change(|extents| extents.push(extent));
-    }
-
-    /// Slots of the stash: of each sub-table's, if the table is extendible.
-    pub(in super::super) fn stash_slots(&self, layout: &DuoLayout) -> u64 {
-        let parts = match layout.extendible {
-            true => self.extents().len() as u64,
-            false => 1,
-        };
-        parts * u64::from(layout.stash)
-    }
-
-    /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
-    /// number in it.
+    /// The word that has this bit, of those of the extent with this bucket that say what is split, and the bit's number
+    /// in it.
     pub(in super::super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
         let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)
@@ -300,10 +259,8 @@ impl Vault {
             return layout.journal_at(self.table, slot.0 - SlotNumber::JOURNAL.0);
         }
         if let Some(index) = slot.in_stash() {
-            let (part, place) = layout.stash_place(index);
-            let extent = self.extent_numbered(part);
-            let before = extent.buckets * 2 * u64::from(layout.bucket_slots) + place;
-            return extent.arrays.plus(before * layout.slot_bytes() as u64);
+            let before = layout.slots() + index;
+            return self.start.arrays.plus(before * layout.slot_bytes() as u64);
         }
         let slots = u64::from(layout.bucket_slots);
         let bucket = self.bucket_at(layout, slot.0 / slots);
@@ -355,12 +312,7 @@ impl Vault {
 }
 
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    // Sub-tables are all of one size.
-    let alike = (bucket / extents[0].buckets) as usize;
-    match extents.get(alike) {
-        Some(extent) if (extent.first..extent.first + extent.buckets).contains(&bucket) => *extent,
-        _ => extents[extents.partition_point(|extent| extent.first <= bucket) - 1],
-    }
+    extents[extents.partition_point(|extent| extent.first <= bucket) - 1]
 }
 
 /// The buckets that have to be split for a key with this hash to be inserted.

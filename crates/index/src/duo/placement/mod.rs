@@ -35,19 +35,15 @@ mod packed;
 mod parts;
 mod path;
 mod stash;
-mod subtables;
 
-pub use growing::{Growable, Stashed};
 pub use hashes::Candidates;
 pub use path::Path;
-pub use subtables::MOST_DEPTH;
 
-use growing::Whole;
+use growing::Growing;
 use hashes::Hashes;
 use parts::Parts;
 use stash::Stash;
 use std::collections::btree_set::Range;
-use subtables::Subtables;
 
 /// The most slots of a bucket.
 pub const MOST_BUCKET_SLOTS: u32 = 16;
@@ -63,7 +59,7 @@ pub struct Shape {
     pub fingerprint_bits: u32,
     /// The most records that an insertion moves: L.
     pub longest_path: u32,
-    /// Slots of the stash, of each sub-table's if it is extendible: s.
+    /// Slots of the stash: s.
     pub stash: u32,
     /// Whether colliding keys may stand by a backup fingerprint. Otherwise all go to the stash.
     pub backups: bool,
@@ -134,9 +130,7 @@ pub struct Placement {
     shape: Shape,
     hashes: Hashes,
     parts: Parts,
-    growing: Option<Whole>,
-    /// If it is extendible.
-    subtables: Option<Subtables>,
+    growing: Option<Growing>,
     stash: Stash,
     live: u64,
 }
@@ -154,19 +148,9 @@ impl Placement {
             },
             parts,
             growing: None,
-            subtables: None,
             stash: Stash::new(shape.stash),
             live: 0,
             shape,
-        }
-    }
-
-    /// An extendible index: one sub-table, of these dimensions, which others are split from.
-    #[must_use]
-    pub fn extendible(shape: Shape) -> Self {
-        Self {
-            subtables: Some(Subtables::new(shape.buckets)),
-            ..Self::new(shape)
         }
     }
 
@@ -191,9 +175,8 @@ impl Placement {
     /// Bytes of local memory, as large as it has grown, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let growing = self.growing.as_ref().map_or(0, Whole::bytes);
-        let subtables = self.subtables.as_ref().map_or(0, Subtables::bytes);
-        self.parts.bytes() + self.stash.bytes() + growing + subtables
+        let growing = self.growing.as_ref().map_or(0, Growing::bytes);
+        self.parts.bytes() + self.stash.bytes() + growing
     }
 
     /// Where a key with this hash may be.
@@ -292,32 +275,11 @@ impl Placement {
         slot.in_stash().map(|index| self.stash.at(index))
     }
 
-    /// The slots of the stash that hold keys, with the keys' hashes: of an extendible index, those of this bucket's
-    /// sub-table.
-    pub fn stashed_beside(&self, bucket: u64) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
-        let slots = self.stash_beside(bucket).into_iter().flatten();
+    /// The slots of the stash that hold keys, with the keys' hashes.
+    pub fn stashed_keys(&self) -> impl Iterator<Item = (SlotNumber, u64)> + use<'_> {
+        let slots = (self.stash.keys() > 0).then(|| self.stash.all());
+        let slots = slots.into_iter().flatten();
         slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)))
-    }
-
-    /// The part of the stash that a bucket's keys may be put in; nothing if all of the stash is empty.
-    fn stash_beside(
-        &self,
-        bucket: u64,
-    ) -> Option<impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_>> {
-        (self.stash.keys() > 0).then(|| self.stash_part(bucket))
-    }
-
-    /// The part of the stash that a bucket's keys may be put in.
-    fn stash_part(&self, bucket: u64) -> impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_> {
-        let slots = u64::from(self.shape.stash);
-        let subtables = self.subtables.as_ref();
-        let first = subtables.map_or(0, |subtables| subtables.with(bucket) * slots);
-        self.stash.part(first, first + slots)
-    }
-
-    /// All slots of the stash.
-    pub fn stash_slots(&self) -> impl Iterator<Item = SlotNumber> + use<> {
-        (SlotNumber::STASH.0..SlotNumber::STASH.0 + self.stash.slots()).map(SlotNumber)
     }
 
     /// A free slot of the roomier one of these buckets.
@@ -331,15 +293,9 @@ impl Placement {
         (free != 0).then(|| self.slot(*roomiest, free.trailing_zeros()))
     }
 
-    /// A free slot of the stash that is `usable`, for a key with this bucket.
-    pub fn stash_room(
-        &self,
-        bucket: u64,
-        usable: impl Fn(SlotNumber) -> bool,
-    ) -> Option<SlotNumber> {
-        let to_come = self.stash_to_come(bucket);
-        let free = self.stash_part(bucket).filter(|(_, key)| key.is_none());
-        let mut free = free.filter(|(slot, _)| !to_come.contains(slot));
+    /// A free slot of the stash that is `usable`.
+    pub fn stash_room(&self, usable: impl Fn(SlotNumber) -> bool) -> Option<SlotNumber> {
+        let mut free = self.stash.all().filter(|(_, key)| key.is_none());
         free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
 
@@ -409,14 +365,13 @@ impl Placement {
             Entry::Backup => self.parts.set(path.slots[0], of.backup, true),
             _ => self.parts.set(path.slots[0], of.primary, false),
         }
-        // As if the key were in the slot that was free: each sub-table's count is of the keys that are in its slots.
-        self.count(path.slots[path.slots.len() - 1], 1);
+        self.live += 1;
     }
 
     /// Notes that the key with this hash is in a slot that was free: as far as that is possible by an
     /// unambiguous fingerprint.
     pub fn assign(&mut self, slot: SlotNumber, hash: u64) {
-        self.count(slot, 1);
+        self.live += 1;
         if let Some(index) = slot.in_stash() {
             self.stash.put(index, hash);
             return;
@@ -437,23 +392,11 @@ impl Placement {
         if !self.is_live(slot) {
             return;
         }
-        self.count(slot, -1);
+        self.live = self.live.saturating_sub(1);
         if let Some(index) = slot.in_stash() {
             self.stash.take(index);
         } else {
             self.parts.set(slot, 0, false);
-        }
-    }
-
-    /// Notes a key that came to a slot, or went.
-    fn count(&mut self, slot: SlotNumber, change: i64) {
-        self.live = self.live.saturating_add_signed(change);
-        if let Some(subtables) = &mut self.subtables {
-            let subtable = match slot.in_stash() {
-                Some(index) => index / u64::from(self.shape.stash),
-                None => subtables.with(slot.0 / u64::from(self.shape.bucket_slots)),
-            };
-            subtables.count_keys(subtable, change);
         }
     }
 

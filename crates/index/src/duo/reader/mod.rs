@@ -20,16 +20,14 @@
 //! growth is under way, a word of bits for each of the key's buckets that the copy does not know to be split. Only if
 //! these too are as in the copy are the two pages all that there is of the key. If not, the copy learns of it: of a
 //! growth by its entry in the header, and of a split, whose new buckets it knows nothing of, by their pages. So the copy
-//! follows whatever the table does, lookup by lookup or by [`DuoReader::refresh`], and nobody has to tell it. Of an
-//! extendible table the same holds of splits of sub-tables, which [`extendible`](super::extendible) says more of: what is "a growth"
-//! here is the split of the key's sub-table.
+//! follows whatever the table does, lookup by lookup or by [`DuoReader::refresh`], and nobody has to tell it.
 //!
 //! | lookup | round trips |
 //! |---|---|
 //! | found, where the copy has it | 1 |
 //! | found elsewhere, or not in the copy | 2 to 3 |
 //! | found in another bucket, as the copy knew of the growth but not of the split | 3 to 4 |
-//! | found there, the copy knew of neither | 4 to 6; 7 if the list of splits has a chunk more |
+//! | found there, the copy knew of neither | 4 to 6 |
 //! | absent | 1; 2 with a share of 2d/2^f, or if the entry of a removed key is still there |
 //! | absent, [`ReaderPromise::BoundedStaleness`] | 0, unless the key's segment has changed of late |
 //!
@@ -54,7 +52,6 @@ use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
 use copy::{IndexCopy, State, View};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, Piece, Pieces, RemoteAddr, window};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Reads of a torn slot before the journal is looked into.
@@ -278,7 +275,6 @@ impl<E: Endpoint> DuoReader<E> {
     async fn read_pages(&self, hash: u64, view: &View) -> Result<bool> {
         let State { buckets, .. } = view.state;
         let words = self.layout.bucket_page().words() as usize;
-        let stash_pages = self.layout.stash_pages(self.layout.subtable_of(buckets[0]));
         let pieces: Pieces = {
             let copy = self.copy.borrow();
             let page_at = |page| copy.vault.page_at(&self.layout, page);
@@ -288,15 +284,17 @@ impl<E: Endpoint> DuoReader<E> {
             };
             let pages = buckets.map(|page| piece(page_at(page), words));
             let bits = view.bits.iter().map(|word| piece(word.at, 1));
-            let stash = self.count_and_stash(stash_pages.clone(), page_at);
-            stash.into_iter().chain(pages).chain(bits).collect()
+            // The count of growths is in front of the stash's pages.
+            let from = self.layout.growths_at(self.table);
+            let stash = piece(from, 1 + self.layout.stash as usize);
+            std::iter::once(stash).chain(pages).chain(bits).collect()
         };
         let read = self.endpoint.read_many(pieces).await?;
         let (stash, rest) = read.words().split_at(1 + self.layout.stash as usize);
         let (counted, stashed) = (stash[0], &stash[1..]);
         {
             let mut copy = self.copy.borrow_mut();
-            copy.take(stash_pages.start, stashed);
+            copy.take(SlotNumber::STASH.0, stashed);
             copy.take(buckets[0], &rest[..words]);
             copy.take(buckets[1], &rest[words..2 * words]);
             for (word, bits) in view.bits.iter().zip(&rest[2 * words..]) {
@@ -305,25 +303,6 @@ impl<E: Endpoint> DuoReader<E> {
         }
         self.learn_growths(counted).await?;
         Ok(self.copy.borrow().state(hash) == view.state)
-    }
-
-    /// The count of growths and these pages of the stash: of an extendible table they lie apart.
-    fn count_and_stash(
-        &self,
-        pages: Range<u64>,
-        page_at: impl Fn(u64) -> RemoteAddr,
-    ) -> Vec<Piece> {
-        let (count, stash) = (8, 8 * self.layout.stash as usize);
-        let from = self.layout.growths_at(self.table);
-        if !self.layout.extendible || stash == 0 {
-            let len = count + stash;
-            return vec![Piece { from, len }];
-        }
-        let stash = Piece {
-            from: page_at(pages.start),
-            len: stash,
-        };
-        vec![Piece { from, len: count }, stash]
     }
 
     /// The key's record, if it is that of an update which has begun: see the module's page.
