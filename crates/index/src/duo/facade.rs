@@ -1,8 +1,7 @@
 //! The CuckooDuo table as an [`Index`].
 
-use super::client::DuoTable;
 use super::insert::{Mode, Written};
-use super::publish::Stamps;
+use super::state::{DuoTable, Stamps};
 use crate::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE,
     Result, SCAN, UPDATE, UPKEEP, Value,

@@ -5,11 +5,10 @@
 //! that match the key and those that are to be moved, is read in one batch, and all is written in another.
 
 use super::batch::Batch;
-use super::client::{DuoTable, Key};
-use super::layout::head_in;
-use super::placement::{Candidates, Entry, Path, SlotNumber};
-use super::published::{bucket_entry, stash_entry};
+use super::bytes::{SlotNumber, bucket_entry, head_in, stash_entry};
+use super::placement::{Candidates, Entry, Path};
 use super::records::SlotRead;
+use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};

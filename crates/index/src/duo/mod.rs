@@ -37,7 +37,7 @@
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
 //!          by how much it has grown: extents elsewhere, see growth/mod.rs
-//!          the published index, if there is one (see `published.rs`)
+//!          the published index, if there is one (see `bytes/published.rs`)
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
@@ -57,11 +57,11 @@
 //! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
 //! is the last word on its key.
 //!
-//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`shared.rs`).
+//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`state/owner.rs`).
 //!
 //! **When things fail.** Of a batch, what takes effect is its first part. The slots of a batch that
 //! failed, or whose operation was dropped, are in doubt, and nothing else is done until the owner has read them,
-//! finished what was begun and set its index right (`doubts.rs`). A new owner does the same for the whole
+//! finished what was begun and set its index right (`settle.rs`). A new owner does the same for the whole
 //! vault (`rebuild.rs`): it reads all of it, takes the live slots into its index, removes the copy of a record
 //! that was being moved, and finishes the updates in the journal. What a dead slot holds is
 //! looked at by nobody.
@@ -79,34 +79,30 @@
 //! a removal's look at the key, which the head makes unnecessary.
 
 mod batch;
-mod client;
-mod doubts;
+mod bytes;
 mod facade;
 mod growth;
+mod holding;
 mod insert;
-mod journal;
 mod lanes;
-mod layout;
 mod lookup;
-mod owner;
+mod ownership;
 pub mod placement;
 mod publish;
-mod published;
 mod reader;
 mod rebuild;
 mod records;
 mod remove;
 mod scan;
-mod shared;
+mod settle;
 mod stash;
+mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod update;
 
-pub use client::{DuoTable, Work};
-pub use growth::{DuoGrowth, GrowthMemory};
-pub use layout::{DuoLayout, DuoOptions};
+pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
-pub use shared::DuoOwner;
+pub use state::{DuoGrowth, DuoOwner, DuoTable, GrowthMemory, Work};
 pub use survey::Survey;

@@ -6,50 +6,12 @@
 //! READ that takes long could join them with the head that the same key has in the same slot later.
 
 use super::batch::Batch;
-use super::client::DuoTable;
-use super::layout::DuoLayout;
-use super::placement::SlotNumber;
-use super::published::{PerPage, bucket_entry, stash_entry};
+use super::bytes::{SlotNumber, bucket_entry, stash_entry};
+use super::state::{DuoTable, Stamps};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
-/// changes it.
-pub(super) struct Stamps(Mutex<PerPage>);
-
-impl Stamps {
-    pub(super) fn new(layout: &DuoLayout) -> Self {
-        Self(Mutex::new(PerPage::new(layout)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PerPage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has stamps for so many buckets of each array.
-    pub(super) fn grow_to(&self, buckets: u64) {
-        self.lock().grow_to(buckets);
-    }
-
-    /// Bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.lock().bytes()
-    }
-
-    pub(super) fn next(&self, page: u64) -> u32 {
-        let mut stamps = self.lock();
-        let stamp = stamps.of(page);
-        *stamp = stamp.wrapping_add(1);
-        *stamp
-    }
-
-    fn set(&self, page: u64, stamp: u32) {
-        *self.lock().of(page) = stamp;
-    }
-}
 
 /// The entry that a slot is to have.
 pub(super) type NewEntry = (SlotNumber, u64);

@@ -4,10 +4,9 @@
 //! a new record in the journal with its old one in any state: both are set right here. Nothing writes
 //! meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
-use super::client::DuoTable;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
 use super::records::SlotRead;
+use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Endpoint, EndpointExt};

@@ -1,9 +1,7 @@
 //! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write while a piece is read.
 
-use super::client::DuoTable;
-use super::growth::Vault;
-use super::layout::{DuoLayout, hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, head_in};
+use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};

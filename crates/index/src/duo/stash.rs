@@ -3,11 +3,9 @@
 //! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a free slot in a
 //! bucket of such a key, or takes the key away that it collided with, moves it there.
 
-use super::client::DuoTable;
-use super::growth::origins_of;
-use super::layout::head_in;
-use super::placement::{Candidates, Entry, Path, SlotNumber};
-use super::published::bucket_entry;
+use super::bytes::{SlotNumber, bucket_entry, head_in};
+use super::placement::{Candidates, Entry, Path};
+use super::state::DuoTable;
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -38,7 +36,7 @@ impl<E: Endpoint> DuoTable<E> {
             let buckets = index.buckets_of(&of);
             let returns = buckets.contains(&bucket)
                 && index.entry(&of, &[]) == Entry::Primary
-                && origins_of(&index, buckets).is_empty()
+                && index.to_split_of(buckets).is_empty()
                 && index.room_in(&buckets).is_some();
             returns.then_some(Returning {
                 from,
@@ -61,7 +59,7 @@ impl<E: Endpoint> DuoTable<E> {
             let stays = index.stashed_at(key.from) != Some(Some(key.hash))
                 || index.entry(&key.of, &[]) != Entry::Primary
                 || index.buckets_of(&index.candidates(key.hash)) != key.buckets
-                || !origins_of(&index, key.buckets).is_empty();
+                || !index.to_split_of(key.buckets).is_empty();
             match index.room_in(&key.buckets) {
                 Some(to) if !stays => to,
                 _ => return Ok(()),

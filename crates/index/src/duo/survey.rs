@@ -1,8 +1,7 @@
 //! A look at every slot, whoever is the owner.
 
-use super::client::DuoTable;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
+use super::state::DuoTable;
 use crate::client::{BucketCounter, scan};
 use crate::{BucketCounts, Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};

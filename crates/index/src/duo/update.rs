@@ -4,8 +4,8 @@
 //! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
-use super::client::{DuoTable, Key};
-use super::placement::SlotNumber;
+use super::bytes::SlotNumber;
+use super::state::{DuoTable, Key};
 use crate::Result;
 use farslot_fabric::Endpoint;
 

@@ -3,35 +3,23 @@
 //! Invariant: the header counts an extent after its entry is there and before anything is in it. An owner that
 //! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
 
-use super::super::client::DuoTable;
-use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT};
-use super::super::placement::{Placement, SlotNumber};
-use super::entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, read_entries};
 use super::step::Step;
-use super::{GrowthMemory, MOST_RATIO, Place, Vault};
+use crate::duo::bytes::{
+    ENTRY_BYTES, EXTENT_ENTRIES_AT, Entry, MOST_EXTENTS, MOST_RATIO, RESERVE_ALIGNMENT, SlotNumber,
+    entry_at, read_entries,
+};
+use crate::duo::placement::Placement;
+use crate::duo::state::{DuoTable, GrowthMemory, Place};
 use crate::slot::bad_option;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::collections::BTreeSet;
 
-/// Extents in memory of the table's own start at multiples of this.
-const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
-/// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
-pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
-    let mut all: u64 = 0;
-    for growth in 0..growths {
-        let before = layout.buckets.checked_mul(1 << growth)?;
-        let bytes = Vault::bytes_of_extent(layout, before, 2)?;
-        all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
-    }
-    Some(all)
-}
-
 impl<E: Endpoint> DuoTable<E> {
-    /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
+    /// Begins a growth. Called by the owner, alone at it, when nothing is left to be split.
     pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         self.vault.set_touched(false);

@@ -6,13 +6,15 @@
 //! that goes by the new count finds the bit. Readers go by the bit; who goes by the counts, and has not seen it, is right until
 //! a key comes to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
 
-use super::super::client::DuoTable;
-use super::super::published::bucket_entry;
-use super::split::Keys;
 use super::step::Step;
 use crate::Result;
+use crate::duo::bytes::{SlotNumber, bucket_entry};
+use crate::duo::state::DuoTable;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The keys of a bucket: their slots and their hashes.
+pub(super) type Keys = Vec<(SlotNumber, u64)>;
 
 /// The words of pages.
 type Pages = BTreeMap<u64, Vec<u64>>;

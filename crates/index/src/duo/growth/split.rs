@@ -4,16 +4,13 @@
 //! set that says so, then the bucket is written without what is not its own any more: one batch. What readers are told of
 //! it is in between (`publish.rs`).
 
-use super::super::client::{DuoTable, Key};
-use super::super::layout::{hash_in, head_in};
-use super::super::placement::SlotNumber;
-use super::origins_of;
-use super::publish::Of;
+use super::publish::{Keys, Of};
 use super::step::Step;
-use super::vault::Run;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
+use crate::duo::bytes::{Run, SlotNumber, hash_in, head_in};
+use crate::duo::state::{DuoTable, Key};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,15 +24,12 @@ const PIECES: u64 = 256 << 10;
 /// Pieces that a sweep splits side by side, so that one is read while others are written: at least, and at most.
 const SWEPT_AT_ONCE: (u64, u64) = (2, 6);
 
-/// The keys of a bucket: their slots and their hashes.
-pub(super) type Keys = Vec<(SlotNumber, u64)>;
-
 impl<E: Endpoint> DuoTable<E> {
     /// Holds a key's buckets as the owner, with nothing in doubt, and both split.
     pub(in super::super) async fn hold_split(&self, key: &Key<'_>) -> Result<Held<'_>> {
         loop {
             let held = self.hold(key).await?;
-            let origins = origins_of(&self.index.borrow(), key.buckets.get());
+            let origins = self.index.borrow().to_split_of(key.buckets.get());
             if origins.is_empty() {
                 return Ok(held);
             }
@@ -47,7 +41,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn hold_split_alone(&self, key: &Key<'_>) -> Result<Held<'_>> {
         let alone = self.hold_alone().await?;
         self.add_buckets(key, &alone);
-        let origins = origins_of(&self.index.borrow(), key.buckets.get());
+        let origins = self.index.borrow().to_split_of(key.buckets.get());
         if !origins.is_empty() {
             self.split(&origins).await?;
             self.add_buckets(key, &alone);

@@ -1,7 +1,11 @@
 //! A vault that holds nothing but the hashes of keys, under the index that says where they go: to count what
 //! insertions cost, without a fabric.
 
-use super::{Candidates, Entry, Path, Placement, Shape, SlotNumber};
+use super::hashes::Candidates;
+use super::index::{Entry, Placement};
+use super::path::Path;
+use super::shape::Shape;
+use crate::duo::bytes::SlotNumber;
 
 /// What one insertion took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The numbers of all slots, in as many parts as the table has grown by: what is there stays where it is
 //! when a part is added.
 
-use super::SlotNumber;
 use super::packed::Packed;
+use crate::duo::bytes::SlotNumber;
 
 /// The fingerprints of so many pairs of buckets, one of each array.
 struct Part {

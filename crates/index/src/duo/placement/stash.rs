@@ -1,6 +1,6 @@
 //! Which keys are in the stash: by their slots, and by their hashes.
 
-use super::SlotNumber;
+use crate::duo::bytes::SlotNumber;
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
 

@@ -1,10 +1,11 @@
 //! A reader's copy of the index, and of what it knows of the table's growth.
 
 use crate::Result;
-use crate::duo::growth::{Entry, Vault};
-use crate::duo::layout::DuoLayout;
-use crate::duo::placement::{Placement, Shape, SlotNumber};
-use crate::duo::published::{PerPage, SEGMENTS, STASH_SEGMENT, entry_parts, stash_entry};
+use crate::duo::bytes::{
+    DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, Vault, entry_parts, stash_entry,
+};
+use crate::duo::placement::{Placement, Shape};
+use crate::duo::state::index_shape;
 use farslot_fabric::{Nanos, RemoteAddr};
 use std::ops::Range;
 use std::rc::Rc;
@@ -73,14 +74,14 @@ impl IndexCopy {
     pub(super) fn new(table: RemoteAddr, layout: DuoLayout) -> Self {
         let shape = Shape {
             stash: 0,
-            ..layout.index_shape()
+            ..index_shape(&layout)
         };
         let vault = Rc::new(Vault::new(table, &layout));
         let segments = vault.segments() as usize;
         Self {
             index: Placement::new(shape),
             stash: vec![0; layout.stash as usize],
-            sums: PerPage::new(&layout),
+            sums: PerPage::new(layout.buckets, layout.stash),
             counts: vec![UNKNOWN; segments],
             unchanged: vec![false; segments],
             as_of: None,

@@ -4,11 +4,10 @@
 //! that say what is split before the pages that are in use with them; and when they are read once more and are the
 //! same, the copy is as the table was at that moment, as far as answers go.
 
-use super::DuoReader;
+use super::client::DuoReader;
 use super::copy::BitsWord;
 use crate::client::{scan, side_by_side};
-use crate::duo::growth::read_entries;
-use crate::duo::placement::SlotNumber;
+use crate::duo::bytes::{SlotNumber, read_entries};
 use crate::{BATCH_WIDTH, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 

@@ -9,13 +9,12 @@
 //! counts for nothing. So a key is met in the bucket that is split, or later in the new one; or, if that happens in between, in
 //! both.
 
-use super::super::growth::Vault;
-use super::super::layout::{hash_in, head_in, live_head};
-use super::super::placement::SlotNumber;
-use super::super::records::with_record;
-use super::super::scan::Piece;
-use super::{DuoReader, TORN_READS, Wanted};
+use super::client::DuoReader;
+use super::lookup::{TORN_READS, Wanted};
 use crate::client::{MOST_READS, pause, side_by_side};
+use crate::duo::bytes::{SlotNumber, Vault, hash_in, head_in, live_head};
+use crate::duo::records::with_record;
+use crate::duo::scan::Piece;
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::ops::Range;

@@ -1,15 +1,16 @@
 //! Where the buckets of a table are that has grown.
 
-use super::super::layout::DuoLayout;
-use super::super::placement::{Placement, SlotNumber};
-use super::super::published::SEGMENTS;
-use super::check_ratio;
-use super::entries::{Entry, MOST_EXTENTS};
+use super::entries::Entry;
+use super::layout::{DuoLayout, MOST_EXTENTS, SEGMENTS};
+use super::numbers::SlotNumber;
 use crate::Result;
 use crate::slot::{bad_option, slots_for};
 use farslot_fabric::RemoteAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+/// The largest ratio that a table grows by at once.
+pub(in super::super) const MOST_RATIO: u64 = 4096;
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
@@ -56,7 +57,7 @@ pub(in super::super) struct Vault {
     spare: Mutex<Option<Memory>>,
     /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
     /// growth is not given back.
-    pub(super) exhausted: AtomicBool,
+    pub(in super::super) exhausted: AtomicBool,
     /// Whether buckets that others are to be split into may hold something: what splits that did not come about have left.
     /// If not, they are zeros, as the memory was when it was taken.
     touched: AtomicBool,
@@ -92,7 +93,7 @@ impl Vault {
     }
 
     /// Whether there may be something in buckets that are not in use yet.
-    pub(super) fn is_touched(&self) -> bool {
+    pub(in super::super) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
     }
 
@@ -102,11 +103,11 @@ impl Vault {
     }
 
     /// Memory that was taken for an extent which did not come about.
-    pub(super) fn spare(&self) -> Option<Memory> {
+    pub(in super::super) fn spare(&self) -> Option<Memory> {
         *self.spare_lock()
     }
 
-    pub(super) fn set_spare(&self, spare: Option<Memory>) {
+    pub(in super::super) fn set_spare(&self, spare: Option<Memory>) {
         *self.spare_lock() = spare;
     }
 
@@ -154,7 +155,7 @@ impl Vault {
     }
 
     /// By how much the table grows, or has last: 1 if it never has.
-    pub(super) fn ratio(&self) -> u64 {
+    pub(in super::super) fn ratio(&self) -> u64 {
         let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.buckets
@@ -162,25 +163,11 @@ impl Vault {
             .map_or(1, |more| more + 1)
     }
 
-    /// Bytes that the bits take which say what is split.
-    const fn splits_bytes(before: u64) -> u64 {
-        (2 * before).div_ceil(512) * 64
-    }
-
-    /// Bytes of the extent by which a table of so many buckets an array grows.
-    pub(super) fn bytes_of_extent(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
-        let buckets = before.checked_mul(ratio - 1)?;
-        let arrays = buckets.checked_mul(2)?;
-        let arrays = arrays.checked_mul(layout.bucket_bytes() as u64)?;
-        let bytes = arrays.checked_add(layout.published_growth(buckets)?)?;
-        bytes.checked_add(Self::splits_bytes(before))
-    }
-
     /// Bytes of the extent by which the table would grow now.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for a ratio or a size that is not possible.
-    pub(super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
+    pub(in super::super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
         let (growths, before) = (self.growths() as u64, self.buckets());
         if growths >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} at most");
@@ -192,7 +179,7 @@ impl Vault {
             before.saturating_mul(ratio).saturating_mul(bucket_slots),
             1.0,
         )?;
-        let bytes = Self::bytes_of_extent(layout, before, ratio);
+        let bytes = layout.extent_bytes(before, ratio);
         bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
     }
 
@@ -223,7 +210,7 @@ impl Vault {
         let bytes = self.extent_bytes(layout, entry.ratio)?;
         let first = self.buckets();
         let buckets = first * (entry.ratio - 1);
-        let counts = entry.at.plus(Self::splits_bytes(first));
+        let counts = entry.at.plus(DuoLayout::splits_bytes(first));
         let arrays = 2 * buckets * layout.bucket_bytes() as u64;
         let extent = Extent {
             first,
@@ -285,7 +272,7 @@ impl Vault {
     }
 
     /// Buckets, numbered through both arrays, as runs.
-    pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
+    pub(in super::super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
         let extents = self.extents();
@@ -315,10 +302,14 @@ fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
     extents[extents.partition_point(|extent| extent.first <= bucket) - 1]
 }
 
-/// The buckets that have to be split for a key with this hash to be inserted.
-pub(in super::super) fn origins_of(index: &Placement, buckets: [u64; 2]) -> Vec<u64> {
-    let buckets = buckets.into_iter();
-    buckets
-        .filter_map(|bucket| index.to_split(bucket))
-        .collect()
+/// Refuses a ratio that no table grows by.
+///
+/// # Errors
+/// [`BadOption`](crate::IndexError::BadOption).
+pub(in super::super) fn check_ratio(ratio: u64) -> Result<()> {
+    if (2..=MOST_RATIO).contains(&ratio) {
+        return Ok(());
+    }
+    let limit = format!("a whole number of 2 to {MOST_RATIO}");
+    Err(bad_option("growth ratio", ratio, limit))
 }

@@ -1,8 +1,7 @@
 //! Where the published index of a table is that has grown: with the buckets that it is about.
 
-use super::super::layout::DuoLayout;
-use super::super::placement::SlotNumber;
-use super::super::published::{SEGMENTS, STASH_SEGMENT};
+use super::layout::{DuoLayout, SEGMENTS, STASH_SEGMENT};
+use super::numbers::SlotNumber;
 use super::vault::{Extent, Vault};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
@@ -81,7 +80,7 @@ impl Vault {
     }
 
     /// Where the counts of the extents are whose buckets the last growth splits: all that were there before.
-    pub(super) fn counts_of_origins(&self) -> Vec<(RemoteAddr, u64)> {
+    pub(in super::super) fn counts_of_origins(&self) -> Vec<(RemoteAddr, u64)> {
         let extents = self.extents();
         counts_of(&extents[..extents.len() - 1])
     }
