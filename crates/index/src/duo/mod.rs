@@ -80,7 +80,6 @@
 
 mod batch;
 mod bytes;
-mod facade;
 mod growth;
 mod holding;
 mod insert;
@@ -94,6 +93,7 @@ mod rebuild;
 mod records;
 mod remove;
 mod scan;
+mod scheme;
 mod settle;
 mod stash;
 mod state;

@@ -70,7 +70,6 @@
 
 mod batch;
 mod client;
-mod facade;
 mod hinting;
 mod hybrid;
 mod insert;
@@ -81,6 +80,7 @@ mod read_sizes;
 mod recall;
 mod remove;
 mod scan;
+mod scheme;
 mod survey;
 mod update;
 

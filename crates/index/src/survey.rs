@@ -1,7 +1,6 @@
 //! What a look at every slot has shown, whatever the scheme.
 
-use crate::Occupancy;
-use farslot_index::{BucketCounts, cuckoo, duo, linear, race};
+use crate::{BucketCounts, Occupancy, cuckoo, duo, linear, race};
 
 /// What was seen of a table, slot by slot. Others may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,13 +14,14 @@ pub enum Survey {
     Duo(duo::Survey),
     /// Of a RACE table: how its subtables have split, and what splits and dead clients have left.
     Race(race::Survey),
-    /// Of a sealed table: what its builder has counted, for nothing has changed since.
-    Sealed(Occupancy),
+    /// Of a table whose counts tell all, as a sealed one: what its builder has counted, for nothing has changed since.
+    Counted(Occupancy),
 }
 
 impl Survey {
     /// Of two partitions of a table together; the second's parts follow on the first's. Both are of one scheme.
-    pub(crate) fn and(self, other: Self) -> Self {
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Linear(one), Self::Linear(other)) => Self::Linear(linear::Survey {
                 slots: one.slots + other.slots,
@@ -49,9 +49,9 @@ impl Survey {
                 depths: added(one.depths, &other.depths),
                 parts: [one.parts, other.parts].concat(),
             }),
-            (Self::Sealed(mut one), Self::Sealed(other)) => {
+            (Self::Counted(mut one), Self::Counted(other)) => {
                 one += other;
-                Self::Sealed(one)
+                Self::Counted(one)
             }
             (one, _) => one,
         }
@@ -65,7 +65,7 @@ impl Survey {
             Self::Cuckoo(survey) => survey.counts.slots,
             Self::Duo(survey) => survey.counts.slots,
             Self::Race(survey) => survey.slots,
-            Self::Sealed(built) => built.slots,
+            Self::Counted(built) => built.slots,
         }
     }
 
@@ -78,7 +78,7 @@ impl Survey {
             Self::Cuckoo(survey) => survey.counts.live,
             Self::Duo(survey) => survey.counts.live,
             Self::Race(survey) => survey.live + survey.moving,
-            Self::Sealed(built) => built.entries,
+            Self::Counted(built) => built.entries,
         }
     }
 
@@ -87,7 +87,7 @@ impl Survey {
     pub const fn dead(&self) -> u64 {
         match self {
             Self::Linear(survey) => survey.dead,
-            Self::Cuckoo(_) | Self::Duo(_) | Self::Race(_) | Self::Sealed(_) => 0,
+            Self::Cuckoo(_) | Self::Duo(_) | Self::Race(_) | Self::Counted(_) => 0,
         }
     }
 
@@ -99,7 +99,7 @@ impl Survey {
             Self::Cuckoo(survey) => survey.counts.load_factor(),
             Self::Duo(survey) => survey.counts.load_factor(),
             Self::Race(survey) => survey.load_factor(),
-            Self::Sealed(built) => built.load_factor(),
+            Self::Counted(built) => built.load_factor(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Survey {
             Self::Cuckoo(survey) => &survey.counts.parts,
             Self::Duo(survey) => &survey.counts.parts,
             Self::Race(survey) => &survey.parts,
-            Self::Sealed(_) => &[],
+            Self::Counted(_) => &[],
         }
     }
 }

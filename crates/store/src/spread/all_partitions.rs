@@ -2,9 +2,10 @@
 
 use super::opening::Opener;
 use super::{Spread, met_another};
-use crate::client::Client;
-use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey};
+use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::{Endpoint, window};
+use farslot_index::cache::CacheCounts;
+use farslot_index::{ClientState, Index, Record, Result as Answer};
 use std::cell::{Cell, RefCell};
 
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
@@ -12,7 +13,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
     async fn everywhere<T>(
         &self,
         empty: impl Fn(StoreError) -> Result<T>,
-        operation: impl AsyncFn(u16, &O::Client) -> Result<T>,
+        operation: impl AsyncFn(u16, &O::Client) -> Answer<T>,
     ) -> Vec<Result<T>> {
         let (empty, operation) = (&empty, &operation);
         let mut outcomes: Vec<Option<Result<T>>> = self.numbers().map(|_| None).collect();
@@ -29,14 +30,14 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
 
     /// Runs an operation on the partitions that have a client; all are tried, and the first failure tells. What a node
     /// had that came back empty is neither to be reported nor to be left.
-    async fn on_open(&self, operation: impl AsyncFn(&O::Client) -> Result<()>) -> Result<()> {
+    async fn on_open(&self, operation: impl AsyncFn(&O::Client) -> Answer<()>) -> Result<()> {
         let operation = &operation;
         let mut outcome = Ok(());
         let jobs = self.numbers().map(async |number| {
             let Some(held) = self.part(number).hold() else {
                 return Ok(());
             };
-            match operation(&held.client).await {
+            match operation(&held.client).await.map_err(StoreError::from) {
                 Err(error) if met_another(&error) => {
                     held.give_up();
                     Ok(())
@@ -53,7 +54,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         outcome
     }
 
-    pub(super) async fn scan_on(
+    pub(super) async fn scan(
         &self,
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
@@ -75,18 +76,18 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                     visited.set(true);
                     (visit.borrow_mut())(key, value);
                 };
-                client.scan(cursor, visit).await
+                client.scan(cursor.place, visit).await
             },
         );
         Ok(match next.await? {
             None if number + 1 < self.map.slots.partitions() => {
                 Some(Cursor::of(number + 1, farslot_index::Cursor::default()))
             }
-            next => next,
+            next => next.map(|place| Cursor::of(number, place)),
         })
     }
 
-    pub(super) async fn occupancy_of_all(&self) -> Result<Occupancy> {
+    pub(super) async fn occupancy(&self) -> Result<Occupancy> {
         let counts = self.everywhere(
             |_| Ok(Occupancy::default()),
             async |_, client| client.occupancy().await,
@@ -98,7 +99,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         Ok(sum)
     }
 
-    pub(super) async fn report_all(&self) -> Vec<PartitionReport> {
+    pub(super) async fn partitions(&self) -> Vec<PartitionReport> {
         let counts = self.everywhere(
             |_| Ok(Occupancy::default()),
             async |_, client| client.occupancy().await,
@@ -115,7 +116,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             .collect()
     }
 
-    pub(super) async fn survey_all(&self) -> Result<Survey> {
+    pub(super) async fn survey(&self) -> Result<Survey> {
         let surveys = self.everywhere(Err, async |_, client| client.survey().await);
         let surveys = surveys.await.into_iter().collect::<Result<Vec<_>>>()?;
         let merged = surveys.into_iter().reduce(Survey::and);
@@ -125,16 +126,26 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         })
     }
 
-    pub(super) async fn flush_all(&self) -> Result<()> {
+    pub(super) async fn flush(&self) -> Result<()> {
         self.on_open(async |client| client.flush().await).await
     }
 
-    pub(super) async fn resign_all(&self) -> Result<()> {
-        self.on_open(async |client| client.resign().await).await
+    pub(super) async fn change_writer(&self, change: WriterChange) -> Result<()> {
+        match change {
+            WriterChange::Start => self.start_writing().await,
+            WriterChange::TakeOver => {
+                let taken = self.everywhere(Err, async |_, client| client.change_writer(change).await);
+                taken.await.into_iter().collect()
+            }
+            WriterChange::Resign => {
+                self.on_open(async |client| client.change_writer(change).await)
+                    .await
+            }
+        }
     }
 
     /// The writer of the first partition that has one.
-    pub(super) async fn any_writer(&self) -> Result<Option<u64>> {
+    pub(super) async fn writer(&self) -> Result<Option<u64>> {
         let writers = self.everywhere(|_| Ok(None), async |_, client| client.writer().await);
         let writers = writers.await.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(writers.into_iter().flatten().next())
@@ -142,10 +153,10 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
 
     /// Becomes the writer of one partition after the other, in the same order as everybody: whoever has the first gets
     /// the others. Those of nodes that cannot be reached are left for the first write.
-    pub(super) async fn start_writing_all(&self) -> Result<()> {
+    async fn start_writing(&self) -> Result<()> {
         let (mut started, mut unreachable) = (false, Ok(()));
         for number in self.numbers() {
-            let start = async |client: &O::Client| client.start_writing().await;
+            let start = async |client: &O::Client| client.change_writer(WriterChange::Start).await;
             match self.on(number, Err, start).await {
                 Ok(()) => started = true,
                 Err(error @ StoreError::Node { .. }) if !is_refusal(&error) => {
@@ -155,7 +166,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 }
                 Err(error) => {
                     // All or none: another client that waits for the rest would wait for this one.
-                    let _ = self.resign_all().await;
+                    let _ = self.change_writer(WriterChange::Resign).await;
                     return Err(error);
                 }
             }
@@ -163,21 +174,29 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         if started { Ok(()) } else { unreachable }
     }
 
-    pub(super) async fn take_over_all(&self) -> Result<()> {
-        let taken = self.everywhere(Err, async |_, client| client.take_over().await);
-        taken.await.into_iter().collect()
-    }
-
     /// Builds each partition of its records.
-    pub(super) async fn build_all(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
-        let mut shares: Vec<Vec<(&[u8], &[u8])>> = self.numbers().map(|_| Vec::new()).collect();
-        for record in records {
-            shares[usize::from(self.partition_of(record.0))].push(*record);
-        }
+    pub(super) async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        let parts = self.map.slots.split(records);
         let built = self.everywhere(Err, async |number, client| {
-            client.build(&shares[usize::from(number)]).await
+            client.build(&parts[usize::from(number)]).await
         });
         built.await.into_iter().collect()
+    }
+
+    /// What is known of the partitions that were reached: sealed if all of them are.
+    pub(super) fn state(&self) -> ClientState {
+        let states = self.open_parts().map(|held| held.client.state());
+        let merged = states.reduce(|one, other| {
+            let mut cache: CacheCounts = one.cache;
+            cache += other.cache;
+            ClientState {
+                sealed: one.sealed && other.sealed,
+                read_size: one.read_size.max(other.read_size),
+                client_bytes: one.client_bytes + other.client_bytes,
+                cache,
+            }
+        });
+        merged.unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes of one key in a batch, of which one is enough.
+//! Coalesced writes: of several writes of one key in a batch, one is enough.
 //!
 //! All operations of a batch are under way together, so that those on one key may take effect in any order. Where all
 //! writes of a key are puts and updates, with values of one length, one order has a put behind all of them, or an update if there is no put, and the gets behind
@@ -6,11 +6,12 @@
 //! they met each other at the key's slot.
 
 use crate::{Operation, Outcome, Result};
+use farslot_index::Value;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// A batch in which one write stands for all that is done to its key.
-pub(crate) struct Combined<'o, 'r> {
+pub(crate) struct Coalesced<'o, 'r> {
     all: &'o [Operation<'r>],
     /// The numbers of the operations that are run.
     run: Vec<usize>,
@@ -21,18 +22,9 @@ pub(crate) struct Combined<'o, 'r> {
 /// Whether a write answers for an operation on its key: for another write only if that fails or fits as it does, by the
 /// length of its value.
 fn is_led(operation: &Operation<'_>, leader: &Operation<'_>) -> bool {
-    match (value_of(operation), value_of(leader)) {
+    match (operation.value(), leader.value()) {
         (Some(led), Some(leading)) => led.len() == leading.len(),
         _ => true,
-    }
-}
-
-const fn value_of<'r>(operation: &Operation<'r>) -> Option<&'r [u8]> {
-    match operation {
-        Operation::Put(_, value) | Operation::FindOrPut(_, value) | Operation::Update(_, value) => {
-            Some(value)
-        }
-        Operation::Get(_) | Operation::Remove(_) => None,
     }
 }
 
@@ -41,18 +33,18 @@ const fn value_of<'r>(operation: &Operation<'r>) -> Option<&'r [u8]> {
 struct Uses {
     last_put: Option<usize>,
     last_update: Option<usize>,
-    /// Whether it is written otherwise as well.
-    mixed: bool,
+    /// Whether it is used otherwise as well.
+    otherwise: bool,
 }
 
 impl Uses {
     /// The number of the write that stands for all.
     fn leader(&self) -> Option<usize> {
-        self.last_put.or(self.last_update).filter(|_| !self.mixed)
+        self.last_put.or(self.last_update).filter(|_| !self.otherwise)
     }
 }
 
-impl<'o, 'r> Combined<'o, 'r> {
+impl<'o, 'r> Coalesced<'o, 'r> {
     /// The batch, unless no operation of it can stand for another.
     pub(crate) fn of(all: &'o [Operation<'r>]) -> Option<Self> {
         let leads = |operation: &Operation<'_>| {
@@ -68,7 +60,9 @@ impl<'o, 'r> Combined<'o, 'r> {
                 Operation::Get(_) => {}
                 Operation::Put(..) => uses.last_put = Some(number),
                 Operation::Update(..) => uses.last_update = Some(number),
-                Operation::FindOrPut(..) | Operation::Remove(_) => uses.mixed = true,
+                Operation::GetAll(_) | Operation::FindOrPut(..) | Operation::Remove(_) => {
+                    uses.otherwise = true;
+                }
             }
         }
         let (mut run, mut led) = (Vec::with_capacity(all.len()), Vec::new());
@@ -88,8 +82,8 @@ impl<'o, 'r> Combined<'o, 'r> {
     /// it, by themselves.
     pub(crate) fn run(
         &self,
-        session: impl Fn(&[Operation<'r>], &mut dyn FnMut(usize, Result<Outcome<'_>>)),
-        done: &mut dyn FnMut(usize, Result<Outcome<'_>>),
+        session: impl Fn(&[Operation<'r>], &mut dyn FnMut(usize, Result<Outcome>)),
+        done: &mut dyn FnMut(usize, Result<Outcome>),
     ) {
         let again = RefCell::new(Vec::new());
         session(&self.operations(&self.run), &mut |at, outcome| {
@@ -106,7 +100,7 @@ impl<'o, 'r> Combined<'o, 'r> {
         });
         let again = again.into_inner();
         if !again.is_empty() {
-            let mut tell = |at: usize, outcome: Result<Outcome<'_>>| done(again[at], outcome);
+            let mut tell = |at: usize, outcome: Result<Outcome>| done(again[at], outcome);
             session(&self.operations(&again), &mut tell);
         }
     }
@@ -117,7 +111,7 @@ impl<'o, 'r> Combined<'o, 'r> {
         number: usize,
         led: impl Iterator<Item = usize> + Clone,
         changed: bool,
-        done: &mut dyn FnMut(usize, Result<Outcome<'_>>),
+        done: &mut dyn FnMut(usize, Result<Outcome>),
     ) {
         let is_put = |number: usize| matches!(self.all[number], Operation::Put(..));
         let value = match self.all[number] {
@@ -130,7 +124,7 @@ impl<'o, 'r> Combined<'o, 'r> {
         let met = there || led.clone().any(is_put);
         let mut new = !there;
         let mut telling = |number: usize| match self.all[number] {
-            Operation::Get(_) => done(number, Ok(Outcome::Value(value))),
+            Operation::Get(_) => done(number, Ok(Outcome::Value(value.map(Value::from)))),
             Operation::Put(..) => done(number, Ok(Outcome::Changed(std::mem::take(&mut new)))),
             _ => done(number, Ok(Outcome::Changed(met))),
         };
@@ -152,7 +146,7 @@ impl<'o, 'r> Combined<'o, 'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Found, StoreError};
+    use crate::StoreError;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -160,13 +154,14 @@ mod tests {
     const VALUES: [&[u8]; 4] = [b"0", b"1", b"2", b"long"];
 
     fn operation() -> impl Strategy<Value = Operation<'static>> {
-        (0..6, 0..KEYS.len(), 0..VALUES.len()).prop_map(|(kind, key, value)| {
+        (0..7, 0..KEYS.len(), 0..VALUES.len()).prop_map(|(kind, key, value)| {
             let (key, value) = (KEYS[key], VALUES[value]);
             match kind {
                 0 | 1 => Operation::Put(key, value),
                 2 => Operation::FindOrPut(key, value),
                 3 => Operation::Update(key, value),
                 4 => Operation::Remove(key),
+                5 => Operation::GetAll(key),
                 _ => Operation::Get(key),
             }
         })
@@ -175,17 +170,20 @@ mod tests {
     type Map<'r> = BTreeMap<&'r [u8], &'r [u8]>;
 
     /// Does an operation to a map.
-    fn apply<'r>(map: &mut Map<'r>, operation: Operation<'r>) -> Outcome<'r> {
+    fn apply<'r>(map: &mut Map<'r>, operation: Operation<'r>) -> Outcome {
         match operation {
-            Operation::Get(key) => Outcome::Value(map.get(key).copied()),
+            Operation::Get(key) => Outcome::Value(map.get(key).copied().map(Value::from)),
+            Operation::GetAll(key) => {
+                Outcome::Values(map.get(key).copied().map(Value::from).into_iter().collect())
+            }
             Operation::Put(key, value) => Outcome::Changed(map.insert(key, value).is_none()),
-            Operation::FindOrPut(key, value) => match map.get(key) {
-                Some(there) => Outcome::Found(Found::Already(there.to_vec())),
-                None => {
+            Operation::FindOrPut(key, value) => {
+                let there = map.get(key).copied();
+                if there.is_none() {
                     map.insert(key, value);
-                    Outcome::Found(Found::Inserted)
                 }
-            },
+                Outcome::Value(there.map(Value::from))
+            }
             Operation::Update(key, value) => {
                 Outcome::Changed(map.get_mut(key).map(|there| *there = value).is_some())
             }
@@ -196,7 +194,7 @@ mod tests {
     /// Whether some order of the operations on a key has these outcomes, and leaves `end`.
     fn is_explained<'r>(
         map: &mut Map<'r>,
-        left: &mut Vec<(Operation<'r>, &Outcome<'_>)>,
+        left: &mut Vec<(Operation<'r>, &Outcome)>,
         key: &[u8],
         end: Option<&[u8]>,
     ) -> bool {
@@ -223,11 +221,11 @@ mod tests {
             let map: Map<'_> = there.iter().map(|(key, value)| (KEYS[*key], VALUES[*value])).collect();
             let table = RefCell::new(map.clone());
             let calls = std::cell::Cell::new(0);
-            let session = |run: &[Operation<'static>], done: &mut dyn FnMut(usize, Result<Outcome<'_>>)| {
+            let session = |run: &[Operation<'static>], done: &mut dyn FnMut(usize, Result<Outcome>)| {
                 for (number, operation) in run.iter().enumerate() {
                     calls.set(calls.get() + 1);
                     // Values of one byte fit.
-                    let fits = super::value_of(operation).is_none_or(|value| value.len() == 1);
+                    let fits = operation.value().is_none_or(|value| value.len() == 1);
                     if calls.get() == failing || !fits {
                         done(number, Err(StoreError::NotBuildable { scheme: "a test's" }));
                     } else {
@@ -235,23 +233,16 @@ mod tests {
                     }
                 }
             };
-            let mut outcomes: Vec<Option<Option<Outcome<'static>>>> = vec![None; operations.len()];
-            let mut keep = |number: usize, outcome: Result<Outcome<'_>>| {
-                let kept = outcome.ok().map(|outcome| match outcome {
-                    Outcome::Value(value) => Outcome::Value(value.map(|value| {
-                        *VALUES.iter().find(|known| **known == value).unwrap()
-                    })),
-                    Outcome::Changed(changed) => Outcome::Changed(changed),
-                    Outcome::Found(found) => Outcome::Found(found),
-                });
-                assert!(outcomes[number].replace(kept).is_none());
+            let mut outcomes: Vec<Option<Option<Outcome>>> = vec![None; operations.len()];
+            let mut keep = |number: usize, outcome: Result<Outcome>| {
+                assert!(outcomes[number].replace(outcome.ok()).is_none());
             };
-            match Combined::of(&operations) {
+            match Coalesced::of(&operations) {
                 Some(combined) => combined.run(session, &mut keep),
                 None => session(&operations, &mut keep),
             }
             for (operation, outcome) in operations.iter().zip(&outcomes) {
-                let fits = super::value_of(operation).is_none_or(|value| value.len() == 1);
+                let fits = operation.value().is_none_or(|value| value.len() == 1);
                 prop_assert!(fits || outcome == &Some(None), "{operation:?}: {outcome:?}");
             }
             for key in KEYS {
@@ -277,13 +268,13 @@ mod tests {
             put(b"2"),
             Operation::Update(b"a", b"3"),
         ];
-        let combined = Combined::of(&batch).unwrap();
+        let combined = Coalesced::of(&batch).unwrap();
         assert_eq!(combined.run, [2, 3]);
         assert_eq!(combined.led, [(3, 0), (3, 1), (3, 4)]);
-        assert!(Combined::of(&batch[..1]).is_none());
+        assert!(Coalesced::of(&batch[..1]).is_none());
         let updates = [Operation::Update(b"a", b"1"), Operation::Update(b"a", b"2")];
-        assert_eq!(Combined::of(&updates).unwrap().run, [1]);
+        assert_eq!(Coalesced::of(&updates).unwrap().run, [1]);
         let removed = [put(b"1"), put(b"2"), Operation::Remove(b"a")];
-        assert!(Combined::of(&removed).is_none());
+        assert!(Coalesced::of(&removed).is_none());
     }
 }
