@@ -1,10 +1,9 @@
 //! Batches of verbs that change slots: what of one takes effect is its first part, wherever the owner
 //! or the fabric stops.
 
-use super::client::DuoTable;
-use super::layout::head_in;
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, head_in};
 use super::records::NewRecord;
+use super::state::DuoTable;
 use crate::Result;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
@@ -160,7 +159,7 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(writing.await?)
             }
             Step::CountChange { segment } => {
-                let at = self.vault.count_at(&self.layout, segment);
+                let at = self.vault.count_at(segment);
                 self.endpoint.fetch_add(at, 1).await?;
                 Ok(())
             }

@@ -8,9 +8,9 @@
 //! Invariant: a lane takes the steps of the ordinary lookup (`lookup.rs`); who has to hold the key's buckets goes on
 //! as a future, in its lane.
 
-use super::client::{DuoTable, Key};
 use super::lookup::{Fetched, Next, Search};
 use super::records::SlotRead;
+use super::state::{DuoTable, Key};
 use crate::{BATCH_WIDTH, GET, Result, Value};
 use farslot_fabric::{Booking, Endpoint, EndpointExt, Reader};
 use std::future::{Future, poll_fn};

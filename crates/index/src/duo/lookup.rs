@@ -6,14 +6,12 @@
 //! sees whether the index has changed meanwhile, or may be about to, and if so looks again with the
 //! key's buckets held.
 
-use super::client::{DuoTable, Key};
-use super::layout::head_in;
-use super::placement::{Candidates, SlotNumber};
+use super::bytes::SlotNumber;
+use super::placement::Candidates;
 use super::records::SlotRead;
-use crate::client::{MOST_READS, pause};
-use crate::{IndexError, Result, Value};
+use super::state::{DuoTable, Key};
+use crate::{Result, Value};
 use farslot_fabric::{Endpoint, RemoteAddr};
-use std::sync::atomic::Ordering;
 
 /// What the index says of a key at one moment.
 struct Glance {
@@ -186,46 +184,5 @@ impl<E: Endpoint> DuoTable<E> {
     /// The slots that may be the key's.
     pub(super) fn matches(&self, key: &Key<'_>) -> Vec<SlotNumber> {
         self.index.borrow().matches(key.hash).collect()
-    }
-
-    /// Reads a slot that is live and that nobody writes.
-    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<SlotRead> {
-        for attempt in 0..MOST_READS {
-            let bytes = self.read_slot(slot).await?;
-            if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
-                return Ok(bytes);
-            }
-            pause(&*self.endpoint, attempt).await;
-        }
-        Err(self.unreadable(slot))
-    }
-
-    /// Whether a slot that was read is whole and the key's.
-    #[inline]
-    pub(super) fn is_key(&self, slot: &[u8], key: &Key<'_>) -> bool {
-        let record = self.layout.record_in(slot);
-        record.is_some_and(|record| record.key == key.bytes)
-    }
-
-    /// The value in a slot that is whole.
-    pub(super) fn value_in(&self, slot: SlotRead) -> Value {
-        let range = self.layout.record_in(&slot).map(|record| {
-            let start = record.value_at;
-            start..start + record.value.len()
-        });
-        Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
-    }
-
-    /// The error for a slot that is not as the index has it: another client has become the owner.
-    pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
-        self.owns.store(false, Ordering::Release);
-        IndexError::WriterLost { slot }
-    }
-
-    pub(super) fn unreadable(&self, SlotNumber(slot): SlotNumber) -> IndexError {
-        IndexError::Unreadable {
-            slot,
-            attempts: MOST_READS,
-        }
     }
 }

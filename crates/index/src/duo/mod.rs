@@ -14,15 +14,14 @@
 //! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
 //! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
 //! others, and nothing brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while
-//! the table [grows](DuoTable::with_growth), too, and what readers are [promised](ReaderPromise): as a whole, by a ratio, or
-//! if it is [extendible](DuoOptions::extendible) a sub-table at a time.
+//! the table [grows](DuoTable::with_growth), too, and what readers are [promised](ReaderPromise).
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
 //! | lookup, found | 1 | 1 |
 //! | lookup, absent | 0, or 1 with a share of 2d/2^f | 0 |
 //! | insertion | 1; 2 if both buckets are full, or a fingerprint collides | 1; 1 + 2 for each record moved |
-//! | update, `put` of a key that is there | 2; 1 [unverified](DuoTable::with_unverified_updates) | 3 (the second in the journal) |
+//! | update, `put` of a key that is there | 2 | 3 (the second in the journal) |
 //! | removal | 1; 2 if the index is published | a word |
 //! | a reader's lookup, found | 1; 2 to 3 if its copy of the index is old | 1 |
 //! | a reader's lookup, absent | 1; or 0 as of [a moment ago](ReaderPromise) | 0, and 2 pages |
@@ -37,8 +36,8 @@
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there was one
 //! 4096     first array: m buckets of d slots | second array | stash | journal
-//!          by how much it has grown: extents elsewhere, see growth/mod.rs; sub-tables, see extendible/mod.rs
-//!          the published index, if there is one (see `published.rs`)
+//!          by how much it has grown: extents elsewhere, see growth/mod.rs
+//!          the published index, if there is one (see `bytes/published.rs`)
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
@@ -58,11 +57,11 @@
 //! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
 //! is the last word on its key.
 //!
-//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`shared.rs`).
+//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`state/owner.rs`).
 //!
 //! **When things fail.** Of a batch, what takes effect is its first part. The slots of a batch that
 //! failed, or whose operation was dropped, are in doubt, and nothing else is done until the owner has read them,
-//! finished what was begun and set its index right (`doubts.rs`). A new owner does the same for the whole
+//! finished what was begun and set its index right (`settle.rs`). A new owner does the same for the whole
 //! vault (`rebuild.rs`): it reads all of it, takes the live slots into its index, removes the copy of a record
 //! that was being moved, and finishes the updates in the journal. What a dead slot holds is
 //! looked at by nobody.
@@ -80,35 +79,30 @@
 //! a removal's look at the key, which the head makes unnecessary.
 
 mod batch;
-mod client;
-mod doubts;
-mod extendible;
+mod bytes;
 mod growth;
+mod holding;
 mod insert;
-mod journal;
 mod lanes;
-mod layout;
 mod lookup;
-mod owner;
+mod ownership;
 pub mod placement;
 mod publish;
-mod published;
 mod reader;
 mod rebuild;
 mod records;
 mod remove;
 mod scan;
 mod scheme;
-mod shared;
+mod settle;
 mod stash;
+mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod update;
 
-pub use client::{DuoTable, Work};
-pub use growth::{Cleaning, DuoGrowth, GrowthMemory};
-pub use layout::{DuoLayout, DuoOptions};
+pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
-pub use shared::DuoOwner;
+pub use state::{DuoGrowth, DuoOwner, DuoTable, GrowthMemory, Work};
 pub use survey::Survey;

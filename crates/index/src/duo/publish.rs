@@ -6,50 +6,12 @@
 //! READ that takes long could join them with the head that the same key has in the same slot later.
 
 use super::batch::Batch;
-use super::client::DuoTable;
-use super::layout::DuoLayout;
-use super::placement::SlotNumber;
-use super::published::{PerPage, bucket_entry, stash_entry};
+use super::bytes::{SlotNumber, bucket_entry, stash_entry};
+use super::state::{DuoTable, Stamps};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
-/// changes it.
-pub(super) struct Stamps(Mutex<PerPage>);
-
-impl Stamps {
-    pub(super) fn new(layout: &DuoLayout) -> Self {
-        Self(Mutex::new(PerPage::new(layout)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PerPage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has stamps for so many buckets of each array, and so many slots of the stash.
-    pub(super) fn grow_to(&self, buckets: u64, stash: u64) {
-        self.lock().grow_to(buckets, stash);
-    }
-
-    /// Bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.lock().bytes()
-    }
-
-    pub(super) fn next(&self, page: u64) -> u32 {
-        let mut stamps = self.lock();
-        let stamp = stamps.of(page);
-        *stamp = stamp.wrapping_add(1);
-        *stamp
-    }
-
-    fn set(&self, page: u64, stamp: u32) {
-        *self.lock().of(page) = stamp;
-    }
-}
 
 /// The entry that a slot is to have.
 pub(super) type NewEntry = (SlotNumber, u64);
@@ -59,7 +21,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
         }
     }
 
@@ -93,12 +55,6 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// The word of a slot of the stash with this entry, which is its page.
-    pub(super) fn word_of_stash(&self, page: u64, entry: u64) -> u64 {
-        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.next(page));
-        self.layout.page_shape(page).pack(0, stamp, |_| entry)
-    }
-
     /// A slot's entry, as the index has it.
     fn entry_of(&self, slot: SlotNumber) -> u64 {
         let index = self.index.borrow();
@@ -129,7 +85,7 @@ impl<E: Endpoint> DuoTable<E> {
             let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
             let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
             // Before anything is taken away, as in a split.
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
             self.publish(&mut batch, &entries);
         }
         self.run(batch).await

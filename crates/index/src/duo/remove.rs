@@ -4,9 +4,8 @@
 //! slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
 //! back. Where the index is published, a second round trip spoils it.
 
-use super::client::DuoTable;
-use super::layout::live_head;
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, live_head};
+use super::state::DuoTable;
 use crate::Result;
 use crate::heap::BlockRef;
 use farslot_fabric::{Endpoint, EndpointExt, both};

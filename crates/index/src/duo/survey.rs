@@ -1,8 +1,7 @@
 //! A look at every slot, whoever is the owner.
 
-use super::client::DuoTable;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
+use super::state::DuoTable;
 use crate::client::{BucketCounter, scan};
 use crate::{BucketCounts, Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -91,19 +90,9 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let slot_bytes = self.layout.slot_bytes();
         let len = self.layout.stash as usize * slot_bytes;
-        let slots = self.index.borrow().stash_slots();
-        let mut in_use = 0;
-        // Those of one sub-table lie side by side.
-        for first in slots.step_by(self.layout.stash as usize) {
-            let read = self.endpoint.read(self.slot_at(first), len).await?;
-            let heads = read.chunks_exact(slot_bytes).map(head_in);
-            let index = self.index.borrow();
-            let live = (first.0..)
-                .map(SlotNumber)
-                .zip(heads)
-                .filter(|(slot, head)| *head != 0 && index.belongs(*slot, hash_in(*head)));
-            in_use += live.count() as u64;
-        }
-        Ok(in_use)
+        let from = self.slot_at(SlotNumber::STASH);
+        let read = self.endpoint.read(from, len).await?;
+        let heads = read.chunks_exact(slot_bytes).map(head_in);
+        Ok(heads.filter(|head| *head != 0).count() as u64)
     }
 }

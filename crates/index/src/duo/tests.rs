@@ -95,55 +95,45 @@ async fn fill(table: &DuoTable<SimEndpoint>, keys: u64) {
 /// that are free.
 #[test]
 fn a_step_of_growth_leaves_what_others_hold_for_later() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let before = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let held = table.locks.take(&[GROWTH_LOCK]).await;
-            let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
-            stepping.await.expect("it waits for nobody").unwrap();
-            drop(held);
-            assert!(table.unsplit() < before);
-            assert!(table.index.borrow().to_split(3).is_some());
-            drop(others);
-            table.sweep().await.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let before = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let held = table.locks.take(&[GROWTH_LOCK]).await;
+        let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
+        stepping.await.expect("it waits for nobody").unwrap();
+        drop(held);
+        assert!(table.unsplit() < before);
+        assert!(table.index.borrow().to_split(3).is_some());
+        drop(others);
+        table.sweep().await.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
 /// A sweep waits for all buckets, but never with any in its hands.
 #[test]
 fn who_sweeps_holds_nothing_while_it_waits() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let buckets = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let looking = async {
-                table.endpoint.sleep(LONG).await;
-                assert_eq!(table.unsplit(), 1);
-                drop(others);
-                assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
-            };
-            let (swept, ()) = both(table.split_rest(None, 8), looking).await;
-            swept.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let buckets = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let looking = async {
+            table.endpoint.sleep(LONG).await;
+            assert_eq!(table.unsplit(), 1);
+            drop(others);
+            assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
+        };
+        let (swept, ()) = both(table.split_rest(8), looking).await;
+        swept.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
 /// A new owner writes how often the index has changed. Should that be given up half way, it may still land: what another thread

@@ -4,8 +4,8 @@
 //! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
-use super::client::{DuoTable, Key};
-use super::placement::SlotNumber;
+use super::bytes::SlotNumber;
+use super::state::{DuoTable, Key};
 use crate::Result;
 use farslot_fabric::Endpoint;
 
@@ -15,19 +15,10 @@ impl<E: Endpoint> DuoTable<E> {
         self.layout.shape().check_value(value)?;
         loop {
             let _held = self.hold(&key).await?;
-            let matches = self.matches(&key);
-            let there = match matches[..] {
-                [] => None,
-                [only] if self.unverified_updates => Some((only, 0)),
-                _ => {
-                    let found = self.find_held(&key).await?;
-                    found.map(|(slot, read)| (slot, read.reference))
-                }
-            };
-            let Some((there, reference)) = there else {
+            let Some((there, read)) = self.find_held(&key).await? else {
                 return Ok(false);
             };
-            if self.replace(there, reference, &key, value).await? {
+            if self.replace(there, read.reference, &key, value).await? {
                 return Ok(true);
             }
         }

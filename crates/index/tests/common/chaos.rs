@@ -51,8 +51,8 @@ pub struct Tally {
     pub repairs: u64,
     /// Keys that readers beside such an owner have found.
     pub read_beside: u64,
-    /// Sub-tables that have been split from others.
-    pub subtables: u64,
+    /// CuckooDuo tables that have grown.
+    pub grown: u64,
 }
 
 impl AddAssign for Tally {
@@ -70,7 +70,7 @@ impl AddAssign for Tally {
         self.gathers += other.gathers;
         self.repairs += other.repairs;
         self.read_beside += other.read_beside;
-        self.subtables += other.subtables;
+        self.grown += other.grown;
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
-use crate::duo::DuoClient;
+use crate::duo::{DuoClient, DuoOwners};
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use farslot_index::Index;
@@ -132,7 +132,7 @@ impl<E: Endpoint> Opener<E> for Race {
 }
 
 /// Opens CuckooDuo tables.
-pub(crate) struct Duo;
+pub(crate) struct Duo(pub(crate) Arc<DuoOwners>);
 
 impl<E: Endpoint> Opener<E> for Duo {
     type Client = DuoClient<E>;
@@ -146,7 +146,7 @@ impl<E: Endpoint> Opener<E> for Duo {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
-        Ok(DuoClient::open(endpoint, at, layout)?)
+        Ok(DuoClient::open(endpoint, at, layout, &self.0)?)
     }
 }
 

@@ -7,11 +7,11 @@
 //! Invariant: when the bits say that a bucket is split, each slot of the new buckets has a key of its bucket's own or a head of 0;
 //! and when the batch is done, so has the bucket itself.
 
-use super::super::client::DuoTable;
-use super::split::Keys;
+use super::publish::Keys;
 use super::step::Step;
-use super::vault::Run;
 use crate::Result;
+use crate::duo::bytes::Run;
+use crate::duo::state::DuoTable;
 use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
 use std::ops::Range;
 

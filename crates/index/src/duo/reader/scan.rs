@@ -9,13 +9,12 @@
 //! counts for nothing. So a key is met in the bucket that is split, or later in the new one; or, if that happens in between, in
 //! both.
 
-use super::super::growth::Vault;
-use super::super::layout::{hash_in, head_in, live_head};
-use super::super::placement::SlotNumber;
-use super::super::records::with_record;
-use super::super::scan::Piece;
-use super::{DuoReader, TORN_READS, Wanted};
-use crate::client::{MOST_READS, pause, scan, side_by_side};
+use super::client::DuoReader;
+use super::lookup::{TORN_READS, Wanted};
+use crate::client::{MOST_READS, pause, side_by_side};
+use crate::duo::bytes::{SlotNumber, Vault, hash_in, head_in, live_head};
+use crate::duo::records::with_record;
+use crate::duo::scan::Piece;
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 use std::ops::Range;
@@ -92,12 +91,7 @@ impl<E: Endpoint> DuoReader<E> {
         .await?;
         let Cursor(first) = cursor;
         if first >= SlotNumber::STASH.0 {
-            // Of a sub-table that was split meanwhile, keys have gone to one that was not there.
-            let slots = self.copy.borrow().vault.stash_slots(&self.layout);
-            return Ok(scan::next(
-                first + piece.stash_slots(),
-                SlotNumber::STASH.0 + slots,
-            ));
+            return Ok(piece.next);
         }
         let next = first + in_use.len() as u64 / 2;
         // Behind the last bucket that there was there may be more now.
@@ -116,22 +110,12 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Learns how the table has grown, and which of the buckets of the piece that starts at a cursor are split, or come
-    /// of one that is. The keys of a sub-table's stash go where the buckets of all of it do.
+    /// of one that is.
     async fn learn_splits(&self, cursor: Cursor) -> Result<()> {
         self.learn_of_growth().await?;
         let words = {
             let copy = self.copy.borrow();
-            let Cursor(first) = cursor;
-            let buckets = match SlotNumber(first).in_stash() {
-                Some(index)
-                    if self.layout.extendible && index < copy.vault.stash_slots(&self.layout) =>
-                {
-                    let (subtable, _) = self.layout.stash_place(index);
-                    self.layout.buckets_of(subtable)
-                }
-                _ => self.buckets_of(&copy.vault, cursor),
-            };
-            copy.words_of_origins(buckets)
+            copy.words_of_origins(self.buckets_of(&copy.vault, cursor))
         };
         let reads = words
             .iter()

@@ -39,7 +39,6 @@ fn dimensions() -> impl Strategy<Value = Dimensions> {
                 fingerprint_bits,
                 longest_path,
                 stash,
-                extendible: false,
                 readers,
             },
         )

@@ -1,14 +1,16 @@
 //! Where the buckets of a table are that has grown.
 
-use super::super::layout::DuoLayout;
-use super::super::placement::{Placement, SlotNumber};
-use super::check_ratio;
-use super::entries::{Entry, MOST_EXTENTS};
+use super::entries::Entry;
+use super::layout::{DuoLayout, MOST_EXTENTS, SEGMENTS};
+use super::numbers::SlotNumber;
 use crate::Result;
 use crate::slot::{bad_option, slots_for};
 use farslot_fabric::RemoteAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+/// The largest ratio that a table grows by at once.
+pub(in super::super) const MOST_RATIO: u64 = 4096;
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
@@ -21,12 +23,9 @@ pub(super) struct Extent {
     splits: RemoteAddr,
     /// Where the index is published: the counts of changes of these buckets' segments.
     pub(super) counts: RemoteAddr,
-    /// Where the index is published: the pages of the stash behind these buckets, if there is one.
-    pub(super) stash_pages: RemoteAddr,
     /// Where the index is published: the pages of these buckets.
     pub(super) pages: RemoteAddr,
-    /// The first array's buckets; behind them the second's; behind those of a table as it was made, and of a
-    /// sub-table, its stash.
+    /// The first array's buckets; behind them the second's; behind those of a table as it was made, its stash.
     arrays: RemoteAddr,
 }
 
@@ -55,11 +54,10 @@ pub(in super::super) struct Vault {
     start: Extent,
     /// At least one: the start.
     extents: RwLock<Vec<Extent>>,
-    /// None of sub-tables.
     spare: Mutex<Option<Memory>>,
     /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
     /// growth is not given back.
-    pub(super) exhausted: AtomicBool,
+    pub(in super::super) exhausted: AtomicBool,
     /// Whether buckets that others are to be split into may hold something: what splits that did not come about have left.
     /// If not, they are zeros, as the memory was when it was taken.
     touched: AtomicBool,
@@ -75,7 +73,6 @@ impl Vault {
             buckets: layout.buckets,
             splits: table,
             counts: layout.counts_at(table),
-            stash_pages: layout.stash_pages_at(table),
             pages: layout.pages_at(table),
             arrays: layout.arrays_at(table),
         };
@@ -96,7 +93,7 @@ impl Vault {
     }
 
     /// Whether there may be something in buckets that are not in use yet.
-    pub(super) fn is_touched(&self) -> bool {
+    pub(in super::super) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
     }
 
@@ -106,11 +103,11 @@ impl Vault {
     }
 
     /// Memory that was taken for an extent which did not come about.
-    pub(super) fn spare(&self) -> Option<Memory> {
+    pub(in super::super) fn spare(&self) -> Option<Memory> {
         *self.spare_lock()
     }
 
-    pub(super) fn set_spare(&self, spare: Option<Memory>) {
+    pub(in super::super) fn set_spare(&self, spare: Option<Memory>) {
         *self.spare_lock() = spare;
     }
 
@@ -145,7 +142,7 @@ impl Vault {
         }
     }
 
-    /// How often the table has grown, or how many sub-tables have been split from others.
+    /// How often the table has grown.
     pub(in super::super) fn growths(&self) -> usize {
         self.extents().len() - 1
     }
@@ -158,7 +155,7 @@ impl Vault {
     }
 
     /// By how much the table grows, or has last: 1 if it never has.
-    pub(super) fn ratio(&self) -> u64 {
+    pub(in super::super) fn ratio(&self) -> u64 {
         let extents = self.extents();
         let last = extents[extents.len() - 1];
         last.buckets
@@ -166,25 +163,11 @@ impl Vault {
             .map_or(1, |more| more + 1)
     }
 
-    /// Bytes that the bits take which say what is split.
-    const fn splits_bytes(before: u64) -> u64 {
-        (2 * before).div_ceil(512) * 64
-    }
-
-    /// Bytes of the extent by which a table of so many buckets an array grows.
-    pub(super) fn bytes_of_extent(layout: &DuoLayout, before: u64, ratio: u64) -> Option<u64> {
-        let buckets = before.checked_mul(ratio - 1)?;
-        let arrays = buckets.checked_mul(2)?;
-        let arrays = arrays.checked_mul(layout.bucket_bytes() as u64)?;
-        let bytes = arrays.checked_add(layout.published_growth(buckets)?)?;
-        bytes.checked_add(Self::splits_bytes(before))
-    }
-
     /// Bytes of the extent by which the table would grow now.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for a ratio or a size that is not possible.
-    pub(super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
+    pub(in super::super) fn extent_bytes(&self, layout: &DuoLayout, ratio: u64) -> Result<u64> {
         let (growths, before) = (self.growths() as u64, self.buckets());
         if growths >= u64::from(MOST_EXTENTS) {
             let limit = format!("{MOST_EXTENTS} at most");
@@ -196,11 +179,11 @@ impl Vault {
             before.saturating_mul(ratio).saturating_mul(bucket_slots),
             1.0,
         )?;
-        let bytes = Self::bytes_of_extent(layout, before, ratio);
+        let bytes = layout.extent_bytes(before, ratio);
         bytes.ok_or_else(|| bad_option("growth ratio", ratio, "a table of less than 2^64 bytes"))
     }
 
-    /// Bytes from `start` to the end of the last extent, or of the last sub-table's arrays, within so many bytes behind it.
+    /// Bytes from `start` to the end of the last extent within so many bytes behind it.
     pub(in super::super) fn used_of(
         &self,
         start: RemoteAddr,
@@ -227,59 +210,22 @@ impl Vault {
         let bytes = self.extent_bytes(layout, entry.ratio)?;
         let first = self.buckets();
         let buckets = first * (entry.ratio - 1);
-        let counts = entry.at.plus(Self::splits_bytes(first));
+        let counts = entry.at.plus(DuoLayout::splits_bytes(first));
         let arrays = 2 * buckets * layout.bucket_bytes() as u64;
         let extent = Extent {
             first,
             buckets,
             splits: entry.at,
             counts,
-            stash_pages: counts,
-            pages: counts.plus(layout.segments() * 8),
+            pages: counts.plus(SEGMENTS * 8),
             arrays: entry.at.plus(bytes - arrays),
         };
         self.change(|extents| extents.push(extent));
         Ok(())
     }
 
-    /// Bytes of a sub-table, of those that have been split from others.
-    pub(in super::super) const fn subtable_bytes(layout: &DuoLayout) -> u64 {
-        let slots = layout.slots() + layout.stash as u64;
-        let arrays = slots * layout.slot_bytes() as u64;
-        Self::splits_bytes(layout.buckets) + layout.published_subtable() + arrays
-    }
-
-    /// Adds the sub-table that lies at `at`. The counts of changes of its index are at `counts`, where that is published.
-    pub(in super::super) fn add_subtable(
-        &self,
-        layout: &DuoLayout,
-        at: RemoteAddr,
-        counts: RemoteAddr,
-    ) {
-        let stash_pages = at.plus(Self::splits_bytes(layout.buckets));
-        let extent = Extent {
-            first: self.buckets(),
-            buckets: layout.buckets,
-            splits: at,
-            counts,
-            stash_pages,
-            pages: stash_pages.plus(u64::from(layout.stash) * 8),
-            arrays: stash_pages.plus(layout.published_subtable()),
-        };
-        self.change(|extents| extents.push(extent));
-    }
-
-    /// Slots of the stash: of each sub-table's, if the table is extendible.
-    pub(in super::super) fn stash_slots(&self, layout: &DuoLayout) -> u64 {
-        let parts = match layout.extendible {
-            true => self.extents().len() as u64,
-            false => 1,
-        };
-        parts * u64::from(layout.stash)
-    }
-
-    /// The word that has this bit, of those that say what is split, of the extent with this bucket, and the bit's
-    /// number in it.
+    /// The word that has this bit, of those of the extent with this bucket that say what is split, and the bit's number
+    /// in it.
     pub(in super::super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
         let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)
@@ -300,10 +246,8 @@ impl Vault {
             return layout.journal_at(self.table, slot.0 - SlotNumber::JOURNAL.0);
         }
         if let Some(index) = slot.in_stash() {
-            let (part, place) = layout.stash_place(index);
-            let extent = self.extent_numbered(part);
-            let before = extent.buckets * 2 * u64::from(layout.bucket_slots) + place;
-            return extent.arrays.plus(before * layout.slot_bytes() as u64);
+            let before = layout.slots() + index;
+            return self.start.arrays.plus(before * layout.slot_bytes() as u64);
         }
         let slots = u64::from(layout.bucket_slots);
         let bucket = self.bucket_at(layout, slot.0 / slots);
@@ -328,7 +272,7 @@ impl Vault {
     }
 
     /// Buckets, numbered through both arrays, as runs.
-    pub(super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
+    pub(in super::super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
         let extents = self.extents();
@@ -355,18 +299,17 @@ impl Vault {
 }
 
 fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
-    // Sub-tables are all of one size.
-    let alike = (bucket / extents[0].buckets) as usize;
-    match extents.get(alike) {
-        Some(extent) if (extent.first..extent.first + extent.buckets).contains(&bucket) => *extent,
-        _ => extents[extents.partition_point(|extent| extent.first <= bucket) - 1],
-    }
+    extents[extents.partition_point(|extent| extent.first <= bucket) - 1]
 }
 
-/// The buckets that have to be split for a key with this hash to be inserted.
-pub(in super::super) fn origins_of(index: &Placement, buckets: [u64; 2]) -> Vec<u64> {
-    let buckets = buckets.into_iter();
-    buckets
-        .filter_map(|bucket| index.to_split(bucket))
-        .collect()
+/// Refuses a ratio that no table grows by.
+///
+/// # Errors
+/// [`BadOption`](crate::IndexError::BadOption).
+pub(in super::super) fn check_ratio(ratio: u64) -> Result<()> {
+    if (2..=MOST_RATIO).contains(&ratio) {
+        return Ok(());
+    }
+    let limit = format!("a whole number of 2 to {MOST_RATIO}");
+    Err(bad_option("growth ratio", ratio, limit))
 }

@@ -18,59 +18,54 @@
 //! anyway. As a take-over does, (b) trusts that a verb takes effect within its timeout or never: a thread that gives up an
 //! operation, and is not run by its machine for so long before its verbs leave, is beyond what is promised.
 
-use super::client::DuoTable;
 use super::doubts::Doubts;
-use super::extendible::SplitList;
-use super::growth::Vault;
+use super::index::{SharedIndex, index_shape};
 use super::journal::Journal;
-use super::layout::DuoLayout;
-use super::placement::{Placement, SlotNumber};
-use super::publish::Stamps;
+use super::stamps::Stamps;
 use crate::Result;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use farslot_fabric::{Endpoint, RemoteAddr};
-use std::rc::Rc;
+use crate::duo::bytes::{DuoLayout, SlotNumber, Vault};
+use crate::duo::placement::Placement;
+use farslot_fabric::RemoteAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The owner of a CuckooDuo table, for the threads of a process that use the table together: it has the index.
 ///
-/// Each thread has a [`DuoTable`] of it, over an endpoint of its own. Every promise of the table holds for all
+/// Each thread has a [`DuoTable`](super::DuoTable) of it, over an endpoint of its own. Every promise of the table holds for all
 /// coroutines of all of these threads. To everybody else they are one client: what one of them does to become the owner
-/// ([`DuoTable::take_over`]), or to stop being it ([`DuoTable::resign`]), it does for all.
+/// ([`DuoTable::take_over`](super::DuoTable::take_over)), or to stop being it ([`DuoTable::resign`](super::DuoTable::resign)), it does for all.
 ///
 /// A thread that ends, or drops what it was in the middle of, keeps nobody waiting: what it held is released, and what it
 /// leaves in doubt is found out by whichever comes next. If that is another thread, it waits for
 /// as long as a verb of the one that is gone may take ([`Limits::verb_timeout`](farslot_fabric::Limits)), and
 /// all writers with it. A thread that keeps a write unpolled for ever does keep others waiting.
 pub struct DuoOwner {
-    pub(super) layout: DuoLayout,
-    pub(super) table: RemoteAddr,
+    pub(in super::super) layout: DuoLayout,
+    pub(in super::super) table: RemoteAddr,
     /// Good while this client is the owner.
-    pub(super) index: SharedIndex,
+    pub(in super::super) index: SharedIndex,
     /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this that what it
     /// went by is out of date.
     changes: AtomicU64,
-    pub(super) locks: BucketLocks,
-    pub(super) journal: Journal,
-    pub(super) doubts: Doubts,
+    pub(in super::super) locks: BucketLocks,
+    pub(in super::super) journal: Journal,
+    pub(in super::super) doubts: Doubts,
     /// Where the index is published.
-    pub(super) stamps: Option<Stamps>,
-    pub(super) vault: Vault,
-    /// The splits of an extendible table.
-    pub(super) splits: SplitList,
-    pub(super) counts: Counts,
+    pub(in super::super) stamps: Option<Stamps>,
+    pub(in super::super) vault: Vault,
+    pub(in super::super) counts: Counts,
     /// What this client writes into the owner's word; 0 until it has drawn one.
-    pub(super) mark: AtomicU64,
+    pub(in super::super) mark: AtomicU64,
     /// Whether this client is the owner, and its index is that of the vault.
-    pub(super) owns: AtomicBool,
+    pub(in super::super) owns: AtomicBool,
     /// Whether verbs of the owner that this client has taken over from may still be under way.
-    pub(super) unsettled: AtomicBool,
+    pub(in super::super) unsettled: AtomicBool,
     /// Threads that there were.
-    threads: AtomicU32,
+    pub(super) threads: AtomicU32,
     /// Whether there may be several.
-    pub(super) has_threads: bool,
+    pub(in super::super) has_threads: bool,
 }
 
 impl DuoOwner {
@@ -84,21 +79,20 @@ impl DuoOwner {
     }
 
     /// An owner of one thread, or of more.
-    pub(super) fn of_threads(
+    pub(in super::super) fn of_threads(
         table: RemoteAddr,
         layout: DuoLayout,
         has_threads: bool,
     ) -> Result<Arc<Self>> {
         layout.check()?;
         Ok(Arc::new(Self {
-            index: SharedIndex::new(layout.empty_index()),
+            index: SharedIndex::new(Placement::new(index_shape(&layout))),
             changes: AtomicU64::new(0),
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
             stamps: layout.published.then(|| Stamps::new(&layout)),
             vault: Vault::new(table, &layout),
-            splits: SplitList::default(),
             counts: Counts::new(table, layout.slots()),
             mark: AtomicU64::new(0),
             owns: AtomicBool::new(false),
@@ -108,13 +102,6 @@ impl DuoOwner {
             layout,
             table,
         }))
-    }
-
-    /// The table for one thread, over an endpoint that no other thread uses.
-    #[must_use]
-    pub fn table<E: Endpoint>(self: &Arc<Self>, endpoint: Rc<E>) -> DuoTable<E> {
-        let thread = self.threads.fetch_add(1, Ordering::Relaxed);
-        DuoTable::of(Arc::clone(self), endpoint, thread)
     }
 
     /// The table's layout.
@@ -137,24 +124,24 @@ impl DuoOwner {
 
     /// Whether the index is that of the vault, but for what is under way.
     #[inline]
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in super::super) fn is_settled(&self) -> bool {
         self.owns.load(Ordering::Acquire) && self.doubts.is_empty()
     }
 
     /// How often anything has changed. To be compared with what it is later, after a look at what is held and in
     /// doubt: who changes something counts it before it releases anything.
     #[inline]
-    pub(super) fn changes(&self) -> u64 {
+    pub(in super::super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Notes that the vault has changed.
-    pub(super) fn note_change(&self) {
+    pub(in super::super) fn note_change(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Changes the index.
-    pub(super) fn change_index<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
+    pub(in super::super) fn change_index<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
         self.index.change(|index| {
             self.note_change();
             change(index)
@@ -163,37 +150,16 @@ impl DuoOwner {
 
     /// Where a slot is.
     #[inline]
-    pub(super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
+    pub(in super::super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
         self.vault.slot_at(&self.layout, slot)
     }
 
     /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not the owner.
-    pub(super) fn forget(&self) {
+    pub(in super::super) fn forget(&self) {
         debug_assert!(!self.owns.load(Ordering::Relaxed));
-        let empty = self.layout.empty_index();
+        let empty = Placement::new(index_shape(&self.layout));
         self.change_index(|index| *index = empty);
         self.vault.forget();
-        self.splits.forget();
         self.counts.set_slots(self.layout.slots());
-    }
-}
-
-/// The index, for threads to look at side by side and to change one at a time.
-pub(super) struct SharedIndex(RwLock<Placement>);
-
-impl SharedIndex {
-    const fn new(index: Placement) -> Self {
-        Self(RwLock::new(index))
-    }
-
-    /// A look at it, for a moment: changes wait meanwhile. To be had once at a time by a thread, which could wait for a
-    /// change that waits for it, and never while a verb runs.
-    #[inline]
-    pub(super) fn borrow(&self) -> RwLockReadGuard<'_, Placement> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<R>(&self, change: impl FnOnce(&mut Placement) -> R) -> R {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 }

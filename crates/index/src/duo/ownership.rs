@@ -1,7 +1,7 @@
 //! Who has the table: one client, named by a word of it.
 
-use super::client::DuoTable;
-use super::layout::{OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::bytes::{OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::state::DuoTable;
 use crate::{Index, IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::sync::atomic::Ordering;
@@ -27,16 +27,6 @@ impl<E: Endpoint> DuoTable<E> {
         let word = self.endpoint.read(self.table.plus(OWNER_AT), 8);
         let word = self.endpoint.operation(UPKEEP, word).await?;
         Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
-    }
-
-    /// Becomes the owner now, and not with the first operation: makes the index, for which it reads the
-    /// whole vault unless there never was an owner.
-    ///
-    /// # Errors
-    /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what the
-    /// fabric says.
-    pub async fn start(&self) -> Result<()> {
-        self.hold_alone().await.map(drop)
     }
 
     /// Puts this client's mark into the owner's word.

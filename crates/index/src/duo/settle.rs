@@ -10,114 +10,19 @@
 //! published index, on the count of extents. There is nothing to find out about them, but others must
 //! not act before they are over.
 
-use super::client::DuoTable;
-use super::journal::Journal;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
 use super::records::SlotRead;
+use super::state::{Doubt, DuoTable};
 use crate::client::side_by_side;
 use crate::{BATCH_WIDTH, Result};
-use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// What is in doubt.
-#[derive(Default)]
-pub(super) struct Doubts {
-    /// Whether anything is: read without the lock by every operation.
-    any: AtomicBool,
-    open: Mutex<Open>,
-}
-
-#[derive(Default)]
-struct Open {
-    slots: BTreeSet<SlotNumber>,
-    /// The threads whose verbs it was, and how long these may still be under way, which the others wait for.
-    threads: BTreeMap<u32, Nanos>,
-}
-
-/// Slots that will be in doubt when this is dropped, unless it is resolved. To be dropped before
-/// what is held of them: who holds them next sees then that they are in doubt.
-pub(super) struct Doubt<'d> {
-    doubts: &'d Doubts,
-    slots: Option<Vec<SlotNumber>>,
-    thread: (u32, Nanos),
-    journal: &'d Journal,
-}
-
-impl Doubts {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        !self.any.load(Ordering::Acquire)
-    }
-
-    /// Forgets all, as they were seen to.
-    pub(super) fn clear(&self) {
-        let mut open = self.open();
-        *open = Open::default();
-        self.any.store(false, Ordering::Release);
-    }
-
-    fn add(&self, slots: Vec<SlotNumber>, (thread, longest): (u32, Nanos)) {
-        let mut open = self.open();
-        open.slots.extend(slots);
-        open.threads.insert(thread, longest);
-        self.any.store(true, Ordering::Release);
-    }
-
-    fn slots(&self) -> Vec<SlotNumber> {
-        self.open().slots.iter().copied().collect()
-    }
-
-    /// How long verbs of threads other than this one may still be under way; 0 if none can be.
-    fn longest_of_others(&self, this: u32) -> Nanos {
-        let open = self.open();
-        let others = open.threads.iter().filter(|(thread, _)| **thread != this);
-        others.map(|(_, longest)| *longest).max().unwrap_or(0)
-    }
-
-    /// No verb of threads other than this one is under way any more.
-    fn outlived_others(&self, this: u32) {
-        let mut open = self.open();
-        let others = open
-            .threads
-            .iter_mut()
-            .filter(|(thread, _)| **thread != this);
-        others.for_each(|(_, longest)| *longest = 0);
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Doubt<'_> {
-    /// All has taken effect.
-    pub(super) fn resolve(mut self) {
-        self.slots = None;
-    }
-}
-
-impl Drop for Doubt<'_> {
-    fn drop(&mut self) {
-        if let Some(slots) = self.slots.take() {
-            self.doubts.add(slots, self.thread);
-            // Who waits for a slot of the journal holds what the doubts must have.
-            self.journal.wake();
-        }
-    }
-}
 
 impl<E: Endpoint> DuoTable<E> {
     /// Of verbs that this thread is about to post, and that change these slots, or something else than slots.
     pub(super) fn doubt(&self, slots: Vec<SlotNumber>) -> Doubt<'_> {
-        Doubt {
-            doubts: &self.doubts,
-            slots: Some(slots),
-            thread: (self.thread, self.endpoint.core().limits.verb_timeout),
-            journal: &self.journal,
-        }
+        let longest = self.endpoint.core().limits.verb_timeout;
+        Doubt::new(&self.doubts, &self.journal, slots, (self.thread, longest))
     }
 
     /// Waits until no verb of the owner's other threads that is in doubt can be under way. Called by who is alone: so

@@ -2,14 +2,10 @@
 //!
 //! Invariant: an entry is whole and does not change any more from before it is counted.
 
-use super::super::layout::EXTENT_ENTRIES_AT;
+use super::layout::{ENTRY_BYTES, EXTENT_ENTRIES_AT, MOST_EXTENTS};
 use crate::Result;
 use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, EndpointExt, RegionId, RemoteAddr};
-
-/// How often a table can grow: as many entries as the header has room for.
-pub(in super::super) const MOST_EXTENTS: u32 = 34;
-pub(in super::super) const ENTRY_BYTES: u64 = 24;
 
 /// By how much a table has grown once, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +15,7 @@ pub(in super::super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn words(self) -> [u64; 3] {
+    pub(in super::super) fn words(self) -> [u64; 3] {
         [self.ratio, u64::from(self.at.region.0), self.at.offset]
     }
 
@@ -30,12 +26,8 @@ impl Entry {
     }
 }
 
-/// The place that an entry names, of whichever table.
-pub(in super::super) fn place_of(
-    table: RemoteAddr,
-    region: u64,
-    offset: u64,
-) -> Result<RemoteAddr> {
+/// The place that an entry names.
+fn place_of(table: RemoteAddr, region: u64, offset: u64) -> Result<RemoteAddr> {
     let damaged = |_| bad_option("region of an extent", region, "at most 65535");
     Ok(RemoteAddr {
         node: table.node,
@@ -71,6 +63,3 @@ pub(in super::super) async fn read_entries<E: Endpoint>(
     let entries = entries.words().chunks_exact(ENTRY_BYTES as usize / 8);
     entries.map(|words| Entry::of(words, table)).collect()
 }
-
-// The header has room for all entries.
-const _: () = assert!(EXTENT_ENTRIES_AT + MOST_EXTENTS as u64 * ENTRY_BYTES <= 4096);

@@ -1,8 +1,10 @@
-//! Where a table that grows takes memory from.
+//! When a table grows by itself, and where it takes memory from.
 
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
 
+/// Keys per slot from which on a table grows, unless told otherwise.
+const GROWS_AT: f64 = 0.85;
 /// Extents start at multiples of this.
 const ALIGNMENT: u64 = 4096;
 
@@ -40,6 +42,54 @@ impl GrowthMemory {
                 return Ok(self.start.plus(taken));
             }
             taken = seen;
+        }
+    }
+}
+
+/// When a table grows by itself, by how much, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct DuoGrowth {
+    /// Where the table takes memory from.
+    pub memory: GrowthMemory,
+    /// How many times as large it is after each growth: 2 to 4096.
+    pub ratio: u64,
+    /// Keys per slot from which on an insertion lets it grow: above 0 and at most 1.
+    pub at_load: f64,
+}
+
+/// Where extents are put.
+#[derive(Clone, Copy)]
+pub(in super::super) enum Place {
+    Memory(GrowthMemory),
+    /// Behind the table, in memory of its own.
+    Reserve,
+}
+
+/// How a table grows by itself.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Growth {
+    pub(in super::super) place: Place,
+    pub(in super::super) ratio: u64,
+    pub(in super::super) at_load: f64,
+}
+
+impl Growth {
+    /// That of a table with memory of its own to grow into.
+    pub(in super::super) const IN_RESERVE: Self = Self {
+        place: Place::Reserve,
+        ratio: 2,
+        at_load: GROWS_AT,
+    };
+}
+
+impl DuoGrowth {
+    /// To twice the size, when the table is 0.85 full: with 8 slots a bucket there is room for a tenth more.
+    #[must_use]
+    pub const fn from(memory: GrowthMemory) -> Self {
+        Self {
+            memory,
+            ratio: 2,
+            at_load: GROWS_AT,
         }
     }
 }

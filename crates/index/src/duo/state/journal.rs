@@ -4,19 +4,18 @@
 //! leave neither the old nor the new one. So it is first written whole to a slot of the journal; a live
 //! slot of the journal is always the last word on its key.
 
-use super::layout::DuoLayout;
-use super::placement::SlotNumber;
 use crate::client::locks::Waiting;
+use crate::duo::bytes::{DuoLayout, SlotNumber};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The journal's slots that are not in use.
-pub(super) struct Journal {
+pub(in super::super) struct Journal {
     free: Mutex<Vec<SlotNumber>>,
     waiting: Waiting,
 }
 
 impl Journal {
-    pub(super) fn new(layout: &DuoLayout) -> Self {
+    pub(in super::super) fn new(layout: &DuoLayout) -> Self {
         Self {
             free: Mutex::new(layout.journal().collect()),
             waiting: Waiting::default(),
@@ -24,7 +23,7 @@ impl Journal {
     }
 
     /// A slot, once there is one; nothing as soon as `given_up`.
-    pub(super) async fn take(&self, given_up: impl Fn() -> bool) -> Option<SlotNumber> {
+    pub(in super::super) async fn take(&self, given_up: impl Fn() -> bool) -> Option<SlotNumber> {
         let attempt = || {
             if given_up() {
                 return Some(None);
@@ -35,18 +34,18 @@ impl Journal {
     }
 
     /// Gives back a slot that is dead.
-    pub(super) fn give_back(&self, slot: SlotNumber) {
+    pub(in super::super) fn give_back(&self, slot: SlotNumber) {
         self.free().push(slot);
         self.wake();
     }
 
     /// Lets those who wait look again.
-    pub(super) fn wake(&self) {
+    pub(in super::super) fn wake(&self) {
         self.waiting.wake();
     }
 
     /// All slots are dead, and in nobody's use.
-    pub(super) fn reset(&self, layout: &DuoLayout) {
+    pub(in super::super) fn reset(&self, layout: &DuoLayout) {
         *self.free() = layout.journal().collect();
         self.wake();
     }

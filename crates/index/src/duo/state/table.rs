@@ -1,29 +1,27 @@
 //! What a thread of a client keeps of a CuckooDuo table.
 
 use super::growth::Growth;
-use super::layout::{DuoLayout, live_head};
-use super::shared::DuoOwner;
+use super::owner::DuoOwner;
 use crate::Result;
-use crate::client::locks::Held;
+use crate::duo::bytes::{DuoLayout, live_head};
 use crate::heap::Heap;
-use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A CuckooDuo table as one thread's coroutines see it: the [owner](DuoOwner), whether or not it has other threads,
 /// and an endpoint.
 pub struct DuoTable<E> {
-    pub(super) endpoint: Rc<E>,
+    pub(in super::super) endpoint: Rc<E>,
     owner: Arc<DuoOwner>,
     /// Which of the owner's threads this is.
-    pub(super) thread: u32,
+    pub(in super::super) thread: u32,
     /// If the records are there.
-    pub(super) heap: Option<Heap<E>>,
-    pub(super) growth: Option<Growth>,
-    pub(super) unverified_updates: bool,
+    pub(in super::super) heap: Option<Heap<E>>,
+    pub(in super::super) growth: Option<Growth>,
     work: Cell<Work>,
 }
 
@@ -55,18 +53,27 @@ pub struct Work {
 }
 
 /// A key, checked and hashed.
-pub(super) struct Key<'k> {
-    pub(super) bytes: &'k [u8],
-    pub(super) hash: u64,
+pub(in super::super) struct Key<'k> {
+    pub(in super::super) bytes: &'k [u8],
+    pub(in super::super) hash: u64,
     /// Its buckets, numbered through both arrays, as they were when the index was last asked: they change when a
     /// bucket is split, if nobody holds them.
-    pub(super) buckets: Cell<[u64; 2]>,
+    pub(in super::super) buckets: Cell<[u64; 2]>,
 }
 
 impl Key<'_> {
     /// The head of its slot.
-    pub(super) const fn head(&self) -> u64 {
+    pub(in super::super) const fn head(&self) -> u64 {
         live_head(self.hash)
+    }
+}
+
+impl DuoOwner {
+    /// The table for one thread, over an endpoint that no other thread uses.
+    #[must_use]
+    pub fn table<E: Endpoint>(self: &Arc<Self>, endpoint: Rc<E>) -> DuoTable<E> {
+        let thread = self.threads.fetch_add(1, Ordering::Relaxed);
+        DuoTable::of(Arc::clone(self), endpoint, thread)
     }
 }
 
@@ -81,7 +88,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// The table of one of the owner's threads.
-    pub(super) fn of(owner: Arc<DuoOwner>, endpoint: Rc<E>, thread: u32) -> Self {
+    fn of(owner: Arc<DuoOwner>, endpoint: Rc<E>, thread: u32) -> Self {
         let place = owner.layout.heap_place(owner.table);
         let heap = owner.layout.has_heap();
         Self {
@@ -90,35 +97,8 @@ impl<E: Endpoint> DuoTable<E> {
             endpoint,
             owner,
             thread,
-            unverified_updates: false,
             work: Cell::default(),
         }
-    }
-
-    /// Lets `update` replace a record without reading it first: one round trip for two. It then goes by
-    /// the fingerprint alone: an update of a key that is *absent* overwrites the record of another key
-    /// with probability 2d/2^32, 4 in 10^9 with 8 slots a bucket, and says that it
-    /// has updated. Updates of keys that are present are always right.
-    ///
-    /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for fingerprints of fewer than 32 bits, or
-    /// records in a heap.
-    pub fn with_unverified_updates(mut self) -> Result<Self> {
-        if self.layout.has_heap() {
-            let limit = "only where records are in the slots";
-            return Err(bad_option("unverified updates", "Heap", limit));
-        }
-        let bits = self.layout.fingerprint_bits;
-        if bits < 32 {
-            let limit = "only with fingerprints of 32 bits";
-            return Err(bad_option(
-                "unverified updates",
-                format!("f = {bits}"),
-                limit,
-            ));
-        }
-        self.unverified_updates = true;
-        Ok(self)
     }
 
     /// The endpoint that the table is reached by.
@@ -134,14 +114,14 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Notes such work.
-    pub(super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+    pub(in super::super) fn worked(&self, note: impl FnOnce(&mut Work)) {
         let mut work = self.work.get();
         note(&mut work);
         self.work.set(work);
     }
 
     #[inline]
-    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    pub(in super::super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
         Ok(Key {
             bytes,
@@ -150,61 +130,22 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// The buckets of a key with this hash, as things stand.
-    #[inline]
-    fn buckets_now(&self, hash: u64) -> [u64; 2] {
-        let index = self.index.borrow();
-        index.buckets_of(&index.candidates(hash))
-    }
-
-    /// Holds a key's buckets as the owner, with nothing in doubt.
-    pub(super) async fn hold(&self, key: &Key<'_>) -> Result<Held<'_>> {
-        loop {
-            key.buckets.set(self.buckets_now(key.hash));
-            let held = self.locks.take(&key.buckets.get()).await;
-            if self.is_settled() && key.buckets.get() == self.buckets_now(key.hash) {
-                return Ok(held);
-            }
-            let settled = self.is_settled();
-            drop(held);
-            if !settled {
-                drop(self.hold_alone().await?);
-            }
-        }
-    }
-
-    /// Is the owner, with nothing in doubt and nobody else holding anything.
-    pub(super) async fn hold_alone(&self) -> Result<Held<'_>> {
-        let alone = self.locks.take_alone(&[]).await;
-        self.become_owner().await?;
-        self.settle_doubts().await?;
-        Ok(alone)
-    }
-
-    /// Takes a key's buckets, as things stand, which nobody else can hold.
-    pub(super) fn add_buckets(&self, key: &Key<'_>, held: &Held<'_>) {
-        key.buckets.set(self.buckets_now(key.hash));
-        for bucket in key.buckets.get() {
-            held.try_add(bucket);
-        }
-    }
-
     /// Notes an entry that came, or one that went, while its bucket is held; true when there is enough to
     /// [tell](Self::tell_counts).
-    pub(super) fn note_entry(&self, change: i64) -> bool {
+    pub(in super::super) fn note_entry(&self, change: i64) -> bool {
         self.counts.change(change, change)
     }
 
     /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted is done, and counts
     /// may lag.
-    pub(super) async fn tell_counts(&self, enough: bool) {
+    pub(in super::super) async fn tell_counts(&self, enough: bool) {
         if enough {
             let _ = self.report().await;
         }
     }
 
     /// Adds this client's share to the counts in the table.
-    pub(super) async fn report(&self) -> Result<()> {
+    pub(in super::super) async fn report(&self) -> Result<()> {
         self.counts.report(&*self.endpoint).await
     }
 }
