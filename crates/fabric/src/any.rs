@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 
 /// An endpoint of one of the fabrics; all that it is asked for it passes on.
 #[allow(missing_docs, reason = "each is named after its fabric")]
+#[derive(Debug)]
 pub enum AnyEndpoint {
     Sim(Rc<SimEndpoint>),
     Shm(ShmEndpoint),
@@ -25,6 +26,7 @@ pub enum AnyEndpoint {
 
 /// A verb that one of them has posted.
 #[allow(missing_docs, reason = "each is named after its fabric")]
+#[derive(Debug)]
 pub enum AnyPosted {
     Sim(<SimEndpoint as Endpoint>::Posted),
     Shm(<ShmEndpoint as Endpoint>::Posted),

@@ -29,6 +29,16 @@ const SLABS: (usize, usize) = (64 << 10, 2 << 20);
 #[derive(Clone)]
 pub struct BufferPool(Rc<Shelves>);
 
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("largest", &self.0.largest)
+            .field("budget", &self.0.budget)
+            .field("registered", &self.0.registered.get())
+            .finish_non_exhaustive()
+    }
+}
+
 struct Shelves {
     #[allow(
         clippy::vec_box,

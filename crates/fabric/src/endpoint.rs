@@ -7,6 +7,7 @@ use crate::{
     RemoteAddr, Result,
 };
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::task::{Context, Poll, Waker};
 
 /// What an endpoint may hold and how long it waits.
@@ -44,6 +45,15 @@ pub struct EndpointCore {
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
+}
+
+impl fmt::Debug for EndpointCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointCore")
+            .field("limits", &self.limits)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.

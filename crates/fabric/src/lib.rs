@@ -16,6 +16,8 @@
 //! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host) and
 //! [`tcp`] (other machines, without their NICs' help).
 
+#![warn(missing_debug_implementations)]
+
 pub mod addr;
 pub mod any;
 pub mod buffer;

@@ -4,6 +4,7 @@ use crate::verb::{FromCompletion, Pieces, check_one_node, gathered_len};
 use crate::{
     Booking, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb, VerbKind,
 };
+use std::fmt;
 use std::task::{Context, Poll, ready};
 
 /// One READ at a time, of one operation after the other, all into one buffer.
@@ -22,6 +23,15 @@ pub struct Reader<'e, E: Endpoint> {
     /// Whether what was posted reads several pieces.
     gathers: bool,
     booking: Booking,
+}
+
+impl<E: Endpoint> fmt::Debug for Reader<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("is_reading", &self.buffer.is_none())
+            .field("booking", &self.booking)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'e, E: Endpoint> Reader<'e, E> {

@@ -7,6 +7,7 @@ use super::words::SharedWords;
 use crate::{FabricError, Inbox, Message, NodeId, NodeInfo, RegionInfo, Result, Rights};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -62,6 +63,15 @@ pub(crate) type Companion = Box<dyn Any + Send + Sync>;
 /// The memory of one node. Cloning shares it; the memory goes when the last holder does.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("info", &self.0.info)
+            .field("is_gone", &self.is_gone())
+            .finish_non_exhaustive()
+    }
+}
 
 struct Inner {
     memory: Mapping,

@@ -4,6 +4,7 @@
 use super::dialer::{Connected, Connection, Dialer, Next};
 use crate::{FabricError, NodeId, NodeInfo, NodeState, Result};
 use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -156,6 +157,16 @@ fn errors<C: Connection>(dialed: &[Dialed<C>]) -> impl Iterator<Item = &FabricEr
 
 /// All peers of an endpoint, by their nodes.
 pub(crate) struct Peers<L>(Box<[RefCell<L>]>);
+
+impl<P: Peer> fmt::Debug for Peers<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.0.iter().filter_map(|peer| {
+            let peer = peer.try_borrow().ok()?;
+            Some(peer.address().to_owned())
+        });
+        f.debug_list().entries(addresses).finish()
+    }
+}
 
 impl<L: Peer> Peers<L> {
     /// The peers of what was dialed, in the order of the nodes.

@@ -2,6 +2,7 @@
 
 use crate::{Buffer, Completion, FabricError, Result};
 use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -138,6 +139,14 @@ pub struct Posted {
     slots: Rc<Slots>,
     /// Nothing once its answer was fetched.
     slot: Option<u32>,
+}
+
+impl fmt::Debug for Posted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Posted")
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Posted {

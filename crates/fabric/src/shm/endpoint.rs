@@ -14,6 +14,7 @@ use crate::{
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
@@ -39,6 +40,16 @@ pub struct ShmEndpoint {
     parked_count: Cell<usize>,
 }
 
+impl fmt::Debug for ShmEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmEndpoint")
+            .field("nodes", &self.nodes)
+            .field("posted", &self.posted.get())
+            .field("completed", &self.completed.get())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Reads whose prefetches are issued together. A processor walks the page table for several addresses
 /// at a time, but only for those that stand close together in its instructions: prefetches issued one
 /// by one, each among the hundreds of instructions of a lookup, wait for each other's walks. Too many
@@ -49,6 +60,14 @@ const BURST: usize = 4;
 pub struct ShmPosted {
     number: u64,
     rest: Rest,
+}
+
+impl fmt::Debug for ShmPosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmPosted")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is left to do when a posted verb completes.

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -47,6 +48,15 @@ pub struct Simulation {
     bell: Arc<Bell>,
     /// Tasks of all clients but background ones that have not ended.
     tasks: TaskCount,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("world", &self.world)
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
+    }
 }
 
 struct Client {

@@ -7,11 +7,21 @@ use crate::memory::Node;
 use crate::net::AgentCounters;
 use crate::net::admission::Grant;
 use crate::net::agent::Server;
+use std::fmt;
 use std::net::SocketAddr;
 
 /// Serves a node's memory over TCP for as long as it is held. Dropping it closes every connection.
 pub struct Agent {
     server: Server,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("address", &self.address())
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Agent {

@@ -8,6 +8,7 @@ use crate::memory::Node;
 use crate::net::agent::{Dialogue, End, Pause, Shared, Warn, Warnings};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// What an [`Agent`](super::Agent) does with one connection, without a connection and without threads: bytes in,
@@ -19,6 +20,14 @@ pub struct Conversation {
     out: Outbound,
     warnings: Warnings,
     is_over: bool,
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation")
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Conversation {

@@ -15,6 +15,7 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -34,6 +35,15 @@ pub struct TcpEndpoint {
     idle_since: Cell<Nanos>,
     /// Whether looking for answers pays.
     spin: RefCell<Spin>,
+}
+
+impl fmt::Debug for TcpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpEndpoint")
+            .field("peers", &self.peers)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The longest sleep while verbs are on their way: a task may be woken from another thread, which no

@@ -19,6 +19,7 @@ use crate::memory::{NicClaim, Node};
 use crate::net::AgentCounters;
 use crate::net::admission::{Grant, Issued};
 use crate::net::agent::{Server, Workers};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -32,6 +33,15 @@ pub struct Agent {
     setup: Server,
     owner: Arc<Owner>,
     _claim: NicClaim,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("address", &self.address())
+            .field("device", &self.device())
+            .finish_non_exhaustive()
+    }
 }
 
 /// One thread is enough for set-up connections, and it has nothing to poll for.

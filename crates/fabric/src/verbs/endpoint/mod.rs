@@ -23,6 +23,7 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -48,6 +49,16 @@ pub struct VerbsEndpoint {
     next_look: Cell<Nanos>,
     /// When nothing more happened.
     idle_since: Cell<Nanos>,
+}
+
+impl fmt::Debug for VerbsEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsEndpoint")
+            .field("peers", &self.peers)
+            .field("device", &self.nic.device.name)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The longest sleep while verbs are on their way: a task may be woken from another thread, which no file
