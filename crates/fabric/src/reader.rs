@@ -1,4 +1,4 @@
-//! READs one after the other, without a future for any of them.
+//! Consecutive READs into one buffer, without a future for each.
 
 use crate::verb::{FromCompletion, Pieces, check_one_node, gathered_len};
 use crate::{
@@ -58,8 +58,8 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         self.post(from, buffer)
     }
 
-    /// Has several pieces of one node read into one buffer, each at the next multiple of 8 bytes, as one
-    /// request where the fabric gathers; otherwise as [`Reader::read`].
+    /// Has several pieces of one node read into one buffer, each at the next multiple of 8 bytes,
+    /// as one request where the fabric gathers; otherwise as [`Reader::read`].
     ///
     /// # Errors
     /// Those of the buffer pool, and of an address or a right that is wrong;
@@ -167,7 +167,8 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         self.buffer.as_ref().map_or(&[], Buffer::words)
     }
 
-    /// Takes the buffer that was read into; nothing while a READ is on its way. The next READ has another.
+    /// Takes the buffer that was read into; nothing while a READ is on its way. The next READ has
+    /// another.
     #[inline]
     #[must_use]
     pub fn take(&mut self) -> Option<Buffer> {

@@ -1,4 +1,4 @@
-//! Sleeping and timeouts on the endpoint's clock, wall or virtual.
+//! Time: sleeping and timeouts on an endpoint's clock, real or virtual.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

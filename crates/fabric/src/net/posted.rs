@@ -1,4 +1,4 @@
-//! The verbs on their way: what each waits for, and who waits for it.
+//! The verbs in flight: the answer that each waits for, and the task to wake.
 
 use crate::{Buffer, Completion, FabricError, Result};
 use std::cell::{RefCell, RefMut};

@@ -1,4 +1,4 @@
-//! A client thread's door to the nodes of a world.
+//! An endpoint of the simulated fabric.
 
 use super::clock::{Picos, from_nanos};
 use super::op::{ClientId, NONE, Stage};
