@@ -7,6 +7,7 @@
 
 use crate::VerbKind;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -28,6 +29,12 @@ pub struct Counters {
     queue_full: Cell<u64>,
     current: Cell<Booking>,
     operations: RefCell<[OperationCounters; OPERATION_CLASSES]>,
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.snapshot().fmt(f)
+    }
 }
 
 /// The verbs of an operation under way. Begins empty.
@@ -211,6 +218,15 @@ pub struct Operation<'c, F> {
     class: OperationClass,
     booking: Booking,
     future: F,
+}
+
+impl<F> fmt::Debug for Operation<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operation")
+            .field("class", &self.class)
+            .field("booking", &self.booking)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'c, F> Operation<'c, F> {

@@ -1,4 +1,5 @@
-//! One thread's door to its peers.
+//! The interface of every fabric: one thread's connections to its peers, and what all endpoints
+//! share.
 
 use crate::timer::Timers;
 use crate::verb::{Completion, FromCompletion, Verb};
@@ -7,6 +8,7 @@ use crate::{
     RemoteAddr, Result,
 };
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::task::{Context, Poll, Waker};
 
 /// What an endpoint may hold and how long it waits.
@@ -46,6 +48,15 @@ pub struct EndpointCore {
     nesting: Cell<u32>,
 }
 
+impl fmt::Debug for EndpointCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointCore")
+            .field("limits", &self.limits)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
 pub(crate) struct Blocking<'c>(&'c Cell<u32>);
 
@@ -75,8 +86,9 @@ impl EndpointCore {
         }
     }
 
-    /// How many calls of [`Executor::block_on`](crate::Executor::block_on) are within one another at this moment. What a
-    /// future waits for that was begun within fewer of them, and is no task, cannot happen before it has ended.
+    /// How many calls of [`Executor::block_on`](crate::Executor::block_on) are within one another
+    /// at this moment. What a future waits for that was begun within fewer of them, and is no task,
+    /// cannot happen before it has ended.
     #[must_use]
     pub fn nesting(&self) -> u32 {
         self.nesting.get()
@@ -125,26 +137,27 @@ pub trait Endpoint: 'static {
     /// How many nodes the endpoint is connected to; their ids count from 0.
     fn node_count(&self) -> usize;
 
-    /// What the endpoint knows of a peer. Of one that it was never connected to it knows nothing: its
-    /// incarnation is 0, and it has no regions.
+    /// What the endpoint knows of a peer. Of one that it was never connected to it knows nothing:
+    /// its incarnation is 0, and it has no regions.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
     fn node(&self, node: NodeId) -> Result<NodeInfo>;
 
-    /// How the endpoint stands with a peer, as far as it knows; this asks nobody, and costs no system call.
+    /// How the endpoint stands with a peer, as far as it knows; this asks nobody, and costs no
+    /// system call.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
     fn node_state(&self, node: NodeId) -> Result<NodeState>;
 
-    /// Takes a peer that [came back empty](NodeState::Restarted) for what it is now: nothing known of its
-    /// memory before holds any more. Verbs that were posted to it before never take effect on what it is
-    /// now. Of a peer that is up this only returns what is known.
+    /// Takes a peer that [came back empty](NodeState::Restarted) for what it is now: nothing known
+    /// of its memory before holds any more. Verbs that were posted to it before never take effect
+    /// on what it is now. Of a peer that is up this only returns what is known.
     ///
     /// # Errors
-    /// [`FabricError::UnknownNode`]; of a peer that is [down](NodeState::Down), what its state says;
-    /// [`FabricError::DuplicateNode`] if it is now one of the others.
+    /// [`FabricError::UnknownNode`]; of a peer that is [down](NodeState::Down), what its state
+    /// says; [`FabricError::DuplicateNode`] if it is now one of the others.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo>;
 
     /// Puts a verb into the send queue. It leaves with the next doorbell, at the latest.

@@ -1,4 +1,4 @@
-//! The verbs of an endpoint as futures.
+//! The verbs of an endpoint as futures, and sleeping on its clock.
 
 use crate::counters::Operation;
 use crate::timer::{Sleep, timeout};

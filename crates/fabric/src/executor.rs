@@ -3,6 +3,7 @@
 
 use crate::{Endpoint, Nanos};
 use std::cell::RefCell;
+use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -17,6 +18,18 @@ pub struct Executor<E> {
     vacant: RefCell<Vec<usize>>,
     ready: Arc<ReadyQueue>,
     root: Arc<RootWaker>,
+}
+
+impl<E: fmt::Debug> fmt::Debug for Executor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("endpoint", &self.endpoint)
+            .field(
+                "tasks",
+                &(self.tasks.borrow().len() - self.vacant.borrow().len()),
+            )
+            .finish_non_exhaustive()
+    }
 }
 
 /// A place for a task. The future is taken out while it runs, so that it may spawn others.
@@ -228,6 +241,15 @@ enum Outcome<T> {
 /// A spawned task's result; a future.
 pub struct Join<T> {
     outcome: Rc<RefCell<Outcome<T>>>,
+}
+
+impl<T> fmt::Debug for Join<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_ended = matches!(*self.outcome.borrow(), Outcome::Ended(_));
+        f.debug_struct("Join")
+            .field("has_ended", &has_ended)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T> Join<T> {

@@ -1,8 +1,8 @@
-//! Nodes on every fabric, for tests that run over all of them (tests only; nothing that is built for use
-//! depends on this crate).
+//! Nodes on every fabric, for tests that run over all of them (tests only; nothing that is built
+//! for use depends on this crate).
 //!
-//! A test of what a fabric must not change is written once, as a function of a [`Fabric`], and [`suites!`] makes a
-//! test of it for each:
+//! A test of what a fabric must not change is written once, as a function of a [`Fabric`], and
+//! [`suites!`] makes a test of it for each:
 //!
 //! ```
 //! use farslot_fabric::{EndpointExt, RegionId, RemoteAddr, Rights};
@@ -22,7 +22,8 @@
 //! a_counter_counts(Fabric::Tcp);
 //! ```
 //!
-//! The fabric is a value, and no type parameter, so that the tests and all that they use are compiled once.
+//! The fabric is a value, and no type parameter, so that the tests and all that they use are
+//! compiled once.
 
 mod node;
 mod suites;
@@ -32,8 +33,8 @@ pub use node::TestNode;
 
 use farslot_fabric::{Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};
 
-/// How long a verb is waited for, in nanoseconds: machines that run tests have other things to do, and a
-/// test that waits for so long has failed anyway.
+/// How long a verb is waited for, in nanoseconds: machines that run tests have other things to do,
+/// and a test that waits for so long has failed anyway.
 pub const PATIENCE: Nanos = 60_000_000_000;
 
 /// The first byte of a node's first region.
@@ -68,8 +69,8 @@ impl Fabric {
         }
     }
 
-    /// A verb takes about this many times as long as over shared memory, the machine's own time: what a
-    /// test does many times at random it does so much more seldom here.
+    /// A verb takes about this many times as long as over shared memory, the machine's own time:
+    /// what a test does many times at random it does so much more seldom here.
     #[must_use]
     pub fn slowness(self) -> u32 {
         match self {
@@ -81,8 +82,8 @@ impl Fabric {
         }
     }
 
-    /// Whether the program alone decides when its verbs complete, and no thread beside it: so many verbs of a
-    /// batch complete in one turn, and so many doorbells ring, in every run.
+    /// Whether the program alone decides when its verbs complete, and no thread beside it: so many
+    /// verbs of a batch complete in one turn, and so many doorbells ring, in every run.
     #[must_use]
     pub fn is_punctual(self) -> bool {
         matches!(self, Self::Sim | Self::Shm)

@@ -82,8 +82,8 @@ impl TestNode {
         })
     }
 
-    /// Runs so many clients side by side and returns what they return: threads, each with an endpoint of
-    /// its own, that start together; in the simulator simulated ones.
+    /// Runs so many clients side by side and returns what they return: threads, each with an
+    /// endpoint of its own, that start together; in the simulator simulated ones.
     ///
     /// # Panics
     /// If a client does.
@@ -161,8 +161,8 @@ where
         .collect()
 }
 
-/// A thread that is on its way to the start. It counts as arrived even if it panics: else the others
-/// would wait for it for ever.
+/// A thread that is on its way to the start. It counts as arrived even if it panics: else the
+/// others would wait for it for ever.
 struct Arrival<'a>(&'a AtomicU32);
 
 impl Drop for Arrival<'_> {

@@ -1,4 +1,4 @@
-//! What can go wrong below an index.
+//! The errors of verbs, connections and registrations.
 
 use super::malformed::Malformed;
 use super::refusal::Refusal;

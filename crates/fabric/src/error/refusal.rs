@@ -1,4 +1,4 @@
-//! Why a client is not admitted, the same on both sides.
+//! Why an agent refuses a client, as both sides report it.
 
 /// Why a client is not admitted. The agent logs it, and the client has it in
 /// [`FabricError::NotAdmitted`](crate::FabricError::NotAdmitted).

@@ -1,4 +1,4 @@
-//! A node: memory with its regions, as its owner or an attached client holds it.
+//! A node's memory with its regions, as its owner or an attached client holds it.
 
 use super::header::Header;
 use super::mailbox;
@@ -7,6 +7,7 @@ use super::words::SharedWords;
 use crate::{FabricError, Inbox, Message, NodeId, NodeInfo, RegionInfo, Result, Rights};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -44,8 +45,8 @@ impl Drop for AgentClaim {
     }
 }
 
-/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no processor of
-/// this process may.
+/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no
+/// processor of this process may.
 pub(crate) struct NicClaim(Node);
 
 impl Drop for NicClaim {
@@ -63,12 +64,21 @@ pub(crate) type Companion = Box<dyn Any + Send + Sync>;
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("info", &self.0.info)
+            .field("is_gone", &self.is_gone())
+            .finish_non_exhaustive()
+    }
+}
+
 struct Inner {
     memory: Mapping,
     info: NodeInfo,
     starts: Vec<u64>,
-    /// The processors of this process may not use the memory any more: its owner has ended, or a NIC
-    /// serves it.
+    /// The processors of this process may not use the memory any more: its owner has ended, or a
+    /// NIC serves it.
     barred: Arc<AtomicBool>,
     users: Mutex<Users>,
     /// What goes with the memory: a thread that serves its name, or one that watches its owner.
@@ -154,12 +164,12 @@ impl Node {
         Ok(AgentClaim(self.clone()))
     }
 
-    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints of shared
-    /// memory fail from now on.
+    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints
+    /// of shared memory fail from now on.
     ///
     /// # Errors
-    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, or a NIC
-    /// serves it already.
+    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, or
+    /// a NIC serves it already.
     pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
         let mut users = self.users();
         let used = if self.0.companion.is_some() {

@@ -1,5 +1,5 @@
-//! What an endpoint, the keeper and a redialing thread share of a connection to a node: whether the one in
-//! use has ended, and the one that will take its place.
+//! The connection to one node, as its endpoint, the hang-up thread and the reconnecting thread
+//! share it: whether the current connection has ended, and which one replaces it.
 
 use super::admission::Admitted;
 use super::backoff::Backoff;
@@ -198,8 +198,9 @@ impl<C: Connection> Dialer<C> {
         }
     }
 
-    /// Puts the next connection in use, if there still is one, to the node with this incarnation: since it was looked
-    /// at, it may have ended and another been made, to a node that came back empty.
+    /// Puts the next connection in use, if there still is one, to the node with this incarnation:
+    /// since it was looked at, it may have ended and another been made, to a node that came back
+    /// empty.
     pub(crate) fn take_next(self: &Arc<Self>, incarnation: u64) -> Option<Connected<C>> {
         let mut state = self.state();
         let is_it = |made: &mut Connected<C>| made.made.incarnation() == incarnation;

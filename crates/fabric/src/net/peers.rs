@@ -1,9 +1,9 @@
-//! The connections of an endpoint to its nodes, where they are dialers that may end and be made anew: how they are
-//! dialed, and how the endpoint stands with each node.
+//! The peers of an endpoint: how it connects to all of them at once, and the state of each.
 
 use super::dialer::{Connected, Connection, Dialer, Next};
 use crate::{FabricError, NodeId, NodeInfo, NodeState, Result};
 use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -58,7 +58,8 @@ pub(crate) trait Peer: Sized {
         }
     }
 
-    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
+    /// What verbs fail with while there is no connection, if the last attempt to make one failed
+    /// with this.
     fn down(&self, attempt: Option<FabricError>) -> FabricError {
         // Of a node that was there, it is the same news that nobody answers at its address now.
         let known = self.info().incarnation != 0;
@@ -137,7 +138,8 @@ where
     }
 }
 
-/// Checks that a node was reached, and that nothing keeps the others which no node is the better for waiting.
+/// Checks that a node was reached, and that nothing keeps the others which no node is the better
+/// for waiting.
 ///
 /// # Errors
 /// The first that is no outage; else, where all are down, that of the first.
@@ -156,6 +158,16 @@ fn errors<C: Connection>(dialed: &[Dialed<C>]) -> impl Iterator<Item = &FabricEr
 
 /// All peers of an endpoint, by their nodes.
 pub(crate) struct Peers<L>(Box<[RefCell<L>]>);
+
+impl<P: Peer> fmt::Debug for Peers<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.0.iter().filter_map(|peer| {
+            let peer = peer.try_borrow().ok()?;
+            Some(peer.address().to_owned())
+        });
+        f.debug_list().entries(addresses).finish()
+    }
+}
 
 impl<L: Peer> Peers<L> {
     /// The peers of what was dialed, in the order of the nodes.
@@ -209,7 +221,8 @@ impl<L: Peer> Peers<L> {
         }
     }
 
-    /// The peer to a node, which is open. `next` says what there is in place of a connection that has ended.
+    /// The peer to a node, which is open. `next` says what there is in place of a connection that
+    /// has ended.
     ///
     /// # Errors
     /// Why it cannot be.
@@ -254,8 +267,8 @@ impl<L: Peer> Peers<L> {
         self.standing(node, next)
     }
 
-    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
-    /// was never connected to, is up again.
+    /// How the endpoint stands with a node whose connection is not open. One that is the same as
+    /// before, or was never connected to, is up again.
     #[cold]
     fn standing(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
         let mut peer = self.get(node)?.borrow_mut();
@@ -278,7 +291,8 @@ impl<L: Peer> Peers<L> {
         })
     }
 
-    /// Goes on with a node that came back empty, as [`Endpoint::adopt`](crate::Endpoint::adopt) says.
+    /// Goes on with a node that came back empty, as [`Endpoint::adopt`](crate::Endpoint::adopt)
+    /// says.
     ///
     /// # Errors
     /// Why it is down.

@@ -1,7 +1,8 @@
-//! The verbs on their way: what each waits for, and who waits for it.
+//! The verbs in flight: the answer that each waits for, and the task to wake.
 
 use crate::{Buffer, Completion, FabricError, Result};
 use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -138,6 +139,14 @@ pub struct Posted {
     slots: Rc<Slots>,
     /// Nothing once its answer was fetched.
     slot: Option<u32>,
+}
+
+impl fmt::Debug for Posted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Posted")
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Posted {

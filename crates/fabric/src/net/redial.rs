@@ -1,4 +1,4 @@
-//! A connection that is made anew in the background.
+//! Reconnects in the background.
 
 use super::backoff::Backoff;
 use crate::error::os;
@@ -6,7 +6,8 @@ use crate::{FabricError, Result};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A thread that tries to connect until it has, or until this is dropped. What it then has is left here.
+/// A thread that tries to connect until it has, or until this is dropped. What it then has is left
+/// here.
 pub(crate) struct Redial<C> {
     progress: Arc<Mutex<Progress<C>>>,
     /// Dropped with this, which ends the thread's waits.
@@ -22,8 +23,8 @@ pub(crate) struct Progress<C> {
 }
 
 impl<C: Send + 'static> Redial<C> {
-    /// Tries at once, and then again after waits. A connection that `is_open` denies when it would be left here
-    /// counts as a failed attempt; what ends it later is for others to notice.
+    /// Tries at once, and then again after waits. A connection that `is_open` denies when it would
+    /// be left here counts as a failed attempt; what ends it later is for others to notice.
     ///
     /// # Errors
     /// [`FabricError::Os`] where no thread can be had.
@@ -65,7 +66,8 @@ fn redial<C>(
         let outcome = dial();
         let mut progress = result.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
-            // Asked with the progress locked: whoever notices an end after this finds the connection there.
+            // Asked with the progress locked: whoever notices an end after this finds the
+            // connection there.
             Ok(made) if is_open(&made) => {
                 progress.made = Some(made);
                 return;

@@ -1,9 +1,10 @@
-//! A thread's door to shared memory: the verbs are its own loads, stores and atomics.
+//! An endpoint over shared memory: its verbs are the thread's own loads, stores and atomics.
 //!
-//! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is full:
-//! then they are parked here, and left in order as it gets room, whatever became of their futures. A read only prefetches, then or with the doorbell;
-//! its bytes are copied when its task looks at the completion, a turn of the executor later, when the
-//! lines have come.
+//! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
+//! full: then the endpoint keeps them and delivers them in order once there is room, even if their
+//! futures were dropped. Posting a READ prefetches its cache lines, at once or with the doorbell.
+//! Its bytes are copied one turn of the executor later, when the task takes the completion and the
+//! lines have arrived.
 
 use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
@@ -14,6 +15,7 @@ use crate::{
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
@@ -39,16 +41,35 @@ pub struct ShmEndpoint {
     parked_count: Cell<usize>,
 }
 
-/// Reads whose prefetches are issued together. A processor walks the page table for several addresses
-/// at a time, but only for those that stand close together in its instructions: prefetches issued one
-/// by one, each among the hundreds of instructions of a lookup, wait for each other's walks. Too many
-/// together ask for more lines than can be under way, and hold up what follows.
+impl fmt::Debug for ShmEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmEndpoint")
+            .field("nodes", &self.nodes)
+            .field("posted", &self.posted.get())
+            .field("completed", &self.completed.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads whose prefetches are issued together. A processor walks the page table for several
+/// addresses at a time, but only for those that stand close together in its instructions:
+/// prefetches issued one by one, each among the hundreds of instructions of a lookup, wait for each
+/// other's walks. Too many together ask for more lines than can be under way, and hold up what
+/// follows.
 const BURST: usize = 4;
 
 /// A verb posted to shared memory.
 pub struct ShmPosted {
     number: u64,
     rest: Rest,
+}
+
+impl fmt::Debug for ShmPosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmPosted")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is left to do when a posted verb completes.
@@ -343,8 +364,8 @@ impl Endpoint for ShmEndpoint {
         })
     }
 
-    /// The memory of a node goes with its owner's process, and a process that is served under its name
-    /// later is another node: one that is gone is gone for good.
+    /// The memory of a node goes with its owner's process, and a process that is served under its
+    /// name later is another node: one that is gone is gone for good.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
         match self.node_state(node)? {
             NodeState::Down(error) => Err(error),

@@ -1,4 +1,4 @@
-//! What the memory itself gives: loads of whole cache lines and nothing else, for measurements.
+//! The limit that READ rates are compared with: plain loads of whole cache lines.
 
 use crate::memory::Node;
 use crate::verb::check_access;
@@ -16,8 +16,8 @@ impl Node {
     /// This is no verb and is not counted: it is the limit that rates of READs are held against.
     ///
     /// # Errors
-    /// As a read of one of the lines: [`FabricError::UnknownRegion`], [`FabricError::AccessDenied`],
-    /// [`FabricError::OutOfBounds`]. The node in them is node 0.
+    /// As a read of one of the lines: [`FabricError::UnknownRegion`],
+    /// [`FabricError::AccessDenied`], [`FabricError::OutOfBounds`]. The node in them is node 0.
     pub fn load_lines(&self, region: RegionId, lines: &[u64], batch: usize) -> Result<u64> {
         let start = self.check_lines(region, lines)?;
         let words = self.words();

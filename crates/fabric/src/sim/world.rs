@@ -7,6 +7,7 @@ use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::state::State;
 use crate::{Nanos, NodeId, Rights};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A simulated fabric. Clones are handles of the same world.
@@ -17,6 +18,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub struct World {
     state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Another handle of it may be in use further up the stack.
+        match self.state.try_lock() {
+            Ok(state) => f
+                .debug_struct("World")
+                .field("now", &to_nanos(state.now))
+                .field("nodes", &state.nodes.len())
+                .field("clients", &state.clients.len())
+                .finish_non_exhaustive(),
+            Err(_) => f.debug_struct("World").finish_non_exhaustive(),
+        }
+    }
 }
 
 impl World {

@@ -1,4 +1,4 @@
-//! One connection to one node, as its endpoint holds it.
+//! One node and the connection to it: verbs become frames, frames become completions.
 
 use crate::error::Malformed;
 use crate::memory::mailbox;
@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-/// Verbs that move so much, either way, do not wait for their doorbell where nothing is under way. Less is not worth a frame
-/// of its own: over loopback one more took a batch of 32 READs of 1 KiB some five microseconds, of fifty. Such a batch
-/// leaves as two.
+/// Verbs that move so much, either way, do not wait for their doorbell where nothing is under way.
+/// Less is not worth a frame of its own: over loopback one more took a batch of 32 READs of 1 KiB
+/// some five microseconds, of fifty. Such a batch leaves as two.
 const EARLY_BYTES: usize = 16 << 10;
 
 /// A node as its endpoint knows it, and the connection to it.
@@ -46,8 +46,8 @@ pub(super) struct TcpPeer {
     unsent: bool,
     /// Bytes of the answers to these.
     awaited: usize,
-    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
-    /// that they would not post then may take effect behind what was lost.
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it:
+    /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
     state: State,
     /// What verbs fail with where nothing is known that is worse.
@@ -271,8 +271,9 @@ impl TcpPeer {
         })
     }
 
-    /// Notes the slot of the verb that was put last, and its answer. The first verbs leave at once when they are work
-    /// enough for a node that has none from here: it does them while more are posted, which wait for the doorbell.
+    /// Notes the slot of the verb that was put last, and its answer. The first verbs leave at once
+    /// when they are work enough for a node that has none from here: it does them while more are
+    /// posted, which wait for the doorbell.
     #[inline(always)]
     pub(super) fn posted(&mut self, slot: u32, answer: Answer, now: impl FnOnce() -> Nanos) {
         if self.pending.is_empty() {
@@ -416,7 +417,8 @@ impl TcpPeer {
         Ok(count == 0)
     }
 
-    /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
+    /// Fails every verb on its way, ends the connection and has another made; returns how many
+    /// failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
@@ -429,7 +431,8 @@ impl TcpPeer {
         self.unsent = false;
         self.out.clear();
         if let Some(stream) = self.stream() {
-            // Nothing that the node has not read yet is followed by anything, and it may be gone already.
+            // Nothing that the node has not read yet is followed by anything, and it may be gone
+            // already.
             let _ = stream.shutdown(Shutdown::Both);
         }
         self.dialer.redial();

@@ -1,4 +1,5 @@
-//! The verbs of an admitted client: each checked, executed and answered, in the order in which they came.
+//! Executes the verbs of an admitted client: each is checked, executed and answered, in order of
+//! arrival.
 
 use crate::error::{Carrier, Malformed};
 use crate::memory::{AgentClaim, Node, SharedWords, mailbox};
@@ -202,11 +203,13 @@ impl Serving {
         self.locate(at, 8, Rights::ATOMIC)
     }
 
-    /// Executes and answers READs that `words` begin with, gathers among them, and returns how many, and of how
-    /// many words: none where the first verb is no READ, or one that must be looked at more closely.
+    /// Executes and answers READs that `words` begin with, gathers among them, and returns how
+    /// many, and of how many words: none where the first verb is no READ, or one that must be
+    /// looked at more closely.
     ///
-    /// All of them are checked, and their memory is asked for, before the first is copied: they wait for
-    /// memory side by side, where READs that are decoded and copied in turns wait one after the other.
+    /// All of them are checked, and their memory is asked for, before the first is copied: they
+    /// wait for memory side by side, where READs that are decoded and copied in turns wait one
+    /// after the other.
     #[inline]
     fn run_reads(&mut self, words: &[u64], out: &mut Outbound, served: &Served) -> (u16, usize) {
         let memory = served.node.words();

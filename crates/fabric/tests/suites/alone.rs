@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Whether this process runs one test only, so that what is counted is that test's. If not, the test is run
-/// in one that does.
+/// Whether this process runs one test only, so that what is counted is that test's. If not, the
+/// test is run in one that does.
 pub fn is_alone(test: &str) -> bool {
     const ALONE: &str = "FARSLOT_TEST_ALONE";
     if std::env::var(ALONE).is_ok() {

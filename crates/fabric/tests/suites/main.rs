@@ -1,6 +1,6 @@
-//! What every fabric over the memory of a node must do, written once, and what each does besides. One program,
-//! since each would link the whole library. Tests that count a process's files or memory run themselves again in a
-//! process of their own.
+//! What every fabric over the memory of a node must do, written once, and what each does besides.
+//! One program, since each would link the whole library. Tests that count a process's files or
+//! memory run themselves again in a process of their own.
 
 mod alone;
 mod bed;

@@ -1,5 +1,5 @@
-//! What may not be, as both sides are told: the client by a typed error, the owner by a line in the agent's
-//! log.
+//! What may not be, as both sides are told: the client by a typed error, the owner by a line in the
+//! agent's log.
 
 use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};

@@ -1,5 +1,6 @@
-//! The bodies of the fuzz targets (see `fuzz/`), over seeds that are mutated here, for those who have no
-//! fuzzer: each input is a function of its number, and a failure names the one that replays it.
+//! The bodies of the fuzz targets (see `fuzz/`), over seeds that are mutated here, for those who
+//! have no fuzzer: each input is a function of its number, and a failure names the one that replays
+//! it.
 
 use crate::fuzz;
 use rand::{Rng, RngExt, SeedableRng};

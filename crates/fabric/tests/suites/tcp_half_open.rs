@@ -1,7 +1,8 @@
-//! Connections whose other side is gone without a word: no end of the stream, no reset, no acknowledgements.
+//! Connections whose other side is gone without a word: no end of the stream, no reset, no
+//! acknowledgements.
 //!
-//! A socket filter of the kernel that lets no packet through stands for the network that was lost: what
-//! arrives at that socket is thrown away before TCP sees it.
+//! A socket filter of the kernel that lets no packet through stands for the network that was lost:
+//! what arrives at that socket is thrown away before TCP sees it.
 
 use crate::proxy::Proxy;
 use crate::raw::{RawClient, frame};

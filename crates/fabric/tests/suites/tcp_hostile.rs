@@ -118,8 +118,8 @@ fn work(agent: &Agent, node: &Node, done: &AtomicBool) -> u64 {
     })
 }
 
-/// A verb that goes where it may, or, three times out of four, where it may not: another region, past the
-/// end, without alignment, with another key, for longer than there is.
+/// A verb that goes where it may, or, three times out of four, where it may not: another region,
+/// past the end, without alignment, with another key, for longer than there is.
 fn verb(client: &RawClient, random: &mut impl Rng, out: &mut Vec<u64>) {
     let len = random.random_range(0..64);
     let offset = random.random_range(0..LEN - 64);
@@ -207,7 +207,8 @@ fn attack(client: &mut RawClient, frames: &[Vec<u64>]) -> usize {
     }
 }
 
-/// A connection whose handshake is fuzzed: its HELLO, or its PROOF. Returns how many frames that were.
+/// A connection whose handshake is fuzzed: its HELLO, or its PROOF. Returns how many frames that
+/// were.
 fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
     let mut stream = TcpStream::connect(agent.address()).unwrap();
     stream
@@ -247,8 +248,9 @@ fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
     1
 }
 
-/// A connection that is admitted, and sends frames of verbs that go where they may not. The last is broken in
-/// its form as well: nothing is looked at behind such a one. Returns how many frames that were.
+/// A connection that is admitted, and sends frames of verbs that go where they may not. The last is
+/// broken in its form as well: nothing is looked at behind such a one. Returns how many frames that
+/// were.
 fn attack_verbs(agent: &Agent, random: &mut impl Rng) -> usize {
     let mut client = RawClient::connect(agent, &asking("hostile"));
     let number = random.random_range(1..24);
@@ -267,7 +269,8 @@ fn attack_verbs(agent: &Agent, random: &mut impl Rng) -> usize {
     attack(&mut client, &frames)
 }
 
-/// One hostile connection: a function of its number, but for the keys and nonces, which are drawn anew.
+/// One hostile connection: a function of its number, but for the keys and nonces, which are drawn
+/// anew.
 fn attack_by_number(agent: &Agent, number: u64) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let attacked = catch_unwind(AssertUnwindSafe(|| match random.random_range(0..4) {

@@ -1,6 +1,6 @@
-//! Many connections, and that nothing of them stays: neither with the process that serves them nor with the
-//! one that makes them. A file of its own: its tests count the files, the threads and the memory of
-//! processes.
+//! Many connections, and that nothing of them stays: neither with the process that serves them nor
+//! with the one that makes them. A file of its own: its tests count the files, the threads and the
+//! memory of processes.
 
 use crate::alone::is_alone;
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -19,11 +19,12 @@ const SERVES: &str = "FARSLOT_TEST_SERVES";
 const LEN: u64 = 1 << 20;
 const HELD: usize = 1_000;
 const DROPPED: usize = 10_000;
-/// More than what allocators keep back, and far less than a few bytes for each connection of the thousands
-/// that would stay with a buffer of its own.
+/// More than what allocators keep back, and far less than a few bytes for each connection of the
+/// thousands that would stay with a buffer of its own.
 const KEPT_BYTES: u64 = 8 << 20;
 
-/// Not a test of its own: what the serving process does. It tells what it has seen whenever it is asked.
+/// Not a test of its own: what the serving process does. It tells what it has seen whenever it is
+/// asked.
 #[test]
 fn agent_process() {
     if std::env::var(SERVES).is_err() {
@@ -198,7 +199,8 @@ fn add(client: &Executor<TcpEndpoint>) -> Result<u64> {
 /// Opens a connection, uses it in one of the ways there are, and drops it.
 fn open_and_drop(number: usize, address: SocketAddr) {
     match number % 10 {
-        // One that is admitted, and asks for answers that it does not take: they are under way when it ends.
+        // One that is admitted, and asks for answers that it does not take: they are under way when
+        // it ends.
         0 => {
             let admitted = connect(&address.to_string(), &options()).unwrap();
             let read = wire::Span {

@@ -1,4 +1,4 @@
-//! Grants: what is opened to whom.
+//! Grants: what an agent opens to clients that know a secret.
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
@@ -20,8 +20,8 @@ pub struct Grant {
     pub areas: Option<Vec<Area>>,
 }
 
-/// A part of a region that a grant opens. Every verb must lie in one area as a whole, so that areas are as
-/// long as what is read or written at once.
+/// A part of a region that a grant opens. Every verb must lie in one area as a whole, so that areas
+/// are as long as what is read or written at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Area {
     /// The region.
@@ -77,8 +77,8 @@ type Areas = Box<[(Range<u64>, Rights)]>;
 pub(crate) struct Issued {
     pub(crate) name: String,
     pub(crate) secret: Option<Secret>,
-    /// Of each region of the node, with the rights that it has anywhere; those that are not granted have
-    /// none.
+    /// Of each region of the node, with the rights that it has anywhere; those that are not granted
+    /// have none.
     pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
@@ -167,7 +167,8 @@ fn check_within(
     })
 }
 
-/// What is opened of a region, whose rights become those that it has anywhere; nothing if all of it is alike.
+/// What is opened of a region, whose rights become those that it has anywhere; nothing if all of it
+/// is alike.
 fn areas_of<'a>(
     region: &mut RegionInfo,
     opened: impl Iterator<Item = &'a Area>,

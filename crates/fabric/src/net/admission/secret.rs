@@ -1,4 +1,4 @@
-//! Shared secrets, and what is proved with them.
+//! Shared secrets, and the proofs of knowing them.
 
 use crate::{FabricError, Result};
 use hmac::{Hmac, KeyInit, Mac};
@@ -6,8 +6,8 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that both sides of a connection know and nobody else: at least [`Secret::SHORTEST`], random.
-/// Printing one shows nothing of it.
+/// Bytes that both sides of a connection know and nobody else: at least [`Secret::SHORTEST`],
+/// random. Printing one shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
 
@@ -49,7 +49,8 @@ pub enum Side {
     Agent,
 }
 
-/// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked alike.
+/// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked
+/// alike.
 #[must_use]
 pub fn prove(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> [u64; PROOF_WORDS] {
     let bytes: [u8; 32] = over(secret, side, frames).finalize().into_bytes().into();
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_known_answer() {
-        // Of `hmac.new(b"0123456789abcdef", b"farslot tcp client" + (1).to_bytes(8, "little"), sha256)`.
+        // Of `hmac.new(b"0123456789abcdef", b"farslot tcp client" + (1).to_bytes(8, "little"),
+        // sha256)`.
         let secret = Secret::new(b"0123456789abcdef").unwrap();
         let proof: [u8; 32] = bytemuck::cast(prove(Some(&secret), Side::Client, &[&[1]]));
         let hex: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! What an agent counts, and what it writes to the log.
+//! What an agent counts, and the warnings that it logs at a limited rate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

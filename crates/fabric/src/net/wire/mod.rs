@@ -1,5 +1,5 @@
-//! The frames as pure functions between words and values: no input, no output, no panics, whatever
-//! the words are. The diagrams are in [`tcp`](crate::tcp).
+//! The frames, as pure functions between words and values: no I/O, and no panic on any input.
+//! [`tcp`](crate::tcp) has the diagrams.
 
 mod failure;
 mod header;

@@ -195,8 +195,9 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
     Ok(Some((request, needed)))
 }
 
-/// The pieces of the READ or READ_MANY that `words` begin with, and how many words it has; nothing where they begin
-/// with anything else, not with all of it, or with one that is malformed or has no pieces: [`decode_request`] tells.
+/// The pieces of the READ or READ_MANY that `words` begin with, and how many words it has; nothing
+/// where they begin with anything else, not with all of it, or with one that is malformed or has no
+/// pieces: [`decode_request`] tells.
 #[inline]
 #[must_use]
 pub fn decode_reads(words: &[u64]) -> Option<(Pieces<'_>, usize)> {
@@ -263,7 +264,8 @@ pub fn put_write_imm(out: &mut Vec<u64>, to: Span, imm: u32, payload: &[u64]) {
     put_payload(out, payload, to.len);
 }
 
-/// Appends `len` bytes, and zeros up to the next word: what lies behind them in a buffer stays there.
+/// Appends `len` bytes, and zeros up to the next word: what lies behind them in a buffer stays
+/// there.
 fn put_payload(out: &mut Vec<u64>, payload: &[u64], len: u32) {
     out.extend_from_slice(&payload[..words_of(len)]);
     let behind = (words_of(len) * 8) as u32 - len;
