@@ -1,8 +1,8 @@
 //! Tables of records of 8 bytes to 1 KiB, in slots of each kind: planned by the model, and measured.
 
 use super::linear_tables::WIDTH;
-use crate::{LabError, Result};
 use crate::scale::Scale;
+use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
@@ -242,7 +242,9 @@ impl Set {
                 until: Until::Lookups(scale.lookups.into()),
                 seed,
             };
-            Ok::<_, LabError>(experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)?)
+            Ok::<_, LabError>(
+                experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)?,
+            )
         };
         // Half of what is measured: of lookups that all begin at once, those of one READ end first.
         let half = (f64::from(scale.lookups) * plan.rate.cost_ns / 2.0) as Nanos;

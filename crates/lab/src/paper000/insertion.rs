@@ -4,9 +4,7 @@
 use super::cuckoo_tables::Shape;
 use super::published;
 use crate::scale::Scale;
-use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads,
-};
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};

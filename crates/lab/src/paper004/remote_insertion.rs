@@ -4,9 +4,7 @@
 use crate::paper000::cuckoo_tables::Shape;
 use crate::paper000::published;
 use crate::scale::Scale;
-use crate::{
-    Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads,
-};
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
