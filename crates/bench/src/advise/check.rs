@@ -502,7 +502,3 @@ impl<'r> Run<'r> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "check_tests.rs"]
-mod tests;

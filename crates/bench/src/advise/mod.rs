@@ -189,7 +189,3 @@ fn notes(question: &Question) -> Vec<String> {
     }
     notes
 }
-
-#[cfg(test)]
-#[path = "advise_tests.rs"]
-mod tests;

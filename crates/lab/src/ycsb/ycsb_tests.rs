@@ -1,4 +1,4 @@
-//! The workloads against what they are to be; systems that lie; a run over each kind of store.
+//! The workloads against what they are to be; systems that lie; a peer that is left as it was.
 
 use super::record::{Key, Records};
 use super::round::{self, ClientState, Plan};
@@ -245,7 +245,9 @@ fn stores_that_lie_are_found_out() {
                     assert!(round.server_cpu_seconds.is_some());
                 }
                 (Lie::None, Err(error)) => panic!("{workload}: {error}"),
-                (_, Err(LabError::WrongAnswers { wrong, .. })) => assert!(wrong > 0),
+                (_, Err(LabError::Bench(BenchError::WrongAnswers { wrong, .. }))) => {
+                    assert!(wrong > 0)
+                }
                 (_, outcome) => panic!("{workload}, {lie:?}: {:?}", outcome.map(|_| ()).err()),
             }
         }
@@ -270,109 +272,6 @@ fn embedded(bytes: u64) -> Result<Served> {
         process: None,
         guard: Box::new(()),
     })
-}
-
-#[test]
-fn every_workload_has_its_figures() {
-    let report = run(&small(), embedded, &|_| {}).unwrap();
-    assert_eq!(report.fabric, "embedded");
-    let workloads: Vec<_> = report.rows.iter().map(|row| row.workload).collect();
-    assert_eq!(workloads, Workload::ALL);
-    for row in &report.rows {
-        assert!(
-            row.operations > 0 && row.operations_per_second > 0.0,
-            "{row:?}"
-        );
-        assert!(row.p50_us > 0.0 && row.p50_us <= row.p99_us, "{row:?}");
-        let round_trips = row.round_trips.unwrap();
-        assert!((1.0..4.0).contains(&round_trips), "{row:?}");
-        assert!(row.client_cpu_seconds_per_million > 0.0, "{row:?}");
-        assert_eq!(
-            (row.server_cpu_seconds_per_million, row.farslot_ratio),
-            (None, None)
-        );
-    }
-}
-
-#[test]
-fn what_is_read_from_a_cache_takes_no_round_trip() {
-    let options = Options {
-        workloads: vec![Workload::A, Workload::C],
-        cache: Some(farslot::Cache::new(1 << 20).stale_for(Duration::from_secs(3_600))),
-        ..small()
-    };
-    let cached = |bytes| -> Result<Served> {
-        let with_cache = farslot::OpenOptions {
-            cache: options.cache,
-            ..farslot::OpenOptions::default()
-        };
-        Ok(Served {
-            store: Store::embedded_with(bytes, with_cache)?,
-            ..embedded(bytes)?
-        })
-    };
-    let report = run(&options, cached, &|_| {}).unwrap();
-    assert_eq!(report.cache_bytes, Some(1 << 20));
-    for row in &report.rows {
-        // All values that are read are checked by the run itself.
-        assert!(row.cache_hits.unwrap() > 0.1, "{row:?}");
-    }
-    assert!(report.rows[1].round_trips.unwrap() < 1.0, "{report:?}");
-    assert!(report.notes.iter().any(|note| note.contains("in a cache")));
-    let without = run(&small(), embedded, &|_| {}).unwrap();
-    assert_eq!(
-        (without.cache_bytes, without.rows[0].cache_hits),
-        (None, None)
-    );
-}
-
-#[test]
-fn records_in_their_slots_take_one_round_trip() {
-    for slots in [SlotKind::Inline, SlotKind::Hybrid] {
-        let options = Options {
-            slots: Some(slots),
-            workloads: vec![Workload::C],
-            ..small()
-        };
-        let report = run(&options, embedded, &|_| {}).unwrap();
-        assert_eq!(report.slots, slots);
-        let round_trips = report.rows[0].round_trips.unwrap();
-        // Out of band it would be 2 and more; how far from its home a record lies depends on the hash's seed.
-        assert!((1.0..1.8).contains(&round_trips), "{report:?}");
-    }
-    let word = Options {
-        slots: Some(SlotKind::Word),
-        ..small()
-    };
-    assert!(run(&word, embedded, &|_| {}).is_err());
-}
-
-/// With the servers that are installed; without any, this says so and checks that the error does.
-#[test]
-fn peers_answer_the_same_and_end_with_the_run() {
-    for kind in [PeerKind::Redis, PeerKind::Memcached] {
-        let options = Options {
-            against: vec![PeerAddress { kind, at: None }],
-            ..small()
-        };
-        let outcome = run(&options, embedded, &|_| {});
-        if !kind.is_installed() {
-            eprintln!(
-                "SKIPPED: {} is not installed (scripts/peers install)",
-                kind.name()
-            );
-            assert!(matches!(outcome, Err(LabError::NotInstalled { .. })));
-            continue;
-        }
-        let report = outcome.unwrap();
-        assert_eq!(report.rows.len(), 2 * Workload::ALL.len());
-        for pair in report.rows.chunks(2) {
-            assert_eq!((pair[0].system, pair[1].system), ("farslot", kind.name()));
-            assert!(pair[1].farslot_ratio.unwrap() > 0.0, "{pair:?}");
-            assert!(pair[1].server_cpu_seconds_per_million.is_some(), "{pair:?}");
-            assert!(!pair[1].version.is_empty() && pair[1].round_trips.is_none());
-        }
-    }
 }
 
 /// A server that runs already is used if it is empty, and is empty again afterwards.
@@ -407,50 +306,5 @@ fn a_peer_that_runs_is_left_as_it_was() {
     let (address, process) = (peer.address(), peer.process().unwrap());
     drop(peer);
     assert!(RedisClient::connect(address).is_err());
-    assert!(crate::process::cpu_seconds(process).is_err());
-}
-
-#[test]
-fn options_that_nothing_can_be_measured_with_are_named() {
-    let wrong = [
-        Options {
-            records: 0,
-            ..small()
-        },
-        Options {
-            value_bytes: 23,
-            ..small()
-        },
-        Options {
-            threads: 0,
-            ..small()
-        },
-        Options {
-            pipeline: 0,
-            ..small()
-        },
-        Options {
-            pipeline: 1024,
-            value_bytes: 2048,
-            ..small()
-        },
-        Options {
-            rounds: 0,
-            ..small()
-        },
-        Options {
-            time: Duration::ZERO,
-            ..small()
-        },
-        Options {
-            server_threads: 0,
-            ..small()
-        },
-    ];
-    for options in wrong {
-        let error: LabError = run(&options, embedded, &|_| {}).unwrap_err();
-        assert!(error.is_usage(), "{error}");
-    }
-    assert!("g".parse::<Workload>().is_err());
-    assert_eq!("e".parse(), Ok(Workload::E));
+    assert!(farslot_bench::process::cpu_seconds(process).is_err());
 }

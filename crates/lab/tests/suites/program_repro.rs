@@ -1,6 +1,6 @@
 //! Tables and figures: for people, for machines, drawn, and all of a paper in one page.
 
-use crate::common::{assert_fails, error_of, farslot, one_object};
+use crate::program::{assert_fails, error_of, lab, one_object};
 use std::fs;
 
 /// Options that make any of them small.
@@ -8,13 +8,13 @@ const SMALL: [&str; 6] = ["--slots", "1024", "--tables", "1", "--lookups", "200"
 
 #[test]
 fn a_table_is_for_people_and_for_machines() {
-    let for_people = farslot(["repro", "000-table3"]).output().unwrap();
+    let for_people = lab(["repro", "000-table3"]).output().unwrap();
     assert!(for_people.status.success(), "{}", error_of(&for_people));
     let text = String::from_utf8(for_people.stdout).unwrap();
     for part in ["paper |", "Variable Linear, 128 bytes inline", "Computed: "] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let for_machines = farslot(["repro", "000-table3", "--json"]).output().unwrap();
+    let for_machines = lab(["repro", "000-table3", "--json"]).output().unwrap();
     let report = one_object(&for_machines);
     assert_eq!(report["id"], "000-table3");
     let rows = report["rows"].as_array().unwrap();
@@ -29,11 +29,11 @@ fn a_table_is_for_people_and_for_machines() {
 fn a_figure_is_drawn_and_a_table_without_a_plot_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figure.svg");
-    let mut command = farslot(["repro", "000-fig13", "--plot"]);
+    let mut command = lab(["repro", "000-fig13", "--plot"]);
     assert!(command.arg(&file).output().unwrap().status.success());
     let svg = fs::read_to_string(&file).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("Read size by offset"));
-    let mut command = farslot(["repro", "000-table3", "--plot"]);
+    let mut command = lab(["repro", "000-table3", "--plot"]);
     let none = folder.path().join("none.svg");
     assert_fails(
         &command.arg(&none).output().unwrap(),
@@ -41,7 +41,7 @@ fn a_figure_is_drawn_and_a_table_without_a_plot_says_so() {
         &["000-table3", "nothing to draw"],
     );
     assert!(!none.exists());
-    let mut command = farslot(["repro", "000-fig13", "--plot"]);
+    let mut command = lab(["repro", "000-fig13", "--plot"]);
     let nowhere = folder.path().join("no").join("figure.svg");
     assert_fails(
         &command.arg(nowhere).output().unwrap(),
@@ -54,7 +54,7 @@ fn a_figure_is_drawn_and_a_table_without_a_plot_says_so() {
 fn a_paper_is_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
-    let mut command = farslot(["repro", "000"]);
+    let mut command = lab(["repro", "000"]);
     command.args(SMALL).arg("--json").arg("--output").arg(&file);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", error_of(&output));
@@ -74,16 +74,15 @@ fn a_paper_is_one_page() {
 
 #[test]
 fn what_there_is_not_is_answered_with_what_there_is() {
-    for args in [&["repro"][..], &["repro", "000-table9"]] {
-        let output = farslot(args).output().unwrap();
-        assert_fails(
-            &output,
-            2,
-            &["farslot repro 000 ", "farslot repro 000-fig7"],
-        );
-    }
-    let output = farslot(["repro", "000", "--plot", "x.svg"])
-        .output()
-        .unwrap();
+    let parts = ["farslot-lab repro 000 ", "farslot-lab repro 000-fig7"];
+    let unknown = lab(["repro", "000-table9"]).output().unwrap();
+    assert_fails(&unknown, 2, &parts);
+    let list = lab(["repro"]).output().unwrap();
+    assert!(list.status.success(), "{}", error_of(&list));
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(parts.iter().all(|part| list.contains(part)), "{list}");
+    let list = one_object(&lab(["repro", "--json"]).output().unwrap());
+    assert_eq!(list["reproductions"][0]["id"], "000-table1");
+    let output = lab(["repro", "000", "--plot", "x.svg"]).output().unwrap();
     assert_fails(&output, 2, &["--output"]);
 }

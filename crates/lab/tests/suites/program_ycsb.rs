@@ -1,11 +1,13 @@
-//! `farslot bench ycsb` and `bench raw`, small, with real processes.
+//! `farslot-lab ycsb`, small, with real processes.
 
-use crate::common::{assert_fails, error_of, farslot, one_object};
+use crate::program::{Node, assert_fails, error_of, lab, one_object};
 use serde_json::Value;
 
+/// The table has room for what clients under way may insert beyond the records, so that it is nearly empty: keys lie at
+/// their homes, whatever the hash's seed.
 const SMALL: [&str; 10] = [
     "--records",
-    "2000",
+    "300",
     "--value-bytes",
     "64",
     "--seconds",
@@ -13,25 +15,12 @@ const SMALL: [&str; 10] = [
     "--rounds",
     "2",
     "--pipeline",
-    "8",
-];
-
-const RAW: [&str; 8] = [
-    "--memory",
-    "1MiB",
-    "--repetitions",
-    "1",
-    "--operations",
-    "2048",
-    "--single-reads",
-    "128",
+    "512",
 ];
 
 fn report(args: &[&str]) -> Value {
-    let all = ["bench", "ycsb", "--json"];
-    let output = farslot(all.iter().chain(&SMALL).chain(args))
-        .output()
-        .unwrap();
+    let all = ["ycsb", "--json"];
+    let output = lab(all.iter().chain(&SMALL).chain(args)).output().unwrap();
     assert!(output.status.success(), "{}", error_of(&output));
     one_object(&output)
 }
@@ -77,8 +66,8 @@ fn a_cache_of_the_client_answers_some_of_the_reads() {
     assert!(row["cache_hits"].as_f64().unwrap() > 0.0, "{row}");
     assert!(row["round_trips"].as_f64().unwrap() < 1.6, "{row}");
     // Said in words as well.
-    let told = ["bench", "ycsb", "--fabric", "embedded"];
-    let told = farslot(told.iter().chain(&SMALL).chain(&cached)).output();
+    let told = ["ycsb", "--fabric", "embedded"];
+    let told = lab(told.iter().chain(&SMALL).chain(&cached)).output();
     let told = String::from_utf8(told.unwrap().stdout).unwrap();
     assert!(told.contains("a cache of 1.0 MiB"), "{told}");
     assert!(told.contains("may be as old as was allowed"), "{told}");
@@ -86,38 +75,23 @@ fn a_cache_of_the_client_answers_some_of_the_reads() {
 
 #[test]
 fn a_store_that_is_served_already_is_used_by_its_address() {
-    let node = crate::common::Node::start_at(crate::common::ANY_PORT, "64MiB");
+    let node = Node::start("tcp://127.0.0.1:0", "64MiB");
     let report = report(&["--workload", "b,d", "--address", &node.address]);
     assert_eq!(report["fabric"], "tcp");
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     rows.iter().for_each(check_row);
     // Its tables stay, and are not written to again.
-    let again = [
-        "bench",
-        "ycsb",
-        "--workload",
-        "b",
-        "--address",
-        &node.address,
-    ];
-    let again = farslot(again.iter().chain(&SMALL)).output().unwrap();
+    let again = ["ycsb", "--workload", "b", "--address", &node.address];
+    let again = lab(again.iter().chain(&SMALL)).output().unwrap();
     assert_fails(&again, 1, &["\"ycsb-b\" already"]);
 }
 
 #[test]
 fn peers_that_are_installed_are_compared_with() {
     for peer in ["redis", "memcached"] {
-        let all = [
-            "bench",
-            "ycsb",
-            "--json",
-            "--workload",
-            "a,e",
-            "--against",
-            peer,
-        ];
-        let output = farslot(all.iter().chain(&SMALL)).output().unwrap();
+        let all = ["ycsb", "--json", "--workload", "a,e", "--against", peer];
+        let output = lab(all.iter().chain(&SMALL)).output().unwrap();
         let absent = error_of(&output);
         if absent.contains("is not installed") {
             eprintln!("SKIPPED: {absent}");
@@ -150,11 +124,7 @@ fn peers_that_are_installed_are_compared_with() {
 
 #[test]
 fn what_cannot_be_measured_is_refused() {
-    let run = |args: &[&str]| {
-        farslot(["bench", "ycsb"].iter().chain(args))
-            .output()
-            .unwrap()
-    };
+    let run = |args: &[&str]| lab(["ycsb"].iter().chain(args)).output().unwrap();
     assert_fails(
         &run(&["--workload", "g"]),
         2,
@@ -175,9 +145,6 @@ fn what_cannot_be_measured_is_refused() {
     assert_fails(&run(&["--cache", "1MiB"]), 2, &["--stale-for"]);
     let no_time = ["--cache", "1MiB", "--stale-for", "5"];
     assert_fails(&run(&no_time), 2, &["500us, 10ms or 1s"]);
-    let simulated = ["bench", "lookup", "--fabric", "sim", "--cache", "1MiB"];
-    let simulated = farslot(simulated.iter().chain(&["--stale-for", "1s"])).output();
-    assert_fails(&simulated.unwrap(), 2, &["--fabric sim"]);
     let little = [
         "--fabric",
         "embedded",
@@ -189,22 +156,4 @@ fn what_cannot_be_measured_is_refused() {
     assert_fails(&run(&little), 1, &["cache bytes = 100"]);
     let nobody = ["--against", "redis=127.0.0.1:1", "--fabric", "embedded"];
     assert_fails(&run(&nobody), 1, &["redis at 127.0.0.1:1", "refused"]);
-}
-
-#[test]
-fn bare_reads_have_one_form_on_both_fabrics() {
-    for (fabric, ceiling) in [("shm", "loads"), ("tcp", "echo")] {
-        let args = ["bench", "raw", "--json", "--fabric", fabric];
-        let args = args.iter().chain(&RAW);
-        let output = farslot(args).output().unwrap();
-        assert!(output.status.success(), "{}", error_of(&output));
-        let report = one_object(&output);
-        let rows = report["rows"].as_array().unwrap();
-        assert_eq!(rows.len(), 6);
-        assert!(rows[0]["ratio"].as_f64().unwrap() > 0.0);
-        assert!(
-            rows[1]["name"].as_str().unwrap().starts_with(ceiling),
-            "{report}"
-        );
-    }
 }

@@ -6,10 +6,10 @@
 use crate::common::TABLE;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, OperationCounters, Rights};
-use farslot_index::baseline::map_embed::MapEmbedTable;
-use farslot_index::baseline::tea::{TEA_STASH, TeaTable};
-use farslot_index::baseline::{BaselineOptions, BaselineTable, Placing};
 use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE};
+use farslot_lab::baseline::map_embed::MapEmbedTable;
+use farslot_lab::baseline::tea::{TEA_STASH, TeaTable};
+use farslot_lab::baseline::{BaselineOptions, BaselineTable, Placing};
 use std::rc::Rc;
 
 fn slots() -> u64 {
@@ -39,12 +39,12 @@ fn endpoint() -> Rc<ShmEndpoint> {
     Rc::new(ShmEndpoint::new(vec![node], Limits::default()))
 }
 
-fn map_embed(options: &BaselineOptions) -> Filling<farslot_index::baseline::map_embed::MapEmbed> {
+fn map_embed(options: &BaselineOptions) -> Filling<farslot_lab::baseline::map_embed::MapEmbed> {
     let endpoint = endpoint();
     Filling::of(MapEmbedTable::create(endpoint, TABLE, options).unwrap())
 }
 
-fn tea(options: &BaselineOptions) -> Filling<farslot_index::baseline::tea::Tea> {
+fn tea(options: &BaselineOptions) -> Filling<farslot_lab::baseline::tea::Tea> {
     let endpoint = endpoint();
     Filling::of(TeaTable::create(endpoint, TABLE, options).unwrap())
 }

@@ -1,5 +1,9 @@
-use super::*;
-use crate::BenchError;
+//! What the advisor recommends.
+
+use farslot::fabric::sim::NicProfile;
+use farslot::model::Objective;
+use farslot_bench::BenchError;
+use farslot_bench::advise::{Advice, Question, Ranked, Writers, advise};
 
 pub(super) fn ask(key: u32, value: u32) -> Question {
     Question::new(10_000_000, key, value, NicProfile::connectx5_edr())

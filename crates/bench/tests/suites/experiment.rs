@@ -1,14 +1,15 @@
-use super::super::{
-    BuiltSealed, Filling, OpenCuckoo, OpenLinear, OpenSealed, WARM_UP, Zipf, built_cuckoo,
-};
-use super::*;
-use crate::paper000;
+//! Lookups behind a simulated NIC.
+
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, LinearOptions, ReadPolicy, ReadSizes, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot::model::{ProbeDistribution, TableLoad};
+use farslot_bench::simulated::{
+    Answer, Ask, BuiltSealed, Experiment, Filling, OpenCuckoo, OpenLinear, OpenSealed, Records,
+    Until, WARM_UP, Zipf, built_cuckoo,
+};
 
 const SLOTS: u64 = 1 << 14;
 const SEED: u64 = 3;
@@ -19,7 +20,14 @@ fn profile() -> NicProfile {
 
 /// Linear tables of 8-byte records.
 fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, OpenLinear) {
-    let layout = paper000::layout(SLOTS, rule, SEED).unwrap();
+    let four_bytes = FieldSize::Fixed(4);
+    let options = LinearOptions {
+        load_factor: 1.0,
+        slot: Some(SlotKind::Word),
+        keys: rule,
+        ..LinearOptions::new(SLOTS, four_bytes, four_bytes, SEED)
+    };
+    let layout = options.layout().unwrap();
     let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_size)).unwrap();
     let mut filling = Filling::new(layout.clone()).unwrap();
     filling.fill_with(records).unwrap();
@@ -69,7 +77,7 @@ fn experiment<T>(table: T, records: Records, ask: Ask, answer: Answer) -> Experi
 
 #[test]
 fn a_linear_table_is_read_as_the_model_says() {
-    let records = paper000::distinct_records(SEED, (SLOTS as f64 * 0.5) as u32);
+    let records = Records::distinct(SEED, (SLOTS as f64 * 0.5) as u32, 4);
     let (filling, table) = linear(KeyRule::Multi, &records, 8);
     let fill = TableLoad::from_load(SLOTS, 0.5).unwrap();
     let hits = ProbeDistribution::hit_all_matches(fill).unwrap();
@@ -121,7 +129,7 @@ fn a_cuckoo_table_is_read_three_times_and_its_heap_once() {
 
 #[test]
 fn one_lookup_at_a_time_on_an_idle_fabric_has_the_latency_of_a_read() {
-    let records = paper000::distinct_records(SEED, (SLOTS / 4) as u32);
+    let records = Records::distinct(SEED, (SLOTS / 4) as u32, 4);
     let (filling, table) = linear(KeyRule::Unique, &records, 32);
     let run = Experiment {
         threads: 1,
@@ -157,7 +165,7 @@ fn keys_with_several_records_are_found_with_all_of_them() {
 
 #[test]
 fn popular_records_are_looked_up_more_often() {
-    let records = paper000::distinct_records(SEED, 5_000);
+    let records = Records::distinct(SEED, 5_000, 4);
     let (filling, table) = linear(KeyRule::Unique, &records, 8);
     let world = || filling.memory().world(SEED, profile()).unwrap();
     let run = |ask| experiment(table.clone(), records.clone(), ask, Answer::Value).run(world());
@@ -170,9 +178,9 @@ fn popular_records_are_looked_up_more_often() {
 
 #[test]
 fn a_wrong_answer_ends_the_experiment() {
-    let records = paper000::distinct_records(SEED, 5_000);
+    let records = Records::distinct(SEED, 5_000, 4);
     let (filling, table) = linear(KeyRule::Unique, &records, 8);
-    let more = paper000::distinct_records(SEED, 6_000);
+    let more = Records::distinct(SEED, 6_000, 4);
     let run = experiment(table, more, Ask::Hits, Answer::Value);
     let world = filling.memory().world(SEED, profile()).unwrap();
     assert!(matches!(

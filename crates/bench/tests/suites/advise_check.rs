@@ -1,7 +1,8 @@
-use super::super::advise;
-use super::super::tests::{ask, place};
-use super::*;
+//! Whether the simulator agrees with the advisor.
+
+use crate::advise::{ask, place};
 use farslot::model::Objective;
+use farslot_bench::advise::{CheckOptions, Checked, Question, Ranked, Reads, advise, check};
 use std::collections::BTreeSet;
 
 const SMALL: CheckOptions = CheckOptions {

