@@ -201,7 +201,7 @@ fn scan_who_did_not_know(extendible: bool) {
     let keys = 150u64;
     let (executor, table) = shm_client_with(&node, &layout, Limits::default());
     executor.block_on(async {
-        let bytes = table.client_bytes();
+        let bytes = table.state().client_bytes;
         // An extendible one's has a directory besides.
         let most = if extendible { 512 } else { 128 * 2 };
         assert!((64 * 2..most).contains(&bytes), "{bytes}");
@@ -211,7 +211,7 @@ fn scan_who_did_not_know(extendible: bool) {
             table.sweep().await.unwrap();
         }
         // The index counts as large as it is, 16 bits a slot.
-        assert!(table.client_bytes() >= bytes + 3 * 64 * 2);
+        assert!(table.state().client_bytes >= bytes + 3 * 64 * 2);
         for key in 0..keys {
             let key = key.to_le_bytes();
             assert!(table.put(&key, &key).await.unwrap());
