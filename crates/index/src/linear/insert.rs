@@ -156,11 +156,7 @@ impl<E: Endpoint> LinearTable<E> {
                 Head::claimed(key.hash)
             }
         };
-        #[cfg(not(feature = "broken-insert"))]
-        let claimed = self.swap(probe, 0, 0, claim).await?;
-        #[cfg(feature = "broken-insert")]
-        let claimed = self.overwrite(probe, claim).await?;
-        if !claimed {
+        if !self.swap(probe, 0, 0, claim).await? {
             return Ok(false);
         }
         self.slot_used();
@@ -184,14 +180,6 @@ impl<E: Endpoint> LinearTable<E> {
             self.entries_changed(1).await;
         }
         Ok(published)
-    }
-
-    /// Claims as no protocol may: whatever has come into the slot since it was read is lost.
-    #[cfg(feature = "broken-insert")]
-    async fn overwrite(&self, probe: &Probe<'_, E>, claim: u64) -> Result<bool> {
-        let word = self.endpoint.core().buffers.copy_of(&claim.to_le_bytes())?;
-        self.endpoint.write(self.address_of(probe), word).await?;
-        Ok(true)
     }
 
     /// Writes key and value into a slot that this client alone has claimed, and publishes them. Both
