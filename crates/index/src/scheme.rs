@@ -101,16 +101,16 @@ pub trait SchemeClient: Sized {
     }
 
     /// Makes the key have this value; true if it is new.
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
     /// Puts the value if the key is absent, else answers with the value that is there.
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>>;
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>>;
 
     /// Replaces the value of a key that is present; false if it is absent.
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
     /// Removes the key; false if it was absent.
-    async fn remove(&self, key: &[u8]) -> Result<bool>;
+    async fn remove_records(&self, key: &[u8]) -> Result<bool>;
 
     /// Visits a piece of the table.
     async fn scan_piece(
@@ -162,12 +162,12 @@ impl<S: SchemeClient> Index for S {
             Ok(match operation {
                 Operation::Get(key) => Outcome::Value(self.find(key).await?),
                 Operation::GetAll(key) => Outcome::Values(self.find_all(key).await?),
-                Operation::Put(key, value) => Outcome::Changed(self.put(key, value).await?),
+                Operation::Put(key, value) => Outcome::Changed(self.put_record(key, value).await?),
                 Operation::FindOrPut(key, value) => {
-                    Outcome::Value(self.find_or_put(key, value).await?)
+                    Outcome::Value(self.find_or_put_record(key, value).await?)
                 }
-                Operation::Update(key, value) => Outcome::Changed(self.update(key, value).await?),
-                Operation::Remove(key) => Outcome::Changed(self.remove(key).await?),
+                Operation::Update(key, value) => Outcome::Changed(self.update_record(key, value).await?),
+                Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
             })
         };
         self.endpoint().operation(operation.class(), doing).await

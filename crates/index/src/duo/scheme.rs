@@ -43,23 +43,23 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         }
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let written = self.write(key, value, Mode::Put).await?;
         Ok(matches!(written, Written::Inserted))
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         Ok(match self.write(key, value, Mode::FindOrPut).await? {
             Written::Found(value) => Some(value),
             _ => None,
         })
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.update_record(key, value).await
     }
 
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         self.remove_record(key).await
     }
 

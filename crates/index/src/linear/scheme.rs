@@ -39,20 +39,20 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         self.get_in_lanes(keys, done).await;
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.put_record(key, value).await
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Self::put_record(self, key, value).await
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        self.find_or_put_record(key, value).await
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        Self::find_or_put_record(self, key, value).await
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.update_record(key, value).await
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Self::update_record(self, key, value).await
     }
 
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.remove_records(key).await
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        Self::remove_records(self, key).await
     }
 
     async fn scan_piece(

@@ -28,20 +28,20 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         Self::find(self, key).await
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.beside_splits(self.put_record(key, value)).await
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         let putting = self.find_or_put_record(key, value);
         self.beside_splits(putting).await
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.beside_splits(self.update_record(key, value)).await
     }
 
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         self.beside_splits(self.remove_record(key)).await
     }
 

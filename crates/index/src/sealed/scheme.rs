@@ -36,19 +36,19 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         Ok(values)
     }
 
-    async fn put(&self, _: &[u8], _: &[u8]) -> Result<bool> {
+    async fn put_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
         sealed("put")
     }
 
-    async fn find_or_put(&self, _: &[u8], _: &[u8]) -> Result<Option<Value>> {
+    async fn find_or_put_record(&self, _: &[u8], _: &[u8]) -> Result<Option<Value>> {
         sealed("find_or_put")
     }
 
-    async fn update(&self, _: &[u8], _: &[u8]) -> Result<bool> {
+    async fn update_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
         sealed("update")
     }
 
-    async fn remove(&self, _: &[u8]) -> Result<bool> {
+    async fn remove_records(&self, _: &[u8]) -> Result<bool> {
         sealed("remove")
     }
 

@@ -10,7 +10,7 @@ use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
 use farslot_fabric::{EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{FindOrPut, Index, IndexError};
+use farslot_index::{FindOrPut, Index, IndexExt, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 //! many.
 
 use super::{Slot, scan_all};
-use farslot_index::{FindOrPut, Index, IndexError, Occupancy, Value};
+use farslot_index::{FindOrPut, Index, IndexExt, IndexError, Occupancy, Value};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};

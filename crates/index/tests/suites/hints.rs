@@ -5,7 +5,7 @@ use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
 use farslot_fabric::{Executor, window};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{GET_ALL, Index};
+use farslot_index::{GET_ALL, Index, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use crate::common::scan_all;
 use crate::common::sealed::{Shape, new_client, new_node, new_table, shapes};
 use farslot_fabric::{Endpoint, VerbKind};
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Hasher, Index, IndexError, KeyRule, Value};
+use farslot_index::{FieldSize, Hasher, Index, IndexExt, IndexError, KeyRule, Value};
 use farslot_model::NicModel;
 use farslot_testbed::Fabric;
 use proptest::collection::vec;
