@@ -147,19 +147,19 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        SchemeClient::put_record(self.as_owner(), key, value).await
+        self.as_owner().put_record(key, value).await
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        SchemeClient::find_or_put_record(self.as_owner(), key, value).await
+        self.as_owner().find_or_put_record(key, value).await
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        SchemeClient::update_record(self.as_owner(), key, value).await
+        self.as_owner().update_record(key, value).await
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        SchemeClient::remove_records(self.as_owner(), key).await
+        self.as_owner().remove_records(key).await
     }
 
     async fn scan_piece(
