@@ -14,7 +14,7 @@ use crate::{
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// An endpoint of one of the fabrics; all that it is asked for it passes on.
+/// An endpoint of one of the fabrics. It forwards every call.
 #[allow(missing_docs, reason = "each is named after its fabric")]
 #[derive(Debug)]
 pub enum AnyEndpoint {

@@ -131,8 +131,8 @@ impl BufferPool {
     /// A buffer of `len` bytes, its content unspecified.
     ///
     /// # Errors
-    /// [`FabricError::BufferTooLarge`] over the largest size, [`FabricError::BuffersExhausted`]
-    /// where the pool's budget is used up.
+    /// [`FabricError::BufferTooLarge`] above the largest size; [`FabricError::BuffersExhausted`] if
+    /// the pool's budget is used up.
     #[inline]
     pub fn take(&self, len: usize) -> Result<Buffer> {
         let class = class_of(len);
@@ -255,7 +255,7 @@ const fn class_of(len: usize) -> usize {
     (usize::BITS - ((len - 1) / SMALLEST).leading_zeros()) as usize
 }
 
-/// Registered memory that its holder owns: bytes for the caller, 8-byte words for the fabric.
+/// An owned piece of registered memory: bytes to the caller, 8-byte words to the fabric.
 ///
 /// A single pointer: buffers are moved into verbs, out of completions and into values for every
 /// READ.
@@ -293,8 +293,8 @@ impl Memory {
 }
 
 impl Buffer {
-    /// The buffer as little-endian 8-byte words, the last one reaching past the length where that
-    /// is no multiple of 8.
+    /// The buffer as little-endian 8-byte words. The last one extends past the length if that is no
+    /// multiple of 8.
     #[inline]
     #[must_use]
     pub fn words(&self) -> &[u64] {

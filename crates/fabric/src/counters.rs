@@ -12,11 +12,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What kind of operation a future is: a small number that the layer above gives names to.
+/// The class of an operation: a small number, named by the layer above.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct OperationClass(pub u8);
 
-/// How many operation classes are told apart.
+/// How many operation classes there are.
 pub const OPERATION_CLASSES: usize = 16;
 
 /// The counters of one endpoint. Reading them is a copy; nothing is locked.

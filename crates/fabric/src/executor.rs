@@ -140,8 +140,7 @@ impl<E: Endpoint> Executor<E> {
         self.ready.push(task);
     }
 
-    /// Runs every task that is ready, once each, in the order in which they were woken; returns
-    /// whether any ran.
+    /// Runs each ready task once, in the order in which they were woken; returns whether any ran.
     pub fn run_ready(&self) -> bool {
         let ready = self.ready.take();
         for task in &ready {
@@ -198,7 +197,7 @@ impl<E: Endpoint> Executor<E> {
         self.endpoint.core().timers.next_deadline()
     }
 
-    /// Drops all tasks, as if their thread had died. Verbs that are on their way stay so.
+    /// Drops all tasks, as if their thread had died. Verbs in flight stay in flight.
     pub fn abandon(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         self.vacant.borrow_mut().clear();
@@ -206,8 +205,8 @@ impl<E: Endpoint> Executor<E> {
         self.ready.take();
     }
 
-    /// Runs `future` to its end, and the spawned tasks alongside it. May be called from within a
-    /// future that it runs, such as from a callback of a batch.
+    /// Runs `future` to completion, and spawned tasks alongside it. May be called from within a
+    /// future that it runs, such as a batch's callback.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _blocking = self.endpoint.core().block();
         let mut future = pin!(future);
@@ -253,7 +252,7 @@ impl<T> fmt::Debug for Join<T> {
 }
 
 impl<T> Join<T> {
-    /// The result, if the task has ended and it was not taken yet.
+    /// Takes the result, if the task has ended.
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
         match &mut *self.outcome.borrow_mut() {

@@ -7,12 +7,12 @@ use crate::{
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
-/// One READ at a time, of one operation after the other, all into one buffer.
+/// One READ at a time, for one operation after the other, all into one buffer.
 ///
-/// For those who have many lookups under way, each a READ and a look at its words: a `Reader` stays
-/// where it is and costs a few stores, where futures are made and moved. The READs are booked as
-/// those of a future in an [`Operation`](crate::counters::Operation) are. Dropping a `Reader`
-/// abandons its READ, as dropping a future does.
+/// For many lookups in flight, each a READ and a look at its words. A `Reader` stays in place and
+/// costs a few stores, where futures are created and moved. The READs are booked as those of a
+/// future in an [`Operation`](crate::counters::Operation) are. Dropping a `Reader` abandons its
+/// READ, as dropping a future does.
 pub struct Reader<'e, E: Endpoint> {
     endpoint: &'e E,
     /// While no READ is on its way.

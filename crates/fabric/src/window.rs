@@ -62,8 +62,8 @@ pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
 /// the send queue.
 ///
 /// # Errors
-/// What the first failed with. What the second has posted by then may take effect, as far as the
-/// fabric lets a verb take effect behind a failed one.
+/// The first one's error. Verbs that the second has posted by then may take effect, if the fabric
+/// lets a verb take effect behind a failed one.
 pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<B::Output, X>
 where
     A: Future<Output = Result<(), X>>,
@@ -79,7 +79,7 @@ where
 /// so nothing is posted behind what failed.
 ///
 /// # Errors
-/// What the first step that failed did with.
+/// The error of the first step that failed.
 pub async fn all_in_order<F, X>(steps: Vec<F>) -> Result<(), X>
 where
     F: Future<Output = Result<(), X>>,

@@ -25,6 +25,17 @@ enum Served {
     Verbs(verbs::Agent),
 }
 
+impl Fabric {
+    /// Serves a node with regions of these lengths in bytes, and these rights.
+    ///
+    /// # Panics
+    /// If the machine has no such fabric, or no room.
+    #[must_use]
+    pub fn start(self, regions: &[(u64, Rights)]) -> TestNode {
+        TestNode::start(self, regions)
+    }
+}
+
 impl TestNode {
     pub(crate) fn start(fabric: Fabric, regions: &[(u64, Rights)]) -> Self {
         Self(match fabric {

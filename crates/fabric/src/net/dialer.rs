@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a dialer connects by.
+/// A connection that a dialer establishes.
 pub(crate) trait Connection: Send + 'static {
     /// What ends when the connection does.
     fn stream(&self) -> &TcpStream;
@@ -39,7 +39,7 @@ impl Connection for Admitted {
 /// Connects once, in place of a connection of that session or, where it is 0, of none. This blocks.
 type Dial<C> = dyn Fn(u64) -> Result<C> + Send + Sync;
 
-/// A node's address, and how it is connected to.
+/// Connects to one node, and reconnects when the connection ends.
 pub(crate) struct Dialer<C: Connection> {
     pub(crate) address: String,
     dial: Arc<Dial<C>>,
@@ -82,7 +82,7 @@ pub(crate) enum Next {
 }
 
 impl<C: Connection> Dialer<C> {
-    /// A dialer that nobody has connected yet.
+    /// A dialer without a connection.
     pub(crate) fn new(
         address: &str,
         reconnect: Backoff,

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Who is told that a connection has ended.
+/// Is told that a connection has ended.
 pub(crate) trait Ends: Send + Sync {
     /// The connection of that watch has ended.
     fn has_ended(self: Arc<Self>, watch: u64);
@@ -91,7 +91,7 @@ impl Drop for Keeper {
 }
 
 impl Watch {
-    /// Has a dialer told once when this connection, which is to be its, has ended.
+    /// Tells a dialer once when this connection of it has ended.
     ///
     /// # Errors
     /// [`FabricError::Os`](crate::FabricError::Os): no file, no memory or no thread can be had.

@@ -18,7 +18,7 @@ pub(crate) trait Peer: Sized {
     /// A peer without a connection. Until it has one, verbs fail with `down`.
     fn unconnected(dialer: Arc<Dialer<Self::Connection>>, node: NodeId, down: FabricError) -> Self;
 
-    /// By what the node is connected to.
+    /// What connects to the node.
     fn dialer(&self) -> &Arc<Dialer<Self::Connection>>;
 
     /// What the node was when it was connected to last; of incarnation 0 before that.
@@ -38,7 +38,7 @@ pub(crate) trait Peer: Sized {
         false
     }
 
-    /// A peer that has its first connection, or none yet because that failed with this.
+    /// A peer with its first connection, or with the error that connecting failed with.
     fn new(
         dialer: Arc<Dialer<Self::Connection>>,
         node: NodeId,
@@ -242,7 +242,7 @@ impl<L: Peer> Peers<L> {
 
     #[cold]
     fn reopened(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<RefMut<'_, L>> {
-        match self.standing(node, next)? {
+        match self.closed_state(node, next)? {
             NodeState::Up => Ok(self.get(node)?.borrow_mut()),
             NodeState::Down(error) => Err(error),
             NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
@@ -252,7 +252,7 @@ impl<L: Peer> Peers<L> {
         }
     }
 
-    /// How the endpoint stands with a node.
+    /// The state of a node.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
@@ -264,13 +264,13 @@ impl<L: Peer> Peers<L> {
         if self.get(node)?.borrow().is_open() {
             return Ok(NodeState::Up);
         }
-        self.standing(node, next)
+        self.closed_state(node, next)
     }
 
-    /// How the endpoint stands with a node whose connection is not open. One that is the same as
+    /// The state of a node whose connection is not open. One that is the same as
     /// before, or was never connected to, is up again.
     #[cold]
-    fn standing(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
+    fn closed_state(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
         let mut peer = self.get(node)?.borrow_mut();
         let incarnation = match next(&mut peer) {
             Next::None(attempt) => return Ok(NodeState::Down(peer.down(attempt))),
@@ -291,7 +291,7 @@ impl<L: Peer> Peers<L> {
         })
     }
 
-    /// Goes on with a node that came back empty, as [`Endpoint::adopt`](crate::Endpoint::adopt)
+    /// Accepts a node that restarted empty, as [`Endpoint::adopt`](crate::Endpoint::adopt)
     /// says.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl<C: Send + 'static> Redial<C> {
         })
     }
 
-    /// How far it has come. Who takes the connection has it.
+    /// The progress so far. The connection can be taken out of it.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress<C>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }

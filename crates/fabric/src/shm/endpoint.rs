@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// One thread's door to one or more shared-memory nodes.
+/// An endpoint over one or more nodes in shared memory.
 pub struct ShmEndpoint {
     core: EndpointCore,
     nodes: Box<[Node]>,

@@ -10,10 +10,10 @@ pub const LINE: usize = 64;
 impl Node {
     /// Loads the cache lines of [`LINE`] bytes that begin at the given offsets of a region, as the
     /// endpoints of this fabric load them and without anything that they do besides; returns the
-    /// sum of their words. With a `batch` above 1 so many lines are prefetched together before the
-    /// first of them is loaded.
+    /// sum of their words. With a `batch` above 1, that many lines are prefetched together before
+    /// the first of them is loaded.
     ///
-    /// This is no verb and is not counted: it is the limit that rates of READs are held against.
+    /// This is not a verb and is not counted. It is the limit to compare READ rates with.
     ///
     /// # Errors
     /// As a read of one of the lines: [`FabricError::UnknownRegion`],

@@ -94,7 +94,7 @@ impl Simulation {
         self.add(host, limits, false)
     }
 
-    /// Adds a client thread whose tasks do not keep a run going, as those of a server.
+    /// Adds a client thread whose tasks do not keep a run going, such as a server's.
     pub fn add_background_client(&mut self, host: HostId, limits: Limits) -> ClientId {
         self.add(host, limits, true)
     }

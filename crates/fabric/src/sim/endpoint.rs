@@ -58,13 +58,13 @@ impl Drop for SimPosted {
 }
 
 impl World {
-    /// The door of a new client thread on host 0, connected to all nodes.
+    /// An endpoint for a new client thread on host 0, connected to all nodes.
     #[must_use]
     pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
         self.endpoint_on(HostId(0), limits)
     }
 
-    /// The door of a new client thread on a machine.
+    /// An endpoint for a new client thread on a machine, connected to all nodes.
     #[must_use]
     pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
         Rc::new(SimEndpoint::connect(self.clone(), host, limits))

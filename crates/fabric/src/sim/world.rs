@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A simulated fabric. Clones are handles of the same world.
 ///
 /// A run is determined by the seed, the profile, the faults, and what the tasks do, as long as one
-/// thread of the operating system drives all of it. More threads are safe, but take turns in an
-/// order that nobody controls.
+/// thread of the operating system drives all of it. More threads are safe, but the order in which
+/// they take turns is not deterministic.
 #[derive(Clone)]
 pub struct World {
     state: Arc<Mutex<State>>,
@@ -56,7 +56,7 @@ impl World {
         self.add_node_with(&NodeConfig::new(regions))
     }
 
-    /// Adds a node. Endpoints know it that are made afterwards.
+    /// Adds a node. Only endpoints created afterwards are connected to it.
     pub fn add_node_with(&self, config: &NodeConfig) -> NodeId {
         NodeId(self.lock().add_node(config))
     }
@@ -85,7 +85,7 @@ impl World {
         self.lock().return_node(node.0);
     }
 
-    /// Stops a client thread now: nothing of it runs any more.
+    /// Stops a client thread now: none of its tasks runs again.
     pub fn stop_client(&self, client: ClientId) {
         self.lock().stop_client(client.0);
     }
@@ -102,7 +102,7 @@ impl World {
         self.lock().now
     }
 
-    /// Lets everything happen that is to happen until a time, without any task running.
+    /// Executes all events up to a time, without running any task.
     pub fn advance_to(&self, time: Nanos) {
         let limit = from_nanos(time);
         let due = |state: &State| state.queue.next_time().is_some_and(|next| next <= limit);
@@ -117,7 +117,7 @@ impl World {
         self.lock().digest.value()
     }
 
-    /// Verbs that were posted and that either the fabric or a future has not let go of yet.
+    /// Verbs that the fabric or a future still holds.
     #[must_use]
     pub fn verbs_under_way(&self) -> usize {
         self.lock().ops.in_use()

@@ -25,9 +25,9 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Serves the memory of a node: one of this process, which may be served over shared memory as
-    /// well, or one that this process is attached to. Each client takes an open file of this
-    /// process, whose limit on them is raised as far as it goes.
+    /// Serves the memory of a node. The node may be of this process, and served over shared memory
+    /// too, or one that this process is attached to. Each client takes an open file; the process's
+    /// limit on open files is raised to its maximum.
     ///
     /// # Errors
     /// [`Unresolvable`](crate::FabricError::Unresolvable),

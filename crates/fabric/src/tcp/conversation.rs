@@ -32,7 +32,7 @@ impl fmt::Debug for Conversation {
 }
 
 impl Conversation {
-    /// One that begins with an agent of this node, with these limits and these grants.
+    /// A new conversation with an agent of this node, with these limits and grants.
     ///
     /// # Errors
     /// [`FabricError::BadOption`](crate::FabricError::BadOption); as

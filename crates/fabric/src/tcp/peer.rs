@@ -119,7 +119,7 @@ impl Peer for TcpPeer {
 }
 
 impl TcpPeer {
-    /// What there is in place of a connection that has ended.
+    /// The replacement of a connection that has ended.
     pub(super) fn next(&mut self, slots: &Slots) -> Next {
         if self.state == State::Open {
             // Answers that have arrived are taken, and what was not sent is not.
@@ -417,7 +417,7 @@ impl TcpPeer {
         Ok(count == 0)
     }
 
-    /// Fails every verb on its way, ends the connection and has another made; returns how many
+    /// Fails every verb in flight, ends the connection and starts to reconnect; returns how many
     /// failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {

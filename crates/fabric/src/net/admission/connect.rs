@@ -28,7 +28,8 @@ pub struct Admitted {
 /// # Errors
 /// [`FabricError::Unresolvable`], [`FabricError::ConnectionRefused`],
 /// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
-/// [`FabricError::Protocol`] where something else listens; [`FabricError::BadName`] of a grant.
+/// [`FabricError::Protocol`] if something else listens there; [`FabricError::BadName`] if the
+/// grant's name is too long.
 pub fn connect(address: &str, options: &ConnectOptions) -> Result<Admitted> {
     connect_after(0, address, options)
 }

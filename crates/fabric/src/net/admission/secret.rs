@@ -6,8 +6,8 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that both sides of a connection know and nobody else: at least [`Secret::SHORTEST`],
-/// random. Printing one shows nothing of it.
+/// Random bytes known only to both sides of a connection, at least [`Secret::SHORTEST`] of them.
+/// Its `Debug` output does not reveal them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Secret {
 /// Words of a nonce and of a proof: 32 bytes.
 pub const PROOF_WORDS: usize = 4;
 
-/// Whose proof it is: one side's is no proof of the other's.
+/// Whose proof it is. A proof of one side is not valid for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The client proves itself.
@@ -50,14 +50,14 @@ pub enum Side {
 }
 
 /// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked
-/// alike.
+/// the same way.
 #[must_use]
 pub fn prove(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> [u64; PROOF_WORDS] {
     let bytes: [u8; 32] = over(secret, side, frames).finalize().into_bytes().into();
     bytemuck::cast(bytes)
 }
 
-/// Whether a proof is right; takes as long whether it is or not.
+/// Whether a proof is right, in constant time.
 #[must_use]
 pub fn is_proved(
     secret: Option<&Secret>,

@@ -27,8 +27,8 @@ pub(crate) struct Server {
 
 impl Server {
     /// Has `service` serve the clients that are admitted. `grant` puts the first grants in force,
-    /// before any client is admitted. Each client takes an open file of this process, whose limit
-    /// on them is raised as far as it goes.
+    /// before any client is admitted. Each client takes an open file; the process's limit on open
+    /// files is raised to its maximum.
     ///
     /// # Errors
     /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::CannotListen`],

@@ -25,7 +25,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-/// Lets a NIC serve a node's memory for as long as it is held. Dropping it closes every connection.
+/// Serves a node's memory by a NIC for as long as it is held. Dropping it closes every connection.
 ///
 /// While it is held the memory is the NIC's: no processor may use it, over shared memory or TCP
 /// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not
@@ -120,8 +120,8 @@ impl Agent {
         &self.owner.node
     }
 
-    /// Puts a grant in force, with keys of its own: the memory is registered anew, with exactly the
-    /// grant's rights. One of the same name is revoked.
+    /// Puts a grant in force, with its own keys: the memory is registered once more, with exactly
+    /// the grant's rights. A grant of the same name is revoked.
     ///
     /// # Errors
     /// [`Insecure`](crate::FabricError::Insecure);
@@ -135,8 +135,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends a grant: its keys are void when this returns, and its clients are told. False if there
-    /// is none in force by that name.
+    /// Ends a grant: its keys are void when this returns, and its clients are notified. Returns
+    /// `false` if no grant of that name is in force.
     pub fn revoke(&self, name: &str) -> bool {
         let revoked = self.setup.revoke(name);
         // Told first: a client whose verb the NIC refuses finds the reason on its connection.
@@ -145,8 +145,7 @@ impl Agent {
         revoked
     }
 
-    /// What it has seen of its clients' set-up connections so far. Their verbs are the NIC's: they
-    /// are not counted here.
+    /// Counters of the set-up connections. Verbs are executed by the NIC and not counted.
     #[must_use]
     pub fn counters(&self) -> AgentCounters {
         self.setup.counters()
