@@ -1,7 +1,6 @@
 //! What the advisor recommends.
 
 use farslot::fabric::sim::NicProfile;
-use farslot::model::Objective;
 use farslot_bench::BenchError;
 use farslot_bench::advise::{Advice, Question, Ranked, Writers, advise};
 
@@ -328,18 +327,4 @@ fn workloads_that_there_are_not_are_named() {
             other => panic!("{named}: {other:?}"),
         }
     }
-}
-
-#[test]
-fn records_that_no_heap_holds_have_no_reads_out_of_band() {
-    let question = ask(8, 1 << 24);
-    let reads = question.read_beyond(0).map(drop);
-    for refused in [reads, question.block_bytes().map(drop)] {
-        let Err(BenchError::BadOption { option, .. }) = refused else {
-            panic!("{refused:?}");
-        };
-        assert_eq!(option, "value size");
-    }
-    let (bytes, share) = ask(8, 64).read_beyond(0).unwrap();
-    assert_eq!((bytes % 8.0, share), (0.0, 1.0));
 }

@@ -185,7 +185,7 @@ fn a_wrong_answer_ends_the_experiment() {
     let world = filling.memory().world(SEED, profile()).unwrap();
     assert!(matches!(
         run.run(world),
-        Err(BenchError::WrongAnswers { .. })
+        Err(farslot_bench::BenchError::WrongAnswers { .. })
     ));
 }
 

@@ -14,8 +14,6 @@ const TABLE: RemoteAddr = RemoteAddr {
     region: RegionId(0),
     offset: 4096,
 };
-/// Longer than anything takes that waits for nobody.
-const LONG: Nanos = 10_000_000;
 /// As in paper 001.
 const ROUND_TRIP: Nanos = 3_200;
 const VERB_TIMEOUT: Nanos = 1_000_000;
