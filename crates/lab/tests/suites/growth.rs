@@ -3,7 +3,7 @@
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use farslot::index::{FieldSize, Index};
+use farslot::index::{FieldSize, Index, IndexExt};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
 use farslot_lab::baseline::{BaselineOptions, Cleaning, Pace};
 use std::rc::Rc;
