@@ -74,14 +74,22 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    pub(super) async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+    pub(super) async fn find_or_put_record(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
     }
 
-    async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<Option<Value>> {
+    async fn find_or_put_draft(
+        &self,
+        key: &Key<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Option<Value>> {
         if let Some(value) = self.find_recalled(key).await? {
             return Ok(Some(value));
         }

@@ -6,7 +6,7 @@ use crate::common::{
 use farslot_fabric::Endpoint;
 use farslot_index::hash::derive;
 use farslot_index::linear::LinearTable;
-use farslot_index::{FieldSize, Index, IndexExt, IndexError, Result};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, Result};
 use farslot_testbed::{AnyEndpoint, Fabric};
 
 const SEED: u64 = 11;

@@ -4,7 +4,7 @@ use crate::common::cuckoo::{SIGNATURES, limited_client, new_client, new_node, op
 use crate::common::{HEAP, INLINE, Slot, WORD, scan_all};
 use farslot_fabric::{Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
-use farslot_index::{Index, IndexExt, IndexError, KeyRule};
+use farslot_index::{Index, IndexError, IndexExt, KeyRule};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use std::pin::pin;
 use std::task::{Context, Waker};

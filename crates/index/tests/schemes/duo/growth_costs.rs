@@ -9,7 +9,7 @@ use crate::common::{INLINE, Slot};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits};
 use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, GrowthMemory};
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP};
 use std::rc::Rc;
 
 /// The paper's keys and values in its simulations.

@@ -8,7 +8,7 @@ use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step}
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::{Endpoint, Limits};
 use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOptions, DuoReader, GrowthMemory};
-use farslot_index::{FieldSize, Index, IndexExt, IndexError, Occupancy, PUT, SlotKind};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

@@ -8,7 +8,7 @@ use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
 use farslot_index::duo::DuoTable;
 use farslot_index::{
-    FIND_OR_PUT, FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, Result, UPDATE, Value,
+    FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

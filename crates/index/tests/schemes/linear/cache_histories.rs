@@ -12,7 +12,7 @@ use farslot_index::cache::{CacheCounts, CacheOptions, Cached};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

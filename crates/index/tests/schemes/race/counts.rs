@@ -7,7 +7,7 @@ use crate::common::race::{Dimensions, SHORT, ShmTable, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, OperationClass, OperationCounters};
 use farslot_index::race::RaceTable;
-use farslot_index::{FIND_OR_PUT, GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use std::rc::Rc;
 
 struct Client {

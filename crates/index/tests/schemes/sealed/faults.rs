@@ -10,7 +10,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, Limits, Nanos, NodeId, Rights};
 use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
-use farslot_index::{Index, IndexExt, IndexError, KeyRule, Result};
+use farslot_index::{Index, IndexError, IndexExt, KeyRule, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
