@@ -54,7 +54,7 @@ pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use cursor::Cursor;
-pub use error::{Result, StoreError};
+pub use error::{ErrorKind, Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;

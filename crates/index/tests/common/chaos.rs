@@ -382,11 +382,7 @@ pub fn run_over<E: Endpoint>(
 }
 
 /// What a coroutine does: a random operation after the other, on random keys.
-async fn work<E: Endpoint>(
-    caller: Caller<'_, LinearTable<E>>,
-    shape: &Shape,
-    mut rng: ChaCha8Rng,
-) {
+async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mut rng: ChaCha8Rng) {
     for turn in 0..shape.operations {
         if shape.pause > 0 {
             let pause = rng.random_range(0..=shape.pause);

@@ -7,7 +7,7 @@ use crate::common::{
 use farslot_fabric::{Endpoint, EndpointExt, OperationClass};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, SlotKind};
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::prelude::*;
 use proptest::sample::Index as Split;

@@ -5,7 +5,7 @@ use crate::common::{
     HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
 };
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
-use farslot_index::{Index, IndexExt, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -215,10 +215,7 @@ pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more(fabric:
     reading.block_on(async {
         assert!(!early.is_built());
         assert_eq!(early.get(&key).await.unwrap_err(), IndexError::NotBuilt);
-        assert_eq!(
-            early.get_all(&key).await.unwrap_err(),
-            IndexError::NotBuilt
-        );
+        assert_eq!(early.get_all(&key).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(scan_all(&early).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(early.occupancy().await.unwrap_err(), IndexError::NotBuilt);
     });

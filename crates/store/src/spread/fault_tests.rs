@@ -4,8 +4,8 @@ use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spre
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy, Result,
-    Scheme, SlotKind, StoreError, TableOptions,
+    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy,
+    Result, Scheme, SlotKind, StoreError, TableOptions,
 };
 use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{

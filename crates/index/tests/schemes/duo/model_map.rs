@@ -9,7 +9,9 @@ use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step}
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::Executor;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner};
-use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind};
+use farslot_index::{
+    FieldSize, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

@@ -7,7 +7,7 @@ use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
 use farslot_index::{
-    FIND_OR_PUT, FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, Result, UPDATE, Value,
+    FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -6,8 +6,8 @@ use farslot_fabric::sim::{
     ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
 };
 use farslot_fabric::{Nanos, NodeId};
-use farslot_index::{Index, IndexExt, Value};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
+use farslot_index::{Index, IndexExt, Value};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
