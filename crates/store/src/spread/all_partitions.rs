@@ -137,11 +137,13 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 let taken = self.everywhere(Err, async |_, client| client.change_writer(change).await);
                 taken.await.into_iter().collect()
             }
-            WriterChange::Resign => {
-                self.on_open(async |client| client.change_writer(change).await)
-                    .await
-            }
+            WriterChange::Resign => self.resign().await,
         }
+    }
+
+    async fn resign(&self) -> Result<()> {
+        self.on_open(async |client| client.change_writer(WriterChange::Resign).await)
+            .await
     }
 
     /// The writer of the first partition that has one.
@@ -166,7 +168,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 }
                 Err(error) => {
                     // All or none: another client that waits for the rest would wait for this one.
-                    let _ = self.change_writer(WriterChange::Resign).await;
+                    let _ = self.resign().await;
                     return Err(error);
                 }
             }
