@@ -88,6 +88,7 @@ mod insert;
 mod layout;
 mod lookup;
 mod moves;
+mod moves_seen;
 mod path;
 mod predetermination;
 mod remove;
@@ -98,6 +99,5 @@ mod survey;
 mod writer;
 
 pub use client::CuckooTable;
-pub use layout::{CuckooLayout, CuckooOptions};
-pub use lookup::LookupOrder;
+pub use layout::{CuckooLayout, CuckooOptions, LookupOrder};
 pub use survey::Survey;
