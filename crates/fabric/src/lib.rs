@@ -19,6 +19,7 @@
 pub mod addr;
 pub mod any;
 pub mod buffer;
+pub mod call;
 pub mod counters;
 pub mod endpoint;
 pub mod error;
@@ -39,6 +40,7 @@ pub mod window;
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
+pub use call::{Call, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters};
 pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
 pub use error::{FabricError, Result};

@@ -1,6 +1,8 @@
 //! The verbs, as data, and the futures that stand for posted ones.
 
-use crate::{Buffer, Endpoint, FabricError, NodeId, PostError, RemoteAddr, Result, Rights};
+use crate::{
+    Buffer, Endpoint, FabricError, NodeId, PostError, RegionId, RemoteAddr, Result, Rights,
+};
 use smallvec::SmallVec;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -94,6 +96,17 @@ pub enum Verb {
         /// A number for the receiver.
         imm: u32,
     },
+    /// Has the owner of a region answer a request; see [`call`](crate::call).
+    Call {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+        /// The request.
+        request: Buffer,
+        /// Receives the reply, at most as many bytes as it is long.
+        reply: Buffer,
+    },
 }
 
 /// The kinds of [`Verb`], for counters.
@@ -112,11 +125,13 @@ pub enum VerbKind {
     FetchAdd,
     /// [`Verb::WriteImm`].
     WriteImm,
+    /// [`Verb::Call`].
+    Call,
 }
 
 impl VerbKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All kinds, in the order of their counters.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Read,
@@ -125,6 +140,7 @@ impl VerbKind {
         Self::CompareSwap,
         Self::FetchAdd,
         Self::WriteImm,
+        Self::Call,
     ];
 
     /// The name that counters are printed under.
@@ -137,11 +153,12 @@ impl VerbKind {
             Self::CompareSwap => "compare_swap",
             Self::FetchAdd => "fetch_add",
             Self::WriteImm => "write_imm",
+            Self::Call => "call",
         }
     }
 
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::WriteImm)
+        matches!(self, Self::Write | Self::WriteImm | Self::Call)
     }
 }
 
@@ -157,6 +174,7 @@ impl Verb {
             Self::CompareSwap { .. } => VerbKind::CompareSwap,
             Self::FetchAdd { .. } => VerbKind::FetchAdd,
             Self::WriteImm { .. } => VerbKind::WriteImm,
+            Self::Call { .. } => VerbKind::Call,
         }
     }
 
@@ -171,10 +189,11 @@ impl Verb {
             }
             Self::Write { to, .. } | Self::WriteImm { to, .. } => to.node,
             Self::CompareSwap { at, .. } | Self::FetchAdd { at, .. } => at.node,
+            Self::Call { node, .. } => *node,
         }
     }
 
-    /// Payload bytes that it moves.
+    /// Payload bytes that it moves; of a call those of its request.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -183,6 +202,7 @@ impl Verb {
             Self::ReadMany { pieces, .. } => pieces.iter().map(|piece| piece.len as u64).sum(),
             Self::Write { data, .. } | Self::WriteImm { data, .. } => data.len() as u64,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => 8,
+            Self::Call { request, .. } => request.len() as u64,
         }
     }
 
@@ -194,6 +214,7 @@ impl Verb {
             Self::Read { .. } | Self::ReadMany { .. } => Rights::READ,
             Self::Write { .. } | Self::WriteImm { .. } => Rights::WRITE,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Rights::ATOMIC,
+            Self::Call { .. } => Rights::CALL,
         }
     }
 }
@@ -248,6 +269,8 @@ pub enum Completion {
     Word(u64),
     /// A write is placed.
     Placed,
+    /// The reply to a call.
+    Replied(Buffer),
 }
 
 /// A message that `write_imm` left for the owner of a node.
@@ -269,7 +292,7 @@ impl FromCompletion for Buffer {
     #[inline]
     fn from_completion(completion: Completion) -> Self {
         match completion {
-            Completion::Filled(buffer) => buffer,
+            Completion::Filled(buffer) | Completion::Replied(buffer) => buffer,
             other => unreachable!("a read completed as {other:?}"),
         }
     }
@@ -356,7 +379,11 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
             return Poll::Pending;
         };
         this.state = State::Resolved;
-        this.endpoint.core().counters.verb_completed(this.depth);
+        let counters = &this.endpoint.core().counters;
+        counters.verb_completed(this.depth);
+        if let Ok(Completion::Replied(reply)) = &outcome {
+            counters.reply_arrived(reply.len() as u64);
+        }
         Poll::Ready(outcome.map(T::from_completion))
     }
 }

@@ -1,5 +1,6 @@
 //! Everything that a world consists of, and the loop that lets one event happen after the other.
 
+use super::calls::Calls;
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
@@ -49,6 +50,7 @@ pub(super) struct Node {
     pub(super) inbox_waiters: Vec<Waker>,
     /// When the owner's CPU is free again.
     pub(super) cpu_free: Picos,
+    pub(super) calls: Calls,
     pub(super) verbs_executed: u64,
 }
 
@@ -136,6 +138,7 @@ impl State {
             inbox_capacity: config.inbox_capacity,
             inbox_waiters: Vec::new(),
             cpu_free: 0,
+            calls: Calls::new(config.owner_threads),
             verbs_executed: 0,
         });
         node
@@ -376,6 +379,8 @@ impl State {
             }
             Event::Respond { op } => self.respond(op),
             Event::RetryMessage { client, node } => self.retry_message(client, node),
+            Event::Handle { op } => self.handle(op),
+            Event::HandlerFree { node, stops } => self.handler_is_free(node, stops),
             Event::Fault { plan, fault } if plan == self.plan => self.strike(fault),
             Event::Fault { .. } => {}
         }
