@@ -22,18 +22,20 @@ pub mod buffer;
 pub mod call;
 pub mod counters;
 pub mod endpoint;
+mod endpoint_ext;
 pub mod error;
 pub mod executor;
-mod links;
+pub mod memory;
+pub mod net;
+mod node_state;
 mod prefetch;
 pub mod reader;
-mod redial;
 pub mod shm;
 pub mod sim;
-pub mod standing;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
+mod verb_future;
 pub mod verbs;
 pub mod window;
 
@@ -42,16 +44,15 @@ pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
 pub use call::{Call, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters};
-pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
+pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
+pub use endpoint_ext::EndpointExt;
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
+pub use net::Backoff;
+pub use node_state::NodeState;
 pub use prefetch::prefetch;
 pub use reader::Reader;
-pub use standing::{Backoff, NodeState};
-pub use timer::TimedOut;
-pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
+pub use timer::{Nanos, TimedOut};
+pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};
+pub use verb_future::VerbFuture;
 pub use window::{all_in_order, both, in_order, window};
-
-/// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
-/// [`sim`]. Instants count from the start of the process or of the simulation.
-pub type Nanos = u64;

@@ -1,11 +1,14 @@
 //! Sleeping and timeouts on the endpoint's clock, wall or virtual.
 
-use crate::Nanos;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+
+/// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
+/// [`sim`](crate::sim). Instants count from the start of the process or of the simulation.
+pub type Nanos = u64;
 
 /// A future did not end in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

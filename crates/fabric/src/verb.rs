@@ -1,13 +1,7 @@
-//! The verbs, as data, and the futures that stand for posted ones.
+//! The verbs as data: what is asked for, what completes, and the checks that every fabric makes.
 
-use crate::{
-    Buffer, Endpoint, FabricError, NodeId, PostError, RegionId, RemoteAddr, Result, Rights,
-};
+use crate::{Buffer, FabricError, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// One piece of a gather read: `len` bytes at `from`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,12 +218,7 @@ impl Verb {
 /// # Errors
 /// [`FabricError::OutOfBounds`] and [`FabricError::AccessDenied`].
 #[inline]
-pub fn check_access(
-    at: RemoteAddr,
-    len: u64,
-    needed: Rights,
-    region: &crate::RegionInfo,
-) -> Result<()> {
+pub fn check_access(at: RemoteAddr, len: u64, needed: Rights, region: &RegionInfo) -> Result<()> {
     if !region.rights.allow(needed) {
         return Err(FabricError::AccessDenied {
             at,
@@ -311,79 +300,4 @@ impl FromCompletion for u64 {
 impl FromCompletion for () {
     #[inline]
     fn from_completion(_: Completion) {}
-}
-
-/// A verb on its way: posted when it is first polled, resolved at its completion.
-///
-/// Dropping it is safe at any time: a verb that was posted still takes effect, its buffer stays
-/// with the fabric until then, and its completion is thrown away.
-pub struct VerbFuture<'e, E: Endpoint, T> {
-    endpoint: &'e E,
-    state: State<E::Posted>,
-    /// Place in the operation's chain of completions.
-    depth: u32,
-    resolves_to: PhantomData<fn() -> T>,
-}
-
-enum State<P> {
-    Unposted(Result<Verb>),
-    Posted(P),
-    Resolved,
-}
-
-impl<'e, E: Endpoint, T> VerbFuture<'e, E, T> {
-    /// A future for `verb`, or for the error that prevented its making.
-    #[inline]
-    pub(crate) fn new(endpoint: &'e E, verb: Result<Verb>) -> Self {
-        Self {
-            endpoint,
-            state: State::Unposted(verb),
-            depth: 0,
-            resolves_to: PhantomData,
-        }
-    }
-}
-
-impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
-    type Output = Result<T>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
-        let this = &mut *self;
-        if let State::Unposted(_) = this.state {
-            let State::Unposted(verb) = std::mem::replace(&mut this.state, State::Resolved) else {
-                unreachable!("matched above")
-            };
-            let verb = match verb {
-                Ok(verb) => verb,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            let (kind, bytes) = (verb.kind(), verb.bytes());
-            match this.endpoint.post(verb) {
-                Ok(posted) => {
-                    this.depth = this.endpoint.core().counters.verb_posted(kind, bytes);
-                    this.state = State::Posted(posted);
-                }
-                Err(PostError::QueueFull(verb)) => {
-                    this.endpoint.core().wait_for_queue(cx.waker());
-                    this.state = State::Unposted(Ok(verb));
-                    return Poll::Pending;
-                }
-                Err(PostError::Rejected(error)) => return Poll::Ready(Err(error)),
-            }
-        }
-        let State::Posted(posted) = &mut this.state else {
-            panic!("a verb future was polled after it had resolved")
-        };
-        let Poll::Ready(outcome) = this.endpoint.poll_posted(posted, cx) else {
-            return Poll::Pending;
-        };
-        this.state = State::Resolved;
-        let counters = &this.endpoint.core().counters;
-        counters.verb_completed(this.depth);
-        if let Ok(Completion::Replied(reply)) = &outcome {
-            counters.reply_arrived(reply.len() as u64);
-        }
-        Poll::Ready(outcome.map(T::from_completion))
-    }
 }

@@ -7,7 +7,9 @@ mod raw;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind, Header, VERSION};
-use farslot_fabric::tcp::{Agent, AgentOptions, Grant, Refusal, Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{
+    Agent, AgentOptions, ConnectOptions, Grant, Refusal, Secret, ServeOptions, TcpEndpoint,
+};
 use farslot_fabric::*;
 use raw::RawClient;
 use std::io::{Read, Write};
@@ -62,26 +64,26 @@ fn agent() -> Agent {
     };
     let node = Node::embedded(&[region]).unwrap();
     let reader = Grant::limited("reader", secret(2), node.info(), Rights::READ);
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         grants: vec![Grant::everything(secret(1)), reader],
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     Agent::start(node, &options).unwrap()
 }
 
-fn asking(grant: &str, secret: Option<Secret>) -> TcpOptions {
-    TcpOptions {
+fn asking(grant: &str, secret: Option<Secret>) -> ConnectOptions {
+    ConnectOptions {
         grant: grant.into(),
         secret,
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     }
 }
 
-fn all() -> TcpOptions {
+fn all() -> ConnectOptions {
     asking("default", secret(1))
 }
 
-fn connect(agent: &Agent, options: &TcpOptions) -> Result<Executor<TcpEndpoint>> {
+fn connect(agent: &Agent, options: &ConnectOptions) -> Result<Executor<TcpEndpoint>> {
     let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], options)?;
     Ok(Executor::new(Rc::new(endpoint)))
 }
@@ -281,7 +283,7 @@ fn a_node_of_another_version_is_told_apart_by_its_client() {
             let refused = of_version(version, &refused);
             stream.write_all(&bytes(&refused)).unwrap();
         });
-        let refused = TcpEndpoint::connect(&[&address], &TcpOptions::default()).map(drop);
+        let refused = TcpEndpoint::connect(&[&address], &ConnectOptions::default()).map(drop);
         let reason = Refusal::Version {
             client: VERSION,
             agent: version,

@@ -9,7 +9,7 @@ mod proxy;
 mod raw;
 
 use farslot_fabric::shm::{Node, RegionSpec};
-use farslot_fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions, wire};
+use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, ServeOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
 use proxy::Proxy;
 use raw::{RawClient, frame};
@@ -39,21 +39,21 @@ fn serve() -> Agent {
         rights: Rights::ALL,
     };
     let node = Node::embedded(&[region]).unwrap();
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         peer_timeout: PEER_TIMEOUT,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     Agent::start(node, &options).unwrap()
 }
 
 fn connect(proxy: &Proxy, verb_timeout: Nanos) -> Executor<TcpEndpoint> {
-    let options = TcpOptions {
+    let options = ConnectOptions {
         peer_timeout: PEER_TIMEOUT,
         limits: Limits {
             verb_timeout,
             ..Limits::default()
         },
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     };
     let endpoint = TcpEndpoint::connect(&[proxy.address()], &options).unwrap();
     Executor::new(Rc::new(endpoint))
@@ -147,7 +147,7 @@ fn an_agent_lets_go_of_clients_that_the_network_has_lost() {
 #[test]
 fn an_agent_lets_go_of_clients_that_take_no_answers() {
     let agent = serve();
-    let mut client = RawClient::connect(&agent, &TcpOptions::default());
+    let mut client = RawClient::connect(&agent, &ConnectOptions::default());
     let span = client.span(0, 0, LEN as u32 / 2);
     let mut verbs = Vec::new();
     (0..32).for_each(|_| wire::put_read(&mut verbs, span));

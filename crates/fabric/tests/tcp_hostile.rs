@@ -7,7 +7,9 @@ use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{self, Hello};
 use farslot_fabric::tcp::wire;
-use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, Area, Grant, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{
+    Agent, AgentOptions, Area, ConnectOptions, Grant, ServeOptions, TcpEndpoint,
+};
 use farslot_fabric::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -70,7 +72,7 @@ fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-fn serve(node: &Node, limits: AgentLimits) -> Agent {
+fn serve(node: &Node, serve: ServeOptions) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
         secret: None,
@@ -84,22 +86,21 @@ fn serve(node: &Node, limits: AgentLimits) -> Agent {
         secret: None,
         areas: Some(vec![Area::whole(GOOD, Rights::ALL)]),
     };
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         grants: vec![hostile, good],
-        limits,
-        ..AgentOptions::default()
-    };
+        ..serve
+    });
     Agent::start(node.clone(), &options).unwrap()
 }
 
-fn asking(grant: &str) -> TcpOptions {
-    TcpOptions {
+fn asking(grant: &str) -> ConnectOptions {
+    ConnectOptions {
         grant: grant.into(),
         limits: Limits {
             verb_timeout: 20_000_000_000,
             ..Limits::default()
         },
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     }
 }
 
@@ -297,11 +298,11 @@ fn a_hundred_thousand_hostile_frames_harm_nobody() {
     let _alone = alone();
     const FRAMES: usize = 100_000;
     let node = guarded();
-    let limits = AgentLimits {
+    let options = ServeOptions {
         receiver_wait: Duration::ZERO,
-        ..AgentLimits::default()
+        ..ServeOptions::default()
     };
-    let agent = serve(&node, limits);
+    let agent = serve(&node, options);
     if let Ok(only) = std::env::var("FARSLOT_SEED") {
         let number = only.parse().expect("FARSLOT_SEED is a number");
         println!("{} frames", attack_by_number(&agent, number));
@@ -362,7 +363,7 @@ fn check_sentinels(node: &Node) {
 fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
     let _alone = alone();
     let node = guarded();
-    let agent = serve(&node, AgentLimits::default());
+    let agent = serve(&node, ServeOptions::default());
     let mut client = RawClient::connect(&agent, &asking("hostile"));
     let before = resident_bytes();
     // As many READs of the whole region as the sockets take.

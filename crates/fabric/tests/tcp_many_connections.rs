@@ -4,7 +4,7 @@
 
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::connect;
-use farslot_fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions, wire};
+use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
@@ -182,13 +182,13 @@ fn raise_file_limit() {
     setrlimit(Resource::Nofile, raised).unwrap();
 }
 
-fn options() -> TcpOptions {
-    TcpOptions {
+fn options() -> ConnectOptions {
+    ConnectOptions {
         limits: Limits {
             verb_timeout: 30_000_000_000,
             ..Limits::default()
         },
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::OnRestart;
 use crate::cache::Cache;
 use crate::fabrics::Fabric;
-use farslot_fabric::tcp::{Secret, TcpOptions};
+use farslot_fabric::tcp::{ConnectOptions, Secret};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
 use farslot_index::cuckoo::LookupOrder;
@@ -64,33 +64,29 @@ impl Default for OpenOptions {
             lookup_order: LookupOrder::default(),
             predetermination: false,
             rights: Rights::ALL,
-            grant: TcpOptions::default().grant,
+            grant: ConnectOptions::default().grant,
             secret: None,
-            connect_timeout: TcpOptions::default().connect_timeout,
+            connect_timeout: ConnectOptions::default().connect_timeout,
             on_restart: OnRestart::default(),
         }
     }
 }
 
 impl OpenOptions {
-    pub(crate) fn tcp(&self) -> TcpOptions {
-        TcpOptions {
+    pub(crate) fn connect(&self) -> ConnectOptions {
+        ConnectOptions {
             grant: self.grant.clone(),
             secret: self.secret.clone(),
             rights: self.rights,
             connect_timeout: self.connect_timeout,
             limits: self.limits,
-            ..TcpOptions::default()
+            ..ConnectOptions::default()
         }
     }
 
     pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
         VerbsOptions {
-            grant: self.grant.clone(),
-            secret: self.secret.clone(),
-            rights: self.rights,
-            connect_timeout: self.connect_timeout,
-            limits: self.limits,
+            connect: self.connect(),
             device: device.clone(),
             ..VerbsOptions::default()
         }

@@ -3,7 +3,7 @@
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
-use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
+use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant, ServeOptions};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Default for ServerOptions {
             spin: agent.spin,
             secret: None,
             read_only_secret: None,
-            insecure: agent.insecure,
+            insecure: agent.serve.insecure,
         }
     }
 }
@@ -133,6 +133,12 @@ impl Server {
                 .clone()
                 .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
         );
+        let serve = |listen: &str| ServeOptions {
+            listen: listen.into(),
+            grants: grants.clone(),
+            insecure: options.insecure,
+            ..ServeOptions::default()
+        };
         let mut agents = Vec::new();
         let mut nic = None;
         for address in &mut parsed {
@@ -141,11 +147,9 @@ impl Server {
                     let agent = Agent::start(
                         node.clone(),
                         &AgentOptions {
-                            listen: authorities[0].clone(),
+                            serve: serve(&authorities[0]),
                             threads: options.threads,
                             spin: options.spin,
-                            grants: grants.clone(),
-                            insecure: options.insecure,
                             ..AgentOptions::default()
                         },
                     )?;
@@ -159,9 +163,7 @@ impl Server {
                     let agent = verbs::Agent::start(
                         node.clone(),
                         &VerbsAgentOptions {
-                            listen: authorities[0].clone(),
-                            grants: grants.clone(),
-                            insecure: options.insecure,
+                            serve: serve(&authorities[0]),
                             device: device.clone(),
                             ..VerbsAgentOptions::default()
                         },

@@ -3,7 +3,7 @@
 use crate::{AnyEndpoint, Fabric, PATIENCE};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
-use farslot_fabric::tcp::{self, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{self, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::{Executor, Limits, Rights};
 use std::rc::Rc;
@@ -61,21 +61,21 @@ impl TestNode {
             Served::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
             Served::Shm(node) => AnyEndpoint::Shm(ShmEndpoint::new(vec![node.clone()], limits)),
             Served::Tcp(agent) => {
-                let options = TcpOptions {
+                let options = ConnectOptions {
                     spin: SPIN,
                     connect_timeout,
                     limits,
-                    ..TcpOptions::default()
+                    ..ConnectOptions::default()
                 };
                 let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &options);
                 AnyEndpoint::Tcp(endpoint.expect("the agent of this process"))
             }
             Served::Verbs(agent) => {
-                let options = VerbsOptions {
+                let options = VerbsOptions::from(ConnectOptions {
                     connect_timeout,
                     limits,
-                    ..VerbsOptions::default()
-                };
+                    ..ConnectOptions::default()
+                });
                 let endpoint = VerbsEndpoint::connect(&[agent.address().to_string()], &options);
                 AnyEndpoint::Verbs(endpoint.expect("the agent of this process"))
             }

@@ -5,8 +5,7 @@
 //! its bytes are copied when its task looks at the completion, a turn of the executor later, when the
 //! lines have come.
 
-use super::mailbox;
-use super::node::Node;
+use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,

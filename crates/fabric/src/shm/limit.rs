@@ -1,6 +1,6 @@
 //! What the memory itself gives: loads of whole cache lines and nothing else, for measurements.
 
-use super::node::Node;
+use crate::memory::Node;
 use crate::verb::check_access;
 use crate::{FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
 

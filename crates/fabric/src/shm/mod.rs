@@ -26,29 +26,11 @@
 
 mod attach;
 mod endpoint;
-mod header;
+mod fd_passing;
 mod limit;
-mod link;
-pub(crate) mod mailbox;
-pub(crate) mod mapping;
-pub(crate) mod node;
-pub(crate) mod words;
+mod serve;
 
+pub use crate::memory::{FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, available_memory};
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};
-pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
 pub use limit::LINE;
-pub use mapping::available_memory;
-pub(crate) use node::raise_file_limit;
-pub use node::{Node, RegionSpec};
-
-/// Regions and the first region's start are multiples of this: a large page of most machines.
-const LARGE_PAGE: u64 = 2 << 20;
-
-/// Turns a failed system call into a typed error.
-fn os(call: &'static str) -> impl Fn(rustix::io::Errno) -> crate::FabricError {
-    move |errno| crate::FabricError::Os {
-        call,
-        error: errno.to_string(),
-    }
-}

@@ -10,59 +10,11 @@ use super::nic::CacheEntry;
 use super::op::Loss;
 use super::state::State;
 use crate::call::check_words;
-use crate::{Call, FabricError, Handler, NodeId, OwnerMemory, RegionId, Result};
+use crate::{Call, FabricError, NodeId, OwnerMemory, RegionId, Result};
 use rand::RngExt;
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// The writer of what handlers store.
 const OWNER: u32 = u32::MAX;
-
-/// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory is lost
-/// with its process.
-pub(super) type MakeHandler = Box<dyn Fn() -> Arc<dyn Handler> + Send>;
-
-/// The calls of a node.
-pub(super) struct Calls {
-    make: Option<MakeHandler>,
-    handler: Option<Arc<dyn Handler>>,
-    /// Calls that no thread has taken.
-    waiting: VecDeque<u32>,
-    threads: u32,
-    busy: u32,
-    /// How often the node has stopped: events of its earlier threads are void.
-    stops: u32,
-}
-
-impl Calls {
-    pub(super) fn new(threads: u32) -> Self {
-        Self {
-            make: None,
-            handler: None,
-            waiting: VecDeque::new(),
-            threads: threads.max(1),
-            busy: 0,
-            stops: 0,
-        }
-    }
-
-    pub(super) fn serve(&mut self, make: MakeHandler) {
-        self.handler = Some(make());
-        self.make = Some(make);
-    }
-
-    /// Loses what only the owner's process had; returns the calls that waited.
-    pub(super) fn stop(&mut self) -> VecDeque<u32> {
-        self.handler = None;
-        self.busy = 0;
-        self.stops = self.stops.wrapping_add(1);
-        std::mem::take(&mut self.waiting)
-    }
-
-    pub(super) fn restart(&mut self) {
-        self.handler = self.make.as_ref().map(|make| make());
-    }
-}
 
 impl State {
     /// Takes in a call that has reached its node. What its client wrote before it is there for the handler.

@@ -7,7 +7,8 @@
 use super::clock::{Picos, from_nanos};
 use super::endpoint::SimEndpoint;
 use super::op::ClientId;
-use super::world::{HostId, World};
+use super::parts::HostId;
+use super::world::World;
 use crate::{Endpoint, Executor, Join, Limits, Nanos};
 use smallvec::SmallVec;
 use std::cell::Cell;

@@ -2,7 +2,8 @@
 
 use super::clock::{Picos, from_nanos};
 use super::op::{ClientId, NONE, Stage};
-use super::world::{HostId, World};
+use super::parts::HostId;
+use super::world::World;
 use crate::verb::{Piece, Verb, check_access, check_aligned};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Nanos, NodeId, NodeInfo,
@@ -10,6 +11,7 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -34,6 +36,20 @@ impl Drop for SimPosted {
         if self.op != NONE {
             self.world.lock().abandon(self.op);
         }
+    }
+}
+
+impl World {
+    /// The door of a new client thread on host 0, connected to all nodes.
+    #[must_use]
+    pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
+        self.endpoint_on(HostId(0), limits)
+    }
+
+    /// The door of a new client thread on a machine.
+    #[must_use]
+    pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
+        Rc::new(SimEndpoint::connect(self.clone(), host, limits))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::clock::{Event, Picos, from_nanos};
 use super::faults::{FaultPlan, When};
 use super::op::{ClientId, Loss, Stage};
+use super::parts::HostId;
 use super::state::State;
-use super::world::HostId;
 use crate::{FabricError, NodeId};
 use rand::RngExt;
 

@@ -2,7 +2,7 @@
 
 use super::clock::{Picos, from_nanos, to_nanos};
 use super::op::ClientId;
-use super::world::HostId;
+use super::parts::HostId;
 use crate::{Nanos, NodeId};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -18,11 +18,23 @@ pub struct SimNode {
     node: NodeId,
 }
 
-impl SimNode {
-    pub(super) fn new(world: World, node: NodeId) -> Self {
-        Self { world, node }
+impl World {
+    /// The owner's side of a node.
+    #[must_use]
+    pub fn node_handle(&self, node: NodeId) -> SimNode {
+        assert!(
+            usize::from(node.0) < self.lock().nodes.len(),
+            "no node {}",
+            node.0
+        );
+        SimNode {
+            world: self.clone(),
+            node,
+        }
     }
+}
 
+impl SimNode {
     /// The node.
     #[must_use]
     pub fn id(&self) -> NodeId {

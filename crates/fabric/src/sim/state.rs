@@ -1,13 +1,13 @@
 //! Everything that a world consists of, and the loop that lets one event happen after the other.
 
-use super::calls::Calls;
+use super::call_queue::Calls;
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
 use super::nic::{CacheEntry, Costs, Nic};
 use super::op::{Batch, ClientId, NONE, Op, Slab, Stage};
+use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
-use super::world::{HostId, NodeConfig};
 use crate::verb::Verb;
 use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState};
 use rand::{RngExt, SeedableRng};

@@ -1,51 +1,13 @@
 //! A world: nodes, hosts and client threads under one virtual clock.
 
 use super::clock::{Picos, from_nanos, to_nanos};
-use super::endpoint::SimEndpoint;
 use super::faults::FaultPlan;
-use super::node::SimNode;
 use super::op::ClientId;
+use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::state::State;
-use crate::{Limits, Nanos, NodeId, Rights};
-use serde::{Deserialize, Serialize};
-use std::rc::Rc;
+use crate::{Nanos, NodeId, Rights};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// A machine with one NIC, which the clients and nodes on it share.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct HostId(pub u32);
-
-/// What a node is made of.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeConfig {
-    /// Length in bytes and rights of each region. Memory starts zeroed.
-    pub regions: Vec<(u64, Rights)>,
-    /// Size of the pages behind the memory, in bytes. Each costs the NIC a translation; with a page
-    /// as long as a region that is a physical segment (paper 003, section 5.1).
-    pub page_bytes: u64,
-    /// Messages that the receive queue holds, and as many calls.
-    pub inbox_capacity: usize,
-    /// Threads of the owner that answer calls, each one call at a time.
-    pub owner_threads: u32,
-    /// The machine that it runs on; `None` is a machine of its own.
-    pub host: Option<HostId>,
-}
-
-impl NodeConfig {
-    /// A node on a machine of its own, with pages of 2 MiB, room for 4096 messages and as many calls, and one
-    /// thread that answers calls.
-    #[must_use]
-    pub fn new(regions: &[(u64, Rights)]) -> Self {
-        Self {
-            regions: regions.to_vec(),
-            page_bytes: 2 << 20,
-            inbox_capacity: 4096,
-            owner_threads: 1,
-            host: None,
-        }
-    }
-}
 
 /// A simulated fabric. Clones are handles of the same world.
 ///
@@ -90,29 +52,6 @@ impl World {
     #[must_use]
     pub fn host_of(&self, node: NodeId) -> HostId {
         HostId(self.lock().nodes[usize::from(node.0)].host)
-    }
-
-    /// The owner's side of a node.
-    #[must_use]
-    pub fn node_handle(&self, node: NodeId) -> SimNode {
-        assert!(
-            usize::from(node.0) < self.lock().nodes.len(),
-            "no node {}",
-            node.0
-        );
-        SimNode::new(self.clone(), node)
-    }
-
-    /// The door of a new client thread on host 0, connected to all nodes.
-    #[must_use]
-    pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
-        self.endpoint_on(HostId(0), limits)
-    }
-
-    /// The door of a new client thread on a machine.
-    #[must_use]
-    pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
-        Rc::new(SimEndpoint::connect(self.clone(), host, limits))
     }
 
     /// Puts a fault plan in force, in place of the one before. Verbs are counted from here on.

@@ -1,7 +1,7 @@
 //! TCP, for machines without an RDMA NIC: the verbs as batches of frames, and a small agent beside the
 //! memory that checks and executes them.
 //!
-//! An [`Agent`] serves the memory of a [`Node`](crate::shm::Node), the same that shared memory serves: one
+//! An [`Agent`] serves the memory of a [`Node`](crate::memory::Node), the same that shared memory serves: one
 //! process can lend its memory by both at once, and atomics are the processor's, so that they are atomic
 //! against every client of either. A [`TcpEndpoint`] has one connection to each of its nodes, shared with
 //! nobody, so that a connection is what a reliable queue pair is: its verbs start in order, complete in
@@ -22,7 +22,7 @@
 //!   the next one is admitted never is, so that nothing takes effect behind what was lost: see
 //!   [`handshake`](admission::handshake).
 //! * A process that ends is noticed at once, also while no verbs are on their way. A machine or a network
-//!   that is lost is noticed within [`peer_timeout`](TcpOptions::peer_timeout), or within the verb timeout if
+//!   that is lost is noticed within [`peer_timeout`](ConnectOptions::peer_timeout), or within the verb timeout if
 //!   verbs are on their way. A process that hangs is noticed by those alone: nobody else asks it anything.
 //! * The agent trusts no client. A verb that may not be is answered with its error and has no effect; a
 //!   frame that is none closes its connection, with a line in the log, and touches no other.
@@ -59,24 +59,25 @@
 //!
 //! kind 3, FAILURE: agent to client, of the next verb:
 //!     +------+--------+---------+---+--------+--------+---+---+
-//!     | code | needed | granted | 0 | region | offset | a | b |   a, b: see wire/failure.rs
+//!     | code | needed | granted | 0 | region | offset | a | b |   a, b: see net/wire/failure.rs
 //!     +------+--------+---------+---+--------+--------+---+---+
 //!     0      8        16       24  32       48 .. 64     one word each
 //!
-//! kinds 16 to 20 are the handshake's: see admission/handshake.rs.
+//! kinds 16 to 20 are the handshake's: see net/admission/handshake.rs.
 //! ```
 
-pub mod admission;
-pub(crate) mod agent;
-pub(crate) mod endpoint;
+mod agent;
+mod conversation;
+mod endpoint;
 mod options;
-pub(crate) mod socket;
-mod spin;
-pub(crate) mod stream;
-pub mod wire;
+mod peer;
+mod serving;
 
-pub use admission::{Area, Grant, Refusal, Secret};
-pub use agent::{Agent, AgentCounters, Conversation};
+pub use crate::error::Refusal;
+pub use crate::net::admission::{self, Area, Grant, Secret};
+pub use crate::net::wire;
+pub use crate::net::{AgentCounters, ConnectOptions, Posted, ServeOptions};
+pub use agent::Agent;
+pub use conversation::Conversation;
 pub use endpoint::TcpEndpoint;
-pub use endpoint::slots::Posted;
-pub use options::{AgentLimits, AgentOptions, TcpOptions};
+pub use options::AgentOptions;

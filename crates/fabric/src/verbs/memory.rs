@@ -2,7 +2,7 @@
 
 use super::resource::{MemoryRegion, ProtectionDomain};
 use crate::buffer::{Registrar, Slab};
-use crate::shm::mapping::Mapping;
+use crate::memory::Mapping;
 use crate::{FabricError, Result};
 use std::cell::RefCell;
 use std::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! RDMA verbs: other machines, by their NICs. InfiniBand and RoCE, over rdma-core.
 //!
-//! An [`Agent`] registers the memory of a [`Node`](crate::shm::Node) with a NIC, and from then on the NIC
+//! An [`Agent`] registers the memory of a [`Node`](crate::memory::Node) with a NIC, and from then on the NIC
 //! executes the verbs of its clients: the processor of the machine that lends the memory takes no part. A
 //! [`VerbsEndpoint`] has one reliable queue pair to each of its nodes, shared with nobody (paper 003, section
 //! 3.4). All verbs of a doorbell leave as one list for each node, its last request signaled (paper 000, section
@@ -58,7 +58,7 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-pub use crate::tcp::Posted;
+pub use crate::net::{ConnectOptions, Posted, ServeOptions};
 pub use agent::Agent;
 pub use device::DeviceOptions;
 pub use endpoint::VerbsEndpoint;

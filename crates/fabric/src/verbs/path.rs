@@ -32,7 +32,8 @@ use super::abi::{
 };
 use super::device::Device;
 use super::resource::{QueuePair, access_flags};
-use crate::tcp::wire::{FrameKind, Header, Malformed};
+use crate::error::Malformed;
+use crate::net::wire::{FrameKind, Header};
 use crate::{Nanos, RegionId, Result, Rights};
 
 /// Words of an end.

@@ -6,7 +6,7 @@ use farslot_fabric::tcp::admission::handshake::{
     self, CHALLENGE_WORDS, HELLO_WORDS, Hello, Side, Welcome, prove,
 };
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header};
-use farslot_fabric::tcp::{AgentLimits, AgentOptions, Area, Conversation, Grant};
+use farslot_fabric::tcp::{AgentOptions, Area, Conversation, Grant, ServeOptions};
 use farslot_fabric::*;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -196,13 +196,13 @@ fn converse(guarded: &Guarded, admitted: bool, piece: usize, data: &[u8]) -> Vec
         ]),
     };
     let options = AgentOptions {
-        grants: vec![grant],
-        limits: AgentLimits {
-            frame_bytes: FRAME_BYTES,
-            unsent_bytes: UNSENT_BYTES,
+        serve: ServeOptions {
+            grants: vec![grant],
             receiver_wait: Duration::ZERO,
-            ..AgentLimits::default()
+            ..ServeOptions::default()
         },
+        frame_bytes: FRAME_BYTES,
+        unsent_bytes: UNSENT_BYTES,
         ..AgentOptions::default()
     };
     let node = guarded.node.clone();

@@ -1,7 +1,7 @@
 //! What only TCP does, agent and client in one process.
 
 use crate::bed::{Tcp, at, client, served};
-use farslot_fabric::tcp::{Agent, AgentOptions};
+use farslot_fabric::tcp::{Agent, AgentOptions, ServeOptions};
 use farslot_fabric::*;
 use std::rc::Rc;
 
@@ -131,10 +131,10 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
     assert_eq!(endpoint.node_state(NodeId(0)), Ok(down));
 
     // The same memory, served again at the same place.
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         listen: address,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let _agent = Agent::start(node, &options).unwrap();
     while !endpoint.is_up(NodeId(0)) {
         std::thread::yield_now();

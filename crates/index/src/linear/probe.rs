@@ -3,7 +3,7 @@
 use super::client::{Key, LinearTable};
 use super::hinting::{ReadLength, Until};
 use crate::Result;
-use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::VerbFuture;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -5,8 +5,7 @@
 //! taken, or before the queue pair it came by goes, and room is made again when one is taken. A sender that
 //! finds none is told by the NIC to come again.
 
-use crate::shm::node::NicInbox;
-use crate::shm::{Node, mailbox};
+use crate::memory::{NicInbox, Node, mailbox};
 use crate::verbs::abi::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, ibv_wc};
 use crate::verbs::device::Device;
 use crate::verbs::resource::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};

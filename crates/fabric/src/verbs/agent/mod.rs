@@ -4,22 +4,24 @@
 //! set-up connections, which say when a client has gone. Then its queue pair goes at once.
 
 mod messages;
+mod owner;
 mod pairing;
 mod registration;
 
 use self::messages::Messages;
-use self::pairing::{Pairing, Slot};
+use self::owner::Owner;
+use self::pairing::Pairing;
 use self::registration::Registration;
-use super::VerbsAgentOptions;
 use super::device::Device;
+use super::options::VerbsAgentOptions;
 use crate::Result;
-use crate::shm::Node;
-use crate::shm::node::NicClaim;
-use crate::tcp::admission::Issued;
-use crate::tcp::{self, AgentCounters, Grant};
-use std::collections::HashMap;
+use crate::memory::{NicClaim, Node};
+use crate::net::AgentCounters;
+use crate::net::admission::{Grant, Issued};
+use crate::net::agent::{Server, Workers};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// Lets a NIC serve a node's memory for as long as it is held. Dropping it closes every connection.
 ///
@@ -27,51 +29,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not atomic against a processor's.
 pub struct Agent {
     // In this order: the clients' queue pairs go, then what they use, then the claim.
-    setup: tcp::Agent,
+    setup: Server,
     owner: Arc<Owner>,
     _claim: NicClaim,
 }
 
-/// What the clients of an agent have in common.
-struct Owner {
-    node: Node,
-    device: Arc<Device>,
-    messages: Arc<Messages>,
-    /// Of the grants in force.
-    registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
-    /// Of the clients, by their sessions.
-    queue_pairs: Mutex<HashMap<u64, Slot>>,
-}
-
-impl Owner {
-    fn registrations(&self) -> MutexGuard<'_, Vec<(Arc<Issued>, Arc<Registration>)>> {
-        let registrations = self.registrations.lock();
-        registrations.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn queue_pairs(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
-        let queue_pairs = self.queue_pairs.lock();
-        queue_pairs.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn registration(&self, grant: &Arc<Issued>) -> Option<Arc<Registration>> {
-        let registrations = self.registrations();
-        let mut registrations = registrations.iter();
-        let found = registrations.find(|(issued, _)| Arc::ptr_eq(issued, grant));
-        found.map(|(_, registration)| Arc::clone(registration))
-    }
-
-    /// Takes the memory of grants that are no longer in force from the NIC.
-    fn withdraw_revoked(&self) {
-        self.registrations().retain(|(issued, registration)| {
-            let revoked = issued.is_revoked();
-            if revoked {
-                registration.withdraw();
-            }
-            !revoked
-        });
-    }
-}
+/// One thread is enough for set-up connections, and it has nothing to poll for.
+const SETUP: Workers = Workers {
+    threads: 1,
+    spin: Duration::ZERO,
+    // No frame of the set-up is longer.
+    frame_bytes: 4096,
+    unsent_bytes: 4096,
+};
 
 impl Agent {
     /// Registers the memory of a node of this process and serves it. All of the memory is locked: the
@@ -83,7 +53,7 @@ impl Agent {
     /// [`AddressInUse`](crate::FabricError::AddressInUse), [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion) or
     /// [`BadName`](crate::FabricError::BadName) of a grant; what the system says.
     pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
-        let device = Device::open(&options.device, local_address(&options.listen))?;
+        let device = Device::open(&options.device, local_address(&options.serve.listen))?;
         let messages = Messages::new(&node, &device)?;
         let inbox: Weak<Messages> = Arc::downgrade(&messages);
         let claim = node.claim_for_nic(inbox)?;
@@ -96,8 +66,8 @@ impl Agent {
             queue_pairs: Mutex::default(),
         });
         let service = Box::new(Pairing(Arc::clone(&owner)));
-        let setup = tcp::Agent::start_service(node, &options.of_setup(), service, |setup| {
-            let mut grants = options.grants.iter();
+        let setup = Server::start(node, &options.serve, &SETUP, service, |setup| {
+            let mut grants = options.serve.grants.iter();
             grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
         })?;
         log::info!(
@@ -164,7 +134,7 @@ impl Agent {
     }
 }
 
-fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
+fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
     let issued = Arc::new(Issued::new(grant, owner.node.info())?);
     let registration = Registration::new(&owner.node, &owner.device, &issued)?;

@@ -1,18 +1,18 @@
 //! One client's set-up connection, as the agent serves it: it makes the client's queue pair, and says why a
 //! verb was refused.
 
-use super::Owner;
+use super::owner::{Owner, Slot};
 use super::registration::Registration;
-use crate::tcp::admission::handshake::Carrier;
-use crate::tcp::admission::{Issued, Refusal};
-use crate::tcp::agent::{Client, Pause, Serve, Service, Shared, Tell};
-use crate::tcp::stream::{Inbound, Outbound};
-use crate::tcp::wire::{FrameKind, Header, Malformed, encode_failure};
+use crate::error::{Carrier, Malformed, Refusal};
+use crate::net::admission::Issued;
+use crate::net::agent::{Client, Pause, Serve, Served, Service, Tell};
+use crate::net::stream::{Inbound, Outbound};
+use crate::net::wire::{FrameKind, Header, encode_failure};
 use crate::verb::check_access;
 use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
 use crate::verbs::resource::QueuePair;
 use crate::{FabricError, NodeId, RegionInfo, RemoteAddr, Rights};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Gives every client that is admitted a queue pair.
@@ -43,9 +43,6 @@ impl Service for Pairing {
         })
     }
 }
-
-/// A client's queue pair, once it has one and for as long as its session goes on.
-pub(super) type Slot = Arc<Mutex<Option<QueuePair>>>;
 
 fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
@@ -78,7 +75,7 @@ impl Serve for Paired {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        _: &Shared,
+        _: &Served,
         tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed> {
         if self.grant.is_revoked() {

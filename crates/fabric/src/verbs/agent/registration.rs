@@ -1,7 +1,7 @@
 //! The memory of a node as one grant opens it.
 
-use crate::shm::Node;
-use crate::tcp::admission::Issued;
+use crate::memory::Node;
+use crate::net::admission::Issued;
 use crate::verbs::device::Device;
 use crate::verbs::path::Opened;
 use crate::verbs::resource::{MemoryRegion, ProtectionDomain, access_flags};

@@ -1,12 +1,12 @@
 //! How an endpoint comes to its queue pairs.
 
 use super::setup::Setup;
-use crate::tcp::admission::handshake::Carrier;
-use crate::tcp::admission::{Admitted, Attempt};
-use crate::tcp::endpoint::line::Connection;
-use crate::tcp::wire::FrameKind;
-use crate::verbs::VerbsOptions;
+use crate::error::Carrier;
+use crate::net::admission::{Admitted, Attempt};
+use crate::net::dialer::Connection;
+use crate::net::wire::FrameKind;
 use crate::verbs::device::Device;
+use crate::verbs::options::VerbsOptions;
 use crate::verbs::path::{self, End, Opened};
 use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
 use crate::{Backoff, NodeInfo, Result, Rights};
@@ -32,7 +32,7 @@ impl Nic {
         let device = Device::open(&options.device, local)?;
         let most = |limit: i32| u32::try_from(limit).unwrap_or(u32::MAX).max(1);
         let of_device = most(device.attributes.max_qp_wr).min(most(device.attributes.max_cqe) / 2);
-        let wanted = u32::try_from(options.limits.send_queue_depth).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(options.connect.limits.send_queue_depth).unwrap_or(u32::MAX);
         // A gather takes a request for each of its pieces.
         let requests = wanted.max(LEAST_REQUESTS).min(of_device);
         let domain = ProtectionDomain::new(&device)?;
@@ -77,7 +77,7 @@ impl Chosen {
     }
 
     pub(super) fn reconnect(&self) -> Backoff {
-        self.options.reconnect
+        self.options.connect.reconnect
     }
 
     /// The device, if any node has been reached.
@@ -88,8 +88,7 @@ impl Chosen {
 
     /// Connects to a node: admission, then the pairing, within the connect timeout together.
     pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<Paired> {
-        let setup = self.options.of_setup();
-        let attempt = Attempt::begin(last_session, address, &setup);
+        let attempt = Attempt::begin(last_session, address, &self.options.connect);
         let admitted = attempt.admit(Carrier::Rdma)?;
         let nic = self.nic(&admitted.stream)?;
         pair(&attempt, admitted, &nic, &self.options)
@@ -156,7 +155,7 @@ fn pair(
         &queue_pair,
         &own,
         reads_at_once,
-        options.limits.verb_timeout,
+        options.connect.limits.verb_timeout,
     )?;
     let mut areas = vec![Areas::new(); regions];
     for area in opened {

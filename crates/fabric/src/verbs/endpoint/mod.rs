@@ -1,19 +1,20 @@
 //! A thread's door to its nodes: a queue pair to each, one completion queue for all.
 
 mod connect;
-mod link;
+mod peer;
+mod posting;
 mod setup;
 mod work;
 
 use self::connect::{Chosen, Nic, Paired};
-use self::link::{Common, Done, Link, node_of, requests_of};
-use super::VerbsOptions;
+use self::peer::{Common, Done, VerbsPeer, node_of, requests_of};
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
-use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
-use crate::tcp::endpoint::line::{Line, Next};
-use crate::tcp::endpoint::slots::{Answer, Posted, Slots};
-use crate::tcp::socket::{nanos, now};
+use super::options::VerbsOptions;
+use crate::net::dialer::{Dialer, Next};
+use crate::net::peers::{Dialed, Peer as _, Peers, all_reached, dial_all, some_reached};
+use crate::net::socket::{nanos, now};
+use crate::net::{Answer, Posted, Slots};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
     Buffer, BufferPool, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo,
@@ -30,7 +31,7 @@ use std::task::{Context, Poll};
 pub struct VerbsEndpoint {
     core: EndpointCore,
     // The queue pairs go first: then the NIC uses nothing of the rest any more.
-    pub(super) links: Links<Link>,
+    pub(super) peers: Peers<VerbsPeer>,
     slots: Rc<Slots>,
     found: FoundWords,
     nic: Nic,
@@ -65,20 +66,20 @@ impl VerbsEndpoint {
     /// timeout at most.
     ///
     /// A connection that ends later is made anew in the background, by itself: at once, and then after
-    /// [waits](VerbsOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
+    /// [waits](crate::net::ConnectOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
     /// the node is the same as before they simply work again then; where it came back empty they fail until
     /// it is [adopted](Endpoint::adopt).
     ///
     /// # Errors
     /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`]; of the
-    /// first address that has one: as [`connect`](crate::tcp::admission::connect), and
+    /// first address that has one: as [`connect`](crate::net::admission::connect), and
     /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
     /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
         let chosen = Chosen::new(options);
         let dialed = dial(addresses, &chosen)?;
         all_reached(&dialed)?;
-        Self::of_lines(dialed, &chosen, options)
+        Self::of_dialed(dialed, &chosen, options)
     }
 
     /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
@@ -96,10 +97,10 @@ impl VerbsEndpoint {
         let chosen = Chosen::new(options);
         let dialed = dial(addresses, &chosen)?;
         some_reached(&dialed)?;
-        Self::of_lines(dialed, &chosen, options)
+        Self::of_dialed(dialed, &chosen, options)
     }
 
-    fn of_lines(
+    fn of_dialed(
         dialed: Vec<Dialed<Paired>>,
         chosen: &Chosen,
         options: &VerbsOptions,
@@ -107,7 +108,7 @@ impl VerbsEndpoint {
         let nic = chosen
             .opened()
             .expect("who has reached a node has a device");
-        let limits = options.limits;
+        let limits = options.connect.limits;
         let buffers = BufferPool::registered(
             limits.largest_buffer,
             limits.buffer_budget,
@@ -115,7 +116,7 @@ impl VerbsEndpoint {
         );
         Ok(Self {
             core: EndpointCore::with_buffers(limits, buffers),
-            links: Links::new(dialed)?,
+            peers: Peers::new(dialed)?,
             slots: Rc::default(),
             found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
             nic,
@@ -130,9 +131,9 @@ impl VerbsEndpoint {
     }
 
     /// What there is in place of a connection that has ended.
-    fn next(&self, link: &mut Link) -> Next {
-        self.note_done(link.let_go(&self.common(), now()));
-        link.next(&self.common())
+    fn next(&self, peer: &mut VerbsPeer) -> Next {
+        self.note_done(peer.let_go(&self.common(), now()));
+        peer.next(&self.common())
     }
 
     /// The name of the device that it uses.
@@ -194,9 +195,9 @@ impl VerbsEndpoint {
                 Err(error) => return self.break_all(&error),
             };
             for completion in &completions[..count] {
-                if let Ok(link) = self.links.get(node_of(completion)) {
-                    let mut link = link.borrow_mut();
-                    done += link.complete(completion, &self.common(), now);
+                if let Ok(peer) = self.peers.get(node_of(completion)) {
+                    let mut peer = peer.borrow_mut();
+                    done += peer.complete(completion, &self.common(), now);
                 }
             }
             if count < AT_ONCE {
@@ -209,9 +210,9 @@ impl VerbsEndpoint {
     #[cold]
     fn break_all(&self, error: &FabricError) -> Done {
         let mut done = Done::default();
-        for link in &self.links {
-            let mut link = link.borrow_mut();
-            done += link.break_with(error, error.clone(), &self.common());
+        for peer in &self.peers {
+            let mut peer = peer.borrow_mut();
+            done += peer.break_with(error, error.clone(), &self.common());
         }
         done
     }
@@ -221,8 +222,8 @@ impl VerbsEndpoint {
     fn look(&self, at: Nanos) -> Done {
         self.next_look.set(at + LOOK);
         let mut done = Done::default();
-        for link in &self.links {
-            done += link.borrow_mut().look(&self.common(), at);
+        for peer in &self.peers {
+            done += peer.borrow_mut().look(&self.common(), at);
         }
         done
     }
@@ -253,7 +254,7 @@ fn dial<A: AsRef<str> + Sync>(
 ) -> Result<Vec<Dialed<Paired>>> {
     dial_all(addresses, |address| {
         let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
-        Line::new(address, chosen.reconnect(), move |last_session| {
+        Dialer::new(address, chosen.reconnect(), move |last_session| {
             dialing.dial(last_session, &name)
         })
     })
@@ -268,19 +269,19 @@ impl Endpoint for VerbsEndpoint {
     }
 
     fn node_count(&self) -> usize {
-        self.links.len()
+        self.peers.len()
     }
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
-        Ok(self.links.get(node)?.borrow().info().clone())
+        Ok(self.peers.get(node)?.borrow().info().clone())
     }
 
     fn node_state(&self, node: NodeId) -> Result<NodeState> {
-        self.links.state(node, |link| self.next(link))
+        self.peers.state(node, |peer| self.next(peer))
     }
 
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
-        self.links.adopt(node, |link| self.next(link))
+        self.peers.adopt(node, |peer| self.next(peer))
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
@@ -304,8 +305,8 @@ impl Endpoint for VerbsEndpoint {
             if let Verb::ReadMany { pieces, .. } = &verb {
                 check_one_node(pieces)?;
             }
-            let mut link = self.links.open(verb.node(), |link| self.next(link))?;
-            link.put(verb, &self.common())
+            let mut peer = self.peers.open(verb.node(), |peer| self.next(peer))?;
+            peer.put(verb, &self.common())
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, requests))
@@ -317,8 +318,8 @@ impl Endpoint for VerbsEndpoint {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
         let put = || {
-            let mut link = self.links.open(from.node, |link| self.next(link))?;
-            link.put_read(from, into, &self.slots)
+            let mut peer = self.peers.open(from.node, |peer| self.next(peer))?;
+            peer.put_read(from, into, &self.slots)
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, 1))
@@ -342,8 +343,8 @@ impl Endpoint for VerbsEndpoint {
         }
         self.core.counters.doorbell_rung();
         let mut failed = Done::default();
-        for link in &self.links {
-            failed += link.borrow_mut().send(&self.common(), now);
+        for peer in &self.peers {
+            failed += peer.borrow_mut().send(&self.common(), now);
         }
         self.note_done(failed);
     }
@@ -372,7 +373,7 @@ impl Endpoint for VerbsEndpoint {
         if idle_turns == 0 {
             self.idle_since.set(since);
         }
-        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.spin) {
+        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.connect.spin) {
             std::hint::spin_loop();
             return;
         }
@@ -381,20 +382,20 @@ impl Endpoint for VerbsEndpoint {
             self.armed.set(self.nic.completions.arm().is_ok());
             return;
         }
-        let links: SmallVec<[_; 4]> = self.links.iter().map(RefCell::borrow).collect();
-        let waiting = || links.iter().filter(|link| link.is_waiting());
+        let peers: SmallVec<[_; 4]> = self.peers.iter().map(RefCell::borrow).collect();
+        let waiting = || peers.iter().filter(|peer| peer.is_waiting());
         let verb_timeout = self.core.limits.verb_timeout;
         let longest = match waiting().next() {
             Some(_) => LONGEST_SLEEP,
             None => IDLE_SLEEP,
         };
         let until = waiting()
-            .map(|link| link.give_up_at(verb_timeout).saturating_add(1))
+            .map(|peer| peer.give_up_at(verb_timeout).saturating_add(1))
             .chain(deadline)
             .fold(since + longest, Nanos::min);
         let mut files: SmallVec<[_; 4]> = SmallVec::new();
         files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
-        let setups = waiting().filter_map(|link| link.stream());
+        let setups = waiting().filter_map(|peer| peer.stream());
         files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let left = until.saturating_sub(since);
         let left = Timespec {
