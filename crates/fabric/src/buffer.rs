@@ -307,6 +307,12 @@ impl Buffer {
         self.0.words_mut()
     }
 
+    /// Leaves the buffer no longer than `len` bytes.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.0.len = self.0.len.min(len);
+    }
+
     /// Where the bytes are, for a NIC, and its key to them.
     #[inline]
     pub(crate) fn place(&self) -> (u64, u32) {

@@ -69,9 +69,9 @@ pub struct OperationCounters {
 pub struct Snapshot {
     /// Verbs posted, by [`VerbKind`].
     pub verbs: [u64; VerbKind::COUNT],
-    /// Payload bytes of reads, gathers and atomics.
+    /// Payload bytes of reads, gathers and atomics, and of replies.
     pub bytes_read: u64,
-    /// Payload bytes of writes and messages.
+    /// Payload bytes of writes, messages and requests.
     pub bytes_written: u64,
     /// Doorbells rung; each carries one signaled verb, its last.
     pub doorbells: u64,
@@ -182,6 +182,15 @@ impl Counters {
             current.depth = depth;
             self.current.set(current);
         }
+    }
+
+    /// Books the bytes of a reply, which were not known when its call was posted.
+    #[inline]
+    pub(crate) fn reply_arrived(&self, bytes: u64) {
+        add(&self.bytes_read, bytes);
+        let mut current = self.current.get();
+        current.bytes += bytes;
+        self.current.set(current);
     }
 
     pub(crate) fn doorbell_rung(&self) {

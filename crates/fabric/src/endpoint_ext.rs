@@ -4,7 +4,7 @@ use crate::counters::Operation;
 use crate::timer::{Sleep, timeout};
 use crate::verb::{check_one_node, gathered_len};
 use crate::{
-    Booking, Buffer, Endpoint, Nanos, NodeId, NodeState, OperationClass, Pieces, Reader,
+    Booking, Buffer, Endpoint, Nanos, NodeId, NodeState, OperationClass, Pieces, Reader, RegionId,
     RemoteAddr, TimedOut, Verb, VerbFuture,
 };
 use std::future::Future;
@@ -54,6 +54,24 @@ pub trait EndpointExt: Endpoint + Sized {
     #[inline]
     fn write_imm(&self, to: RemoteAddr, data: Buffer, imm: u32) -> VerbFuture<'_, Self, ()> {
         VerbFuture::new(self, Ok(Verb::WriteImm { to, data, imm }))
+    }
+
+    /// Has the owner of a region answer a request; resolves to the reply, of at most `reply_bytes` bytes.
+    #[inline]
+    fn call(
+        &self,
+        (node, region): (NodeId, RegionId),
+        request: Buffer,
+        reply_bytes: usize,
+    ) -> VerbFuture<'_, Self, Buffer> {
+        let reply = self.core().buffers.take(reply_bytes);
+        let verb = reply.map(|reply| Verb::Call {
+            node,
+            region,
+            request,
+            reply,
+        });
+        VerbFuture::new(self, verb)
     }
 
     /// Books the verbs of `future` to one operation of `class`.

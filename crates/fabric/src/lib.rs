@@ -31,6 +31,7 @@
 pub mod addr;
 pub mod any;
 pub mod buffer;
+pub mod call;
 pub mod counters;
 pub mod endpoint;
 mod endpoint_ext;
@@ -53,6 +54,7 @@ pub mod window;
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
+pub use call::{Call, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters};
 pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
 pub use endpoint_ext::EndpointExt;

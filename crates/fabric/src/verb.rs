@@ -1,6 +1,6 @@
 //! The verbs as data: requests, completions, and the checks that every fabric makes.
 
-use crate::{Buffer, FabricError, NodeId, RegionInfo, RemoteAddr, Result, Rights};
+use crate::{Buffer, FabricError, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;
 
 /// One piece of a gather read: `len` bytes at `from`.
@@ -90,6 +90,17 @@ pub enum Verb {
         /// A number for the receiver.
         imm: u32,
     },
+    /// Has the owner of a region answer a request; see [`call`](crate::call).
+    Call {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+        /// The request.
+        request: Buffer,
+        /// Receives the reply, at most as many bytes as it is long.
+        reply: Buffer,
+    },
 }
 
 /// The kinds of [`Verb`], for counters.
@@ -108,11 +119,13 @@ pub enum VerbKind {
     FetchAdd,
     /// [`Verb::WriteImm`].
     WriteImm,
+    /// [`Verb::Call`].
+    Call,
 }
 
 impl VerbKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All kinds, in the order of their counters.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Read,
@@ -121,6 +134,7 @@ impl VerbKind {
         Self::CompareSwap,
         Self::FetchAdd,
         Self::WriteImm,
+        Self::Call,
     ];
 
     /// The name that counters are printed under.
@@ -133,11 +147,12 @@ impl VerbKind {
             Self::CompareSwap => "compare_swap",
             Self::FetchAdd => "fetch_add",
             Self::WriteImm => "write_imm",
+            Self::Call => "call",
         }
     }
 
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::WriteImm)
+        matches!(self, Self::Write | Self::WriteImm | Self::Call)
     }
 }
 
@@ -153,6 +168,7 @@ impl Verb {
             Self::CompareSwap { .. } => VerbKind::CompareSwap,
             Self::FetchAdd { .. } => VerbKind::FetchAdd,
             Self::WriteImm { .. } => VerbKind::WriteImm,
+            Self::Call { .. } => VerbKind::Call,
         }
     }
 
@@ -167,10 +183,11 @@ impl Verb {
             }
             Self::Write { to, .. } | Self::WriteImm { to, .. } => to.node,
             Self::CompareSwap { at, .. } | Self::FetchAdd { at, .. } => at.node,
+            Self::Call { node, .. } => *node,
         }
     }
 
-    /// Payload bytes that it moves.
+    /// Payload bytes that it moves; of a call those of its request.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -179,6 +196,7 @@ impl Verb {
             Self::ReadMany { pieces, .. } => pieces.iter().map(|piece| piece.len as u64).sum(),
             Self::Write { data, .. } | Self::WriteImm { data, .. } => data.len() as u64,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => 8,
+            Self::Call { request, .. } => request.len() as u64,
         }
     }
 
@@ -190,6 +208,7 @@ impl Verb {
             Self::Read { .. } | Self::ReadMany { .. } => Rights::READ,
             Self::Write { .. } | Self::WriteImm { .. } => Rights::WRITE,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Rights::ATOMIC,
+            Self::Call { .. } => Rights::CALL,
         }
     }
 }
@@ -239,6 +258,8 @@ pub enum Completion {
     Word(u64),
     /// A write is placed.
     Placed,
+    /// The reply to a call.
+    Replied(Buffer),
 }
 
 /// A message that `write_imm` left for the owner of a node.
@@ -260,7 +281,7 @@ impl FromCompletion for Buffer {
     #[inline]
     fn from_completion(completion: Completion) -> Self {
         match completion {
-            Completion::Filled(buffer) => buffer,
+            Completion::Filled(buffer) | Completion::Replied(buffer) => buffer,
             other => unreachable!("a read completed as {other:?}"),
         }
     }

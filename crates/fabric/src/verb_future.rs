@@ -1,7 +1,7 @@
 //! A posted verb as a future.
 
 use crate::verb::FromCompletion;
-use crate::{Endpoint, PostError, Result, Verb};
+use crate::{Completion, Endpoint, PostError, Result, Verb};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -87,7 +87,11 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
             return Poll::Pending;
         };
         this.state = State::Resolved;
-        this.endpoint.core().counters.verb_completed(this.depth);
+        let counters = &this.endpoint.core().counters;
+        counters.verb_completed(this.depth);
+        if let Ok(Completion::Replied(reply)) = &outcome {
+            counters.reply_arrived(reply.len() as u64);
+        }
         Poll::Ready(outcome.map(T::from_completion))
     }
 }

@@ -110,6 +110,20 @@ pub enum FabricError {
         /// Messages that its queue holds.
         capacity: usize,
     },
+    /// The owner of the region answers no calls.
+    #[error("region {} of node {} answers no calls", .region.0, .node.0)]
+    NoHandler {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+    },
+    /// The fabric carries no calls.
+    #[error("calls are not carried over {fabric}")]
+    CallsUnsupported {
+        /// The fabric.
+        fabric: &'static str,
+    },
     /// No running process serves that name.
     #[error("no process serves the region {name:?}")]
     NoSuchRegion {

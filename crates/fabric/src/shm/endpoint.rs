@@ -184,6 +184,9 @@ impl ShmEndpoint {
                 let (node, byte) = self.locate(at, 8, needed)?;
                 Rest::Word(node.words().fetch_add(byte, add))
             }
+            Verb::Call { .. } => {
+                return Err(FabricError::CallsUnsupported { fabric: "shm" });
+            }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {

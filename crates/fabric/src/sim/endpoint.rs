@@ -124,6 +124,15 @@ impl SimEndpoint {
             Verb::Write { to, data } | Verb::WriteImm { to, data, .. } => {
                 self.check_one(*to, data.len(), needed)
             }
+            Verb::Call { node, region, .. } => {
+                let (node, region) = (*node, *region);
+                let start = RemoteAddr {
+                    node,
+                    region,
+                    offset: 0,
+                };
+                self.check_one(start, 0, needed)
+            }
             Verb::CompareSwap { at, .. } | Verb::FetchAdd { at, .. } => {
                 check_aligned(*at)?;
                 self.check_one(*at, 8, needed)

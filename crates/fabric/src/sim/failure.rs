@@ -104,6 +104,7 @@ impl State {
         let owner = &mut self.nodes[usize::from(node)];
         owner.up = false;
         owner.inbox.clear();
+        let waiting_calls = owner.calls.stop();
         for (number, op) in self.ops.iter_mut() {
             let unanswered = match op.stage {
                 Stage::Executing => true,
@@ -114,6 +115,9 @@ impl State {
             if unanswered && op.node == node && !spared {
                 op.lost = Some(Loss::NodeStopped);
             }
+        }
+        for call in waiting_calls {
+            self.is_lost(call);
         }
     }
 
@@ -126,6 +130,7 @@ impl State {
             owner.incarnation = incarnation;
             owner.memory.clear();
             owner.cpu_free = self.now;
+            owner.calls.restart();
         }
     }
 
@@ -276,7 +281,7 @@ impl State {
         self.fail_with(number, error, self.now + self.costs.one_way);
     }
 
-    fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
+    pub(super) fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
         let op = &mut self.ops[number];
         op.outcome = Err(error);
         op.stage = Stage::Failing;

@@ -63,6 +63,16 @@ impl Memory {
         }
     }
 
+    /// The region's length in bytes, as far as it is whole words.
+    pub(super) fn bytes(&self, region: u16) -> u64 {
+        self.regions[usize::from(region)].len() as u64 * 8
+    }
+
+    /// Whether somebody's write to a word has not settled.
+    pub(super) fn is_pending(&self, region: u16, word: u64) -> bool {
+        self.pending.contains_key(&(region, word))
+    }
+
     /// Copies words as `reader` sees them.
     pub(super) fn read(&self, reader: u32, region: u16, first: u64, out: &mut [u64]) {
         let start = first as usize;

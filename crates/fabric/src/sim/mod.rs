@@ -33,6 +33,8 @@
 //! to the writer's own verbs, and not past the writer's next atomic or message to that node; verbs
 //! of a queue pair start in order; on one word, verbs take effect one after the other.
 
+mod call_queue;
+mod calls;
 mod clock;
 mod driver;
 mod effect;

@@ -5,9 +5,10 @@ use super::memory::Masked;
 use super::state::Node;
 use super::world::World;
 use crate::endpoint::Inbox;
-use crate::{Message, Nanos, NodeId, NodeInfo, RegionId};
+use crate::{Handler, Message, Nanos, NodeId, NodeInfo, RegionId};
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::task::Poll;
 
 /// A node as its owner has it. Reaches memory without verbs, time, or rights; panics where a
@@ -96,6 +97,12 @@ impl SimNode {
         let node = &mut state.nodes[usize::from(self.node.0)];
         node.cpu_free = node.cpu_free.max(now) + span;
         to_nanos(node.cpu_free)
+    }
+
+    /// Has calls to the node answered by a handler, which is made now, and anew whenever the node comes back.
+    /// It must not use the world, which waits for it.
+    pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
+        self.with(|node| node.calls.serve(Box::new(make)));
     }
 
     /// The next message, once there is one.

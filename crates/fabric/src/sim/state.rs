@@ -1,5 +1,6 @@
 //! The state of a world, and the loop that executes its events in order.
 
+use super::call_queue::Calls;
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
@@ -49,6 +50,7 @@ pub(super) struct Node {
     pub(super) inbox_waiters: Vec<Waker>,
     /// When the owner's CPU is free again.
     pub(super) cpu_free: Picos,
+    pub(super) calls: Calls,
     pub(super) verbs_executed: u64,
 }
 
@@ -136,6 +138,7 @@ impl State {
             inbox_capacity: config.inbox_capacity,
             inbox_waiters: Vec::new(),
             cpu_free: 0,
+            calls: Calls::new(config.owner_threads),
             verbs_executed: 0,
         });
         node
@@ -377,6 +380,8 @@ impl State {
             }
             Event::Respond { op } => self.respond(op),
             Event::RetryMessage { client, node } => self.retry_message(client, node),
+            Event::Handle { op } => self.handle(op),
+            Event::HandlerFree { node, stops } => self.handler_is_free(node, stops),
             Event::Fault { plan, fault } if plan == self.plan => self.strike(fault),
             Event::Fault { .. } => {}
         }

@@ -255,6 +255,9 @@ impl TcpPeer {
                 wire::put_fetch_add(self.entry(READ_WORDS + 1), span, add);
                 (Answer::Word, None)
             }
+            Verb::Call { .. } => {
+                return Err(FabricError::CallsUnsupported { fabric: "tcp" });
+            }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {

@@ -15,6 +15,7 @@ mod proxy;
 mod raw;
 mod shm_alone;
 mod shm_processes;
+mod sim_calls;
 mod sim_endpoint;
 mod sim_faults;
 mod sim_memory;

@@ -1,0 +1,6 @@
+//! Remote data structures: against plain models, under the simulator's faults, and over every fabric.
+
+mod chained_faults;
+mod chained_model;
+mod local;
+mod sim;
