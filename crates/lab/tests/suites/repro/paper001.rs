@@ -312,7 +312,7 @@ fn the_supplement_has_all_its_figures() {
     assert!((15.0..33.0).contains(&most), "{most}");
 }
 
-/// `FARSLOT_REPRO=001-table1 cargo test -p farslot-bench --lib own_scale -- --ignored --nocapture`
+/// `FARSLOT_REPRO=001-table1 cargo test -p farslot-lab --test suites own_scale -- --ignored --nocapture`
 #[test]
 #[ignore = "minutes each: paper 001's reports at their own scales, or the one that FARSLOT_REPRO names"]
 fn is_explained_at_its_own_scale() {
