@@ -13,25 +13,25 @@
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
-//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
+//! * [`cluster_hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
 pub mod baseline;
 pub mod cache;
 mod client;
+pub mod cluster_hints;
 pub mod cuckoo;
 pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;
-pub mod hints;
 mod index;
 pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
-mod record_hints;
+mod record_locations;
 mod scheme;
 pub mod sealed;
 mod slot;
