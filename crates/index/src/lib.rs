@@ -12,19 +12,19 @@
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
-//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
+//! * [`cluster_hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 mod client;
 mod closed_sets;
+pub mod cluster_hints;
 pub mod cuckoo;
 pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;
-pub mod hints;
 mod index;
 #[doc(hidden)]
 pub mod internals;
@@ -32,7 +32,7 @@ pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
-mod record_hints;
+mod record_locations;
 mod scheme;
 pub mod sealed;
 mod slot;
@@ -41,7 +41,6 @@ mod table_map;
 mod value;
 
 pub use client::BucketCounts;
-
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use index::{BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange};

@@ -70,7 +70,7 @@ pub use farslot_index::{
 };
 pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
-pub use open_options::{OpenOptions, RECORD_HINTS};
+pub use open_options::{OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};

@@ -178,7 +178,7 @@ fn notes(question: &Question) -> Vec<String> {
     if question.skew > 0.0 {
         notes.push(format!(
             "a skew of {} changes no figure: priced are clients that keep nothing of what they read, no cache and no \
-             record hints, and popular keys stand no nearer than others",
+             record locations, and popular keys stand no nearer than others",
             question.skew
         ));
     }

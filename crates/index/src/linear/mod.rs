@@ -70,14 +70,14 @@
 
 mod batch;
 mod client;
-mod hinting;
+mod cluster_hints;
 mod hybrid;
 mod insert;
 mod layout;
 mod lookup;
 mod probe;
 mod read_sizes;
-mod recall;
+mod record_locations;
 mod remove;
 mod scan;
 mod scheme;

@@ -1,7 +1,7 @@
 //! Walking along a key's probe, a chunk of slots at a time.
 
 use super::client::{Key, LinearTable};
-use super::hinting::{ReadLength, Until};
+use super::cluster_hints::{ReadLength, Until};
 use crate::Result;
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};

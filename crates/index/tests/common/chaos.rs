@@ -362,8 +362,8 @@ pub fn run_over<E: Endpoint>(
                 let endpoint = wrap(endpoint, &shape.layout);
                 let table = open(endpoint, &shape.layout, shape.reads).await;
                 let table = table
-                    .with_hints(shape.kind.clusters)
-                    .with_record_hints(shape.kind.records);
+                    .with_cluster_hints(shape.kind.clusters)
+                    .with_record_locations(shape.kind.records);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
                     let caller = run.caller(&table, number * 10 + coroutine);
                     work(caller, &shape, ChaCha8Rng::seed_from_u64(seed))

@@ -70,7 +70,7 @@ fn linear() -> (Scheme, Linear) {
     let opener = Linear {
         sizes: Arc::new(sizes),
         hints: 0,
-        record_hints: 8,
+        record_locations: 8,
     };
     (options().scheme().unwrap(), opener)
 }

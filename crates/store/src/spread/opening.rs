@@ -62,7 +62,7 @@ pub(crate) struct Linear {
     /// Clusters that a client remembers.
     pub(crate) hints: usize,
     /// Keys of which a client remembers where their records lie.
-    pub(crate) record_hints: usize,
+    pub(crate) record_locations: usize,
 }
 
 impl<E: Endpoint> Opener<E> for Linear {
@@ -80,8 +80,8 @@ impl<E: Endpoint> Opener<E> for Linear {
         let sizes = self.sizes.of(layout)?;
         let table = LinearTable::open(endpoint, at, layout.clone(), sizes).await?;
         Ok(table
-            .with_hints(self.hints)
-            .with_record_hints(self.record_hints))
+            .with_cluster_hints(self.hints)
+            .with_record_locations(self.record_locations))
     }
 }
 

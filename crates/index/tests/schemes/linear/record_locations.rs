@@ -83,7 +83,7 @@ impl Two {
             Reads::fixed(4).sizes(&layout),
         ));
         let two = Self {
-            table: table.with_record_hints(1 << 10),
+            table: table.with_record_locations(1 << 10),
             other: other.unwrap(),
             executor,
             slot,

@@ -6,9 +6,9 @@
 //!
 //! It is a memory, not the truth: the slot is always read, or swapped from what is remembered.
 //!
-//! *Whose hint it is.* A lookup compares the key with the record that it reads; an update reads nothing, so that another
-//! key's hint would let it replace another key's record. Keys of one hash are rare, but who knows the table's seed can make
-//! them. So a hint is told by another hash of the key, whose seed no one but this client has: 64 bits on which
+//! *Whose location it is.* A lookup compares the key with the record that it reads; an update reads nothing, so that another
+//! key's location would let it replace another key's record. Keys of one hash are rare, but who knows the table's seed can make
+//! them. So a location is told by another hash of the key, whose seed no one but this client has: 64 bits on which
 //! keys agree by chance only, beside the table's hash, which gives their slot.
 
 use crate::Hasher;
@@ -16,13 +16,13 @@ use crate::heap::BlockRef;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 
-/// Bits of the distance that a hint has room for.
+/// Bits of the distance that a location has room for.
 const DISTANCE_BITS: u32 = u64::BITS - BlockRef::BITS;
 
 /// Where the records of keys were, at most one of each of so many parts of all hashes.
 #[derive(Debug)]
-pub(crate) struct RecordHints {
-    /// Tells whose a hint is.
+pub(crate) struct RecordLocations {
+    /// Tells whose a location is.
     owner: Hasher,
     /// A power of two.
     entries: RefCell<Vec<Entry>>,
@@ -31,24 +31,24 @@ pub(crate) struct RecordHints {
 /// The owner's hash; then its block, and the distance of its slot from its home above that. Zeros where nothing is known.
 type Entry = [u64; 2];
 
-/// A key as its hint is asked for.
+/// A key as its location is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HintedKey<'k> {
-    /// Its hash in the table, which decides where its hint is.
+pub(crate) struct LocatedKey<'k> {
+    /// Its hash in the table, which decides where its location is.
     pub(crate) hash: u64,
     pub(crate) bytes: &'k [u8],
 }
 
 /// Where a key's record was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RecordHint {
+pub(crate) struct RecordLocation {
     /// Slots from the key's home to its slot.
     pub(crate) distance: u64,
     /// The block that the slot named.
     pub(crate) block: BlockRef,
 }
 
-impl RecordHints {
+impl RecordLocations {
     /// Room for `most` keys or more, of 16 bytes each. Memory that was never noted in takes none.
     pub(crate) fn new(most: usize) -> Self {
         let entries = most.clamp(1, 1 << 40).next_power_of_two();
@@ -66,10 +66,10 @@ impl RecordHints {
 
     /// Where the key's record was when it was noted last.
     #[inline]
-    pub(crate) fn of(&self, key: HintedKey<'_>) -> Option<RecordHint> {
+    pub(crate) fn of(&self, key: LocatedKey<'_>) -> Option<RecordLocation> {
         let entries = self.entries.borrow();
         let [owner, place] = entries[part_of(key.hash, entries.len())];
-        (place != 0 && owner == self.owner.hash(key.bytes)).then(|| RecordHint {
+        (place != 0 && owner == self.owner.hash(key.bytes)).then(|| RecordLocation {
             distance: place >> BlockRef::BITS,
             block: BlockRef::unpack(place),
         })
@@ -78,7 +78,11 @@ impl RecordHints {
     /// Notes where a record is. Another key's that hashes to the same part is forgotten; a slot that is too far from
     /// its home is not noted.
     #[inline]
-    pub(crate) fn note(&self, key: HintedKey<'_>, RecordHint { distance, block }: RecordHint) {
+    pub(crate) fn note(
+        &self,
+        key: LocatedKey<'_>,
+        RecordLocation { distance, block }: RecordLocation,
+    ) {
         if distance >> DISTANCE_BITS == 0 {
             let mut entries = self.entries.borrow_mut();
             let part = part_of(key.hash, entries.len());
@@ -89,7 +93,7 @@ impl RecordHints {
 
     /// Forgets where a key's record was.
     #[inline]
-    pub(crate) fn forget(&self, key: HintedKey<'_>) {
+    pub(crate) fn forget(&self, key: LocatedKey<'_>) {
         let mut entries = self.entries.borrow_mut();
         let part = part_of(key.hash, entries.len());
         if entries[part][0] == self.owner.hash(key.bytes) {
@@ -135,11 +139,11 @@ mod tests {
     }
 
     /// Asks with a key by its number: every two numbers have one hash.
-    fn with_key<R>(number: u64, ask: impl FnOnce(HintedKey<'_>) -> R) -> R {
+    fn with_key<R>(number: u64, ask: impl FnOnce(LocatedKey<'_>) -> R) -> R {
         let pair = number / 2;
         let hash = pair << 40 | pair;
         let bytes = &number.to_le_bytes();
-        ask(HintedKey { hash, bytes })
+        ask(LocatedKey { hash, bytes })
     }
 
     proptest! {
@@ -148,27 +152,27 @@ mod tests {
             steps in proptest::collection::vec(step(), 1..200),
             most in 1..70usize,
         ) {
-            let hints = RecordHints::new(most);
+            let locations = RecordLocations::new(most);
             let mut noted = HashMap::new();
             for step in steps {
                 match step {
                     Step::Note(key, distance, block) => {
-                        let hint = RecordHint { distance, block: BlockRef::unpack(block) };
-                        with_key(key, |key| hints.note(key, hint));
+                        let location = RecordLocation { distance, block: BlockRef::unpack(block) };
+                        with_key(key, |key| locations.note(key, location));
                         if distance < 1 << DISTANCE_BITS {
-                            noted.insert(key, hint);
-                            prop_assert_eq!(with_key(key, |key| hints.of(key)), Some(hint));
+                            noted.insert(key, location);
+                            prop_assert_eq!(with_key(key, |key| locations.of(key)), Some(location));
                             // The other one of its hash is not taken for it.
-                            prop_assert_eq!(with_key(key ^ 1, |key| hints.of(key)), None);
+                            prop_assert_eq!(with_key(key ^ 1, |key| locations.of(key)), None);
                         }
                     }
                     Step::Forget(key) => {
-                        with_key(key, |key| hints.forget(key));
+                        with_key(key, |key| locations.forget(key));
                         noted.remove(&key);
-                        prop_assert_eq!(with_key(key, |key| hints.of(key)), None);
+                        prop_assert_eq!(with_key(key, |key| locations.of(key)), None);
                     }
                     Step::Look(key) => {
-                        let known = with_key(key, |key| hints.of(key));
+                        let known = with_key(key, |key| locations.of(key));
                         prop_assert!(known.is_none() || known == noted.get(&key).copied());
                     }
                 }
@@ -178,13 +182,13 @@ mod tests {
 
     #[test]
     fn most_of_as_many_keys_as_there_is_room_for_are_remembered() {
-        let hints = RecordHints::new(1000);
-        let with_key = |number: u64, ask: &dyn Fn(HintedKey<'_>) -> bool| {
+        let locations = RecordLocations::new(1000);
+        let with_key = |number: u64, ask: &dyn Fn(LocatedKey<'_>) -> bool| {
             let bytes = &number.to_le_bytes();
             let hash = xxhash_rust::xxh3::xxh3_64(bytes);
-            ask(HintedKey { hash, bytes })
+            ask(LocatedKey { hash, bytes })
         };
-        let hint = |number| RecordHint {
+        let location = |number| RecordLocation {
             distance: 5,
             block: BlockRef {
                 granule: 1 + number,
@@ -194,13 +198,13 @@ mod tests {
         };
         let note = |number| {
             with_key(number, &|key| {
-                hints.note(key, hint(number));
-                hints.of(key).is_some()
+                locations.note(key, location(number));
+                locations.of(key).is_some()
             })
         };
         assert!((0..1024).all(note));
         let is_known =
-            |number: &u64| with_key(*number, &|key| hints.of(key) == Some(hint(*number)));
+            |number: &u64| with_key(*number, &|key| locations.of(key) == Some(location(*number)));
         let known = (0..1024).filter(is_known).count();
         // Of n keys in n parts, 1 - 1/e are the last of their part.
         assert!((550..750).contains(&known), "{known}");

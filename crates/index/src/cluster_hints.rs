@@ -286,5 +286,5 @@ impl ClusterHints {
 }
 
 #[cfg(test)]
-#[path = "hints_tests.rs"]
+#[path = "cluster_hints_tests.rs"]
 mod tests;

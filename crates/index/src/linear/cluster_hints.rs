@@ -7,7 +7,7 @@
 
 use super::client::LinearTable;
 use super::probe::Probe;
-use crate::hints::ClusterHints;
+use crate::cluster_hints::ClusterHints;
 use farslot_fabric::Endpoint;
 use std::cell::RefCell;
 use std::task::Poll;
@@ -37,7 +37,7 @@ impl<E: Endpoint> LinearTable<E> {
     /// Pays where keys have many records, and clusters are long; paper 000 keeps 1000 of them. Where they
     /// are short it changes next to nothing, and costs some CPU time a lookup.
     #[must_use]
-    pub fn with_hints(mut self, most: usize) -> Self {
+    pub fn with_cluster_hints(mut self, most: usize) -> Self {
         let hints = || Box::new(RefCell::new(ClusterHints::new(self.layout.slots, most)));
         self.hints = (most > 0).then(hints);
         self
