@@ -195,7 +195,9 @@ pub trait IndexExt: Index {
         mut done: impl FnMut(usize, Result<bool>),
     ) {
         let puts = records.into_iter();
-        let puts: Vec<_> = puts.map(|(key, value)| Operation::Put(key, value)).collect();
+        let puts: Vec<_> = puts
+            .map(|(key, value)| Operation::Put(key, value))
+            .collect();
         let done = |number, outcome: Result<Outcome>| {
             done(number, outcome.map(|outcome| outcome.is_changed()));
         };

@@ -32,8 +32,8 @@ mod operation;
 pub mod race;
 mod read_policy;
 mod record_hints;
-pub mod sealed;
 mod scheme;
+pub mod sealed;
 mod slot;
 mod survey;
 mod table_map;
@@ -42,12 +42,10 @@ mod value;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{
-    BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange,
-};
+pub use index::{BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange};
 pub use operation::{
-    Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT, REMOVE, SCAN,
-    UPDATE, UPKEEP,
+    Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT, REMOVE,
+    SCAN, UPDATE, UPKEEP,
 };
 pub use scheme::{SchemeClient, SchemeKind};
 pub use slot::{KeyRule, SlotKind};

@@ -149,9 +149,7 @@ impl Outcome {
     pub fn detached(self) -> Self {
         match self {
             Self::Value(value) => Self::Value(value.map(Value::detached)),
-            Self::Values(values) => {
-                Self::Values(values.into_iter().map(Value::detached).collect())
-            }
+            Self::Values(values) => Self::Values(values.into_iter().map(Value::detached).collect()),
             Self::Changed(changed) => Self::Changed(changed),
         }
     }

@@ -1,8 +1,8 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::{
-    BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation, Outcome, Record,
-    Result, SCAN, Survey, Value, Waits, WriterChange,
+    BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation, Outcome,
+    Record, Result, SCAN, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
 
@@ -26,7 +26,13 @@ pub enum SchemeKind {
 
 impl SchemeKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Linear, Self::Cuckoo, Self::Duo, Self::Race, Self::Sealed];
+    pub const ALL: [Self; 5] = [
+        Self::Linear,
+        Self::Cuckoo,
+        Self::Duo,
+        Self::Race,
+        Self::Sealed,
+    ];
 
     /// Its name in commands, messages and catalogs.
     #[must_use]
@@ -166,7 +172,9 @@ impl<S: SchemeClient> Index for S {
                 Operation::FindOrPut(key, value) => {
                     Outcome::Value(self.find_or_put_record(key, value).await?)
                 }
-                Operation::Update(key, value) => Outcome::Changed(self.update_record(key, value).await?),
+                Operation::Update(key, value) => {
+                    Outcome::Changed(self.update_record(key, value).await?)
+                }
                 Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
             })
         };

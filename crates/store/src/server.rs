@@ -6,6 +6,7 @@ use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
+use std::fmt;
 use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
@@ -67,6 +68,14 @@ pub struct Server {
     nic: Option<verbs::Agent>,
     addresses: Vec<Address>,
     store: Store,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {

@@ -5,8 +5,8 @@ use crate::coalesce::Coalesced;
 use crate::deduplicate::last_of_each_key;
 use crate::session::Session;
 use crate::{
-    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record,
-    Result, Survey, WriterChange,
+    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record, Result,
+    Survey, WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
@@ -105,7 +105,10 @@ impl Table {
     /// # Errors
     /// As [`Table::put`]; [`MultiKey`](farslot_index::IndexError::MultiKey) on a multi-key table.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.session.run(Operation::Update(key, value))?.is_changed())
+        Ok(self
+            .session
+            .run(Operation::Update(key, value))?
+            .is_changed())
     }
 
     /// Removes the key with all its records; false if it was absent.
@@ -119,17 +122,22 @@ impl Table {
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
     /// in which they come.
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session.get_many(keys, &mut |number, answer| match answer {
-            Ok(value) => done(number, Ok(value.as_deref())),
-            Err(error) => done(number, Err(error)),
-        });
+        self.session
+            .get_many(keys, &mut |number, answer| match answer {
+                Ok(value) => done(number, Ok(value.as_deref())),
+                Err(error) => done(number, Err(error)),
+            });
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
     pub fn put_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(records, |(key, value)| Operation::Put(key, value), |number, outcome| {
-            done(number, outcome.map(|outcome| outcome.is_changed()));
-        });
+        self.run_all(
+            records,
+            |(key, value)| Operation::Put(key, value),
+            |number, outcome| {
+                done(number, outcome.map(|outcome| outcome.is_changed()));
+            },
+        );
     }
 
     /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if the key was absent.
@@ -147,9 +155,13 @@ impl Table {
 
     /// Replaces the values of many keys side by side.
     pub fn update_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(records, |(key, value)| Operation::Update(key, value), |number, outcome| {
-            done(number, outcome.map(|outcome| outcome.is_changed()));
-        });
+        self.run_all(
+            records,
+            |(key, value)| Operation::Update(key, value),
+            |number, outcome| {
+                done(number, outcome.map(|outcome| outcome.is_changed()));
+            },
+        );
     }
 
     /// Looks up all records of many keys side by side; `done` gets the values of each key.

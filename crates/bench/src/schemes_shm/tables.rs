@@ -11,7 +11,7 @@ use farslot::fabric::{
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedForm, SealedOptions, SealedTable, SlotOrder};
-use farslot::index::{BATCH_WIDTH, FieldSize, Index, IndexExt, IndexError, KeyRule, SlotKind};
+use farslot::index::{BATCH_WIDTH, FieldSize, Index, IndexError, IndexExt, KeyRule, SlotKind};
 use farslot::model::Objective;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,8 +2,8 @@
 
 use super::Cached;
 use crate::{
-    ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value, Waits,
-    WriterChange,
+    ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
+    Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
 

@@ -1,9 +1,7 @@
 //! What [`Index`](crate::Index) asks of a linear table.
 
 use super::client::LinearTable;
-use crate::{
-    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value,
-};
+use crate::{ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value};
 use farslot_fabric::{Endpoint, NodeId};
 
 impl<E: Endpoint> SchemeClient for LinearTable<E> {

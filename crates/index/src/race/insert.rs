@@ -83,14 +83,22 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    pub(super) async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+    pub(super) async fn find_or_put_record(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let mut draft = self.draft(value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
     }
 
-    async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<Option<Value>> {
+    async fn find_or_put_draft(
+        &self,
+        key: &Key<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Option<Value>> {
         let (learnt, mut rivals) = (Learnt::default(), Rivals::default());
         loop {
             let view = self.current(key, &learnt.attempts).await?;

@@ -24,7 +24,7 @@ use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
-use farslot_index::{Cursor, FieldSize, Index, IndexExt, Result};
+use farslot_index::{Cursor, FieldSize, Index, Result};
 use farslot_model::NicModel;
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::prelude::*;

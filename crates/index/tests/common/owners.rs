@@ -5,7 +5,7 @@ use super::run::AtEnd;
 use farslot_fabric::sim::{ClientId, HostId, SimEndpoint, Simulation};
 use farslot_fabric::{EndpointExt, Limits};
 use farslot_index::duo::DuoTable;
-use farslot_index::{Index, IndexExt, IndexError, Result};
+use farslot_index::{Index, IndexError, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;

@@ -5,7 +5,7 @@ use super::chaos::{Caller, Failure, Record, Tally, limits};
 use farslot_check::{RegisterMap, Summary, check};
 use farslot_fabric::sim::{ClientId, FaultPlan, RunEnd, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos, VerbKind};
-use farslot_index::{Index, IndexExt};
+use farslot_index::Index;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;

@@ -8,7 +8,7 @@ use super::run::{Run, look_around_after};
 use farslot_check::TableOp;
 use farslot_fabric::Endpoint;
 use farslot_fabric::sim::{FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, World};
-use farslot_index::{Index, IndexExt};
+use farslot_index::Index;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;

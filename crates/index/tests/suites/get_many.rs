@@ -6,7 +6,7 @@ use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
 use farslot_index::linear::{
     KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
 };
-use farslot_index::{BATCH_WIDTH, GET, Index, IndexExt, IndexError};
+use farslot_index::{BATCH_WIDTH, GET, Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 

@@ -10,7 +10,7 @@ use farslot_index::duo::{DuoGrowth, DuoOwner};
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::{ReadPolicy, SealedTable};
-use farslot_index::{Index, IndexExt, IndexError};
+use farslot_index::{Index, IndexError};
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -134,7 +134,8 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         match change {
             WriterChange::Start => self.start_writing().await,
             WriterChange::TakeOver => {
-                let taken = self.everywhere(Err, async |_, client| client.change_writer(change).await);
+                let taken =
+                    self.everywhere(Err, async |_, client| client.change_writer(change).await);
                 taken.await.into_iter().collect()
             }
             WriterChange::Resign => self.resign().await,

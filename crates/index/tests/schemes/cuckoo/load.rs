@@ -6,7 +6,7 @@ use crate::common::costs::spent;
 use crate::common::cuckoo::{Ways, new_client, new_node, new_table, options, ways};
 use farslot_fabric::OperationCounters;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
-use farslot_index::{Index, IndexExt, IndexError, PUT};
+use farslot_index::{Index, IndexError, IndexExt, PUT};
 use farslot_testbed::{AnyEndpoint, Fabric};
 
 const SLOTS: u64 = 1 << 16;

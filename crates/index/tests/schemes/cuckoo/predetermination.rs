@@ -10,7 +10,7 @@ use crate::common::{HEAP, INLINE, Slot, WORD};
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side, SimEndpoint, World};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, OperationClass};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
-use farslot_index::{GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::{GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -8,7 +8,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{EndpointExt, Executor, Join, NodeId, both};
 use farslot_index::cuckoo::LookupOrder;
-use farslot_index::{Index, IndexExt, IndexError};
+use farslot_index::{IndexError, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;

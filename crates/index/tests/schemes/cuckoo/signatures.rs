@@ -11,7 +11,7 @@ use farslot_fabric::{Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::heap::LARGEST_RECORD;
 use farslot_index::linear::{LinearTable, ReadPolicy, ReadSizes, SlotKind};
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -9,8 +9,8 @@ use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
 };
 use farslot_fabric::{EndpointExt, Executor, Nanos};
-use farslot_index::{Index, IndexExt};
 use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
+use farslot_index::{Index, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};

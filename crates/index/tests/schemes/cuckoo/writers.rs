@@ -5,7 +5,7 @@ use crate::common::cuckoo::{SIGNATURES, open, options, ways, world};
 use crate::common::{HEAP, INLINE, WORD};
 use farslot_fabric::Executor;
 use farslot_index::cuckoo::LookupOrder;
-use farslot_index::{Index, IndexExt, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};

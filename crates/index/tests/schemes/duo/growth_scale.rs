@@ -9,7 +9,7 @@ use crate::common::{INLINE, Slot, TABLE};
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, NodeId, window};
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader};
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};

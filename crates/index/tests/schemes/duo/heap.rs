@@ -8,7 +8,7 @@ use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::{
-    FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, SCAN, SlotKind, UPDATE, UPKEEP,
+    FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, SCAN, SlotKind, UPDATE, UPKEEP,
 };
 
 const ANY: Slot = Slot {

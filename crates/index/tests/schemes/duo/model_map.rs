@@ -9,7 +9,9 @@ use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step}
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::Executor;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner};
-use farslot_index::{FieldSize, Index, IndexExt, IndexError, Occupancy, SlotKind};
+use farslot_index::{
+    FieldSize, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -158,18 +160,22 @@ async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
                 }
             }
             4..6 => {
-                let done = |at: usize, done: Result<bool, IndexError>| {
+                let done = |at: usize, done: Result<Outcome, IndexError>| {
                     let (key, value) = pairs[at];
                     let known = map.get_mut(key).map(|before| *before = value.into());
-                    assert_eq!(done.unwrap(), known.is_some());
+                    assert_eq!(done, Ok(Outcome::Changed(known.is_some())));
                 };
-                table.update_many(pairs.iter().copied(), done).await;
+                let updates = pairs.iter();
+                let updates = updates.map(|(key, value)| Operation::Update(key, value));
+                table.run_many(&Vec::from_iter(updates), done).await;
             }
             6 => {
-                let done = |at: usize, done: Result<bool, IndexError>| {
-                    assert_eq!(done.unwrap(), map.remove(pairs[at].0).is_some());
+                let done = |at: usize, done: Result<Outcome, IndexError>| {
+                    let known = map.remove(pairs[at].0).is_some();
+                    assert_eq!(done, Ok(Outcome::Changed(known)));
                 };
-                table.remove_many(keys.clone(), done).await;
+                let removals = keys.clone().map(Operation::Remove);
+                table.run_many(&Vec::from_iter(removals), done).await;
             }
             _ => {
                 let done = |at: usize, got: Result<Option<farslot_index::Value>, IndexError>| {

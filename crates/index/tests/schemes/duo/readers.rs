@@ -9,7 +9,7 @@ use crate::common::{HEAP, INLINE, Slot};
 use farslot_fabric::Executor;
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_index::duo::{DuoGrowth, DuoReader, ReaderPromise};
-use farslot_index::{Cursor, FieldSize, GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE, UPKEEP};
+use farslot_index::{Cursor, FieldSize, GET, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP};
 use std::collections::BTreeMap;
 
 const SLOTS: u64 = 1 << 12;

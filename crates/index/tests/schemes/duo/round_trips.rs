@@ -7,7 +7,7 @@ use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
 use farslot_index::{
-    FIND_OR_PUT, FieldSize, FindOrPut, GET, Index, IndexExt, IndexError, PUT, REMOVE, Result, UPDATE, Value,
+    FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -143,7 +143,7 @@ fn removals_take_one_round_trip_and_updates_two() {
         assert_eq!((put.round_trips, new), (2, Ok(false)));
         let find = table.find_or_put(&key, &[9; 64]);
         let (found, there) = spent(&executor, FIND_OR_PUT, find);
-        assert!(matches!(there, Ok(FindOrPut::Found(value)) if *value == [9; 64]));
+        assert!(matches!(there, Ok(Some(value)) if *value == [9; 64]));
         assert_eq!((found.verbs, found.round_trips), (1, 1));
         let (removed, was_there) = spent(&executor, REMOVE, table.remove(&key));
         let was_there = was_there.unwrap();

@@ -11,7 +11,7 @@ use crate::common::{INLINE, Slot, TABLE};
 use farslot_fabric::sim::{FaultPlan, HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, window};
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader, ReaderPromise};
-use farslot_index::{Index, IndexExt, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};

@@ -12,7 +12,7 @@ use farslot_index::cache::{CacheCounts, CacheOptions, Cached};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
-use farslot_index::{FieldSize, GET, Index, IndexExt, IndexError};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -411,7 +411,7 @@ fn answers_make_room_for_an_index_that_grows() {
         for key in 0..keys {
             let key = key.to_le_bytes();
             assert_eq!(cached.get(&key).await.unwrap().as_deref(), Some(&key[..]));
-            assert!(cached.client_bytes() <= BYTES);
+            assert!(cached.state().client_bytes <= BYTES);
         }
         cached.counts().entries
     };
@@ -423,13 +423,13 @@ fn answers_make_room_for_an_index_that_grows() {
         let at_first = get_all().await;
         assert!(at_first > 100);
         cached.index().grow(&memory, 8).await.unwrap();
-        let of_index = cached.index().client_bytes();
+        let of_index = cached.index().state().client_bytes;
         assert!((16_000..22_000).contains(&of_index), "{of_index}");
         let then = get_all().await;
         assert!((10..at_first).contains(&then), "{then} of {at_first}");
         // More than there is for both: the index has it.
         cached.index().grow(&memory, 4).await.unwrap();
-        assert!(cached.index().client_bytes() > BYTES);
+        assert!(cached.index().state().client_bytes > BYTES);
         for key in 0..2 * keys {
             let key = key.to_le_bytes();
             cached.get(&key).await.unwrap();
@@ -447,7 +447,7 @@ fn the_cache_takes_what_the_index_leaves() {
         let (_node, _, table) =
             crate::common::cuckoo::new_table(Fabric::Shm, &options, LookupOrder::Parallel);
         let table = table.with_predetermination().unwrap();
-        assert_eq!(table.client_bytes(), graph);
+        assert_eq!(table.state().client_bytes, graph);
         Cached::within(table, CacheOptions::new(bytes, 8)).map(|cached| cached.counts().bytes)
     };
     assert!(new(graph + 10_000).unwrap() <= 10_000);

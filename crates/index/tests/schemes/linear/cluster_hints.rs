@@ -6,8 +6,8 @@ use farslot_fabric::sim::{
     ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
 };
 use farslot_fabric::{Nanos, NodeId};
-use farslot_index::{Index, IndexExt};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
+use farslot_index::{Index, IndexExt, Value};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -107,11 +107,9 @@ async fn write(table: &LinearTable<SimEndpoint>, lives: &Lives, mut rng: ChaCha8
 /// Looks up all records of a key, and judges what was found; returns how many there were.
 async fn look(table: &LinearTable<SimEndpoint>, lives: &Lives, key: u64) -> Option<usize> {
     let from = table.now();
-    let mut found = vec![];
-    let number = |value: &[u8]| u64::from_le_bytes(value.try_into().expect("8 bytes"));
-    let bytes = key.to_le_bytes();
-    let all = table.get_all(&bytes, |value| found.push(number(value)));
-    all.await.ok()?;
+    let number = |value: &Value| u64::from_le_bytes(value[..].try_into().expect("8 bytes"));
+    let found = table.get_all(&key.to_le_bytes()).await.ok()?;
+    let found: Vec<_> = found.iter().map(number).collect();
     let until = table.now();
     for (&(_, value), life) in lives.borrow().range((key, 0)..(key + 1, 0)) {
         let seen = found.iter().filter(|&&other| other == value).count();

@@ -4,15 +4,13 @@ use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
-use farslot_index::{FindOrPut, Index, IndexExt};
+use farslot_index::{Index, IndexExt};
 use std::rc::Rc;
 
 /// All values of the key.
 async fn all_of(table: &impl Index, key: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    let all = table.get_all(key, |value| found.push(value.to_vec()));
-    all.await.unwrap();
-    found
+    let found = table.get_all(key).await.unwrap();
+    found.iter().map(|value| value.to_vec()).collect()
 }
 
 /// A remover that stops half way leaves a dead slot in front of a live one.
@@ -69,8 +67,8 @@ fn a_record_behind_a_dead_slot_is_found() {
                     let got = table.get(&key).await.unwrap();
                     assert_eq!(got.as_deref(), Some(&second[..]));
                     match table.find_or_put(&key, &other).await.unwrap() {
-                        FindOrPut::Found(found) => assert_eq!(&*found, &second[..]),
-                        FindOrPut::Inserted => panic!("{}: the key is present", slot.name),
+                        Some(found) => assert_eq!(&*found, &second[..]),
+                        None => panic!("{}: the key is present", slot.name),
                     }
                     assert!(table.put(&key, &other).await.unwrap());
                     assert_eq!(all_of(&table, &key).await.len(), 2);
@@ -78,7 +76,7 @@ fn a_record_behind_a_dead_slot_is_found() {
                 }
                 if left.is_empty() {
                     let put = table.find_or_put(&key, &other).await.unwrap();
-                    assert!(matches!(put, FindOrPut::Inserted));
+                    assert!(put.is_none());
                 }
             });
         }

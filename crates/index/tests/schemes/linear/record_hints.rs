@@ -6,7 +6,7 @@ use crate::common::costs::cost_of_one;
 use crate::common::{HEAP, HYBRID, INLINE, Reads, Slot, WORD, new_client, new_node};
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearTable};
-use farslot_index::{FIND_OR_PUT, FindOrPut, GET, Hasher, Index, IndexExt, PUT, UPDATE};
+use farslot_index::{FIND_OR_PUT, GET, Hasher, Index, IndexExt, PUT, UPDATE};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use std::rc::Rc;
 
@@ -147,8 +147,8 @@ impl Two {
         let expected = found.map(|value| self.slot.value(value));
         self.cost(FIND_OR_PUT, async {
             match self.table.find_or_put(&key, &value).await.unwrap() {
-                FindOrPut::Found(value) => assert_eq!(Some(&value[..]), expected.as_deref()),
-                FindOrPut::Inserted => assert_eq!(expected, None),
+                Some(value) => assert_eq!(Some(&value[..]), expected.as_deref()),
+                None => assert_eq!(expected, None),
             }
         })
     }

@@ -7,7 +7,7 @@ use crate::common::race::{Dimensions, SHORT, ShmTable, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, OperationClass, OperationCounters};
 use farslot_index::race::RaceTable;
-use farslot_index::{FIND_OR_PUT, GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use std::rc::Rc;
 
 struct Client {
@@ -232,7 +232,7 @@ fn a_damaged_directory_takes_no_memory() {
         }
         client.table.occupancy().await.unwrap();
         assert_eq!(client.table.subtables(), 1 + MOST_DEPTH);
-        let bytes = client.table.client_bytes();
+        let bytes = client.table.state().client_bytes;
         assert!((4 << 16..5 << 16).contains(&bytes), "{bytes}");
         let word = entry(MOST_DEPTH);
         let written = endpoint.compare_swap(entry_at(MOST_DEPTH), 0, word).await;
@@ -240,7 +240,7 @@ fn a_damaged_directory_takes_no_memory() {
         let refused = client.table.occupancy().await.unwrap_err();
         let entry = MOST_DEPTH;
         assert_eq!(refused, IndexError::BadDirectory { entry, word });
-        assert_eq!(client.table.client_bytes(), bytes);
+        assert_eq!(client.table.state().client_bytes, bytes);
         let layout = client.table.layout().clone();
         let opened = RaceTable::open(Rc::clone(endpoint), TABLE, layout).await;
         assert_eq!(opened.map(drop), Err(refused));

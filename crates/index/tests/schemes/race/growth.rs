@@ -6,7 +6,7 @@ use farslot_fabric::Endpoint;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::{OperationCounters, Rights};
 use farslot_index::race::{RaceLayout, RaceOptions};
-use farslot_index::{Cursor, GET, Index, IndexExt, PUT, UPDATE};
+use farslot_index::{Cursor, GET, Index, IndexExt, Operation, Outcome, PUT, UPDATE};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -51,8 +51,10 @@ fn write(
             let put = |_, new: farslot_index::Result<bool>| assert!(new.unwrap());
             table.put_many(pairs(), put).await;
             if (first / BATCH).is_multiple_of(16) {
-                let updated = |_, there: farslot_index::Result<bool>| assert!(there.unwrap());
-                table.update_many(pairs(), updated).await;
+                let updated =
+                    |_, there: farslot_index::Result<Outcome>| assert!(there.unwrap().is_changed());
+                let updates = pairs().map(|(key, value)| Operation::Update(key, value));
+                table.run_many(&Vec::from_iter(updates), updated).await;
             }
             come.store(first + records.len() as u64, Ordering::Release);
         }

@@ -2,7 +2,7 @@
 
 use crate::common::sealed::new_table;
 use farslot_index::sealed::{ReadPolicy, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Index, IndexExt};
+use farslot_index::{FieldSize, Index};
 use farslot_testbed::Fabric;
 use std::time::Instant;
 

@@ -10,7 +10,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, Limits, Nanos, NodeId, Rights};
 use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
-use farslot_index::{Index, IndexExt, IndexError, KeyRule, Result};
+use farslot_index::{Index, IndexError, IndexExt, KeyRule, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -85,10 +85,8 @@ impl Case {
             self.shape
         );
         assert!(got.is_none_or(|value| there.iter().any(|one| **one == *value)));
-        let mut all = Vec::new();
-        table
-            .get_all(&key, |value| all.push(value.to_vec()))
-            .await?;
+        let all = table.get_all(&key).await?;
+        let all = all.iter().map(|value| value.to_vec()).collect();
         assert_eq!(sorted(all), there, "{:?} {number}", self.shape);
         Ok(())
     }
@@ -373,7 +371,7 @@ fn damaged_memory_is_an_error_or_a_wrong_answer_but_no_panic() {
                 for number in 0..20 {
                     let key = shape.key(number);
                     refused += u32::from(table.get(&key).await.is_err());
-                    refused += u32::from(table.get_all(&key, |_| {}).await.is_err());
+                    refused += u32::from(table.get_all(&key).await.is_err());
                 }
                 refused += u32::from(scan_all(&table).await.is_err());
             }
