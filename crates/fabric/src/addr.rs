@@ -1,4 +1,4 @@
-//! Where remote memory is, and what may be done to it.
+//! Addresses of remote memory, and rights to it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

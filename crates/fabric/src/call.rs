@@ -6,6 +6,7 @@
 //! themselves. A call that fails may have been executed; a layer above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result};
+use std::fmt;
 
 /// What the owner of a node does for calls (`rpc_handler` of paper 003, table 3).
 ///
@@ -30,6 +31,17 @@ pub struct Call<'c> {
     pub memory: &'c mut dyn OwnerMemory,
     /// Room for the reply: as much as the caller gave. What it holds is unspecified.
     pub reply: &'c mut [u8],
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("region", &self.region)
+            .field("now", &self.now)
+            .field("request", &self.request.len())
+            .field("reply", &self.reply.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A region as its owner's processors use it, while clients may read and write it one-sidedly.

@@ -1,4 +1,4 @@
-//! The verbs of an endpoint as futures.
+//! The verbs of an endpoint as futures, and sleeping on its clock.
 
 use crate::counters::Operation;
 use crate::timer::{Sleep, timeout};
@@ -80,7 +80,7 @@ pub trait EndpointExt: Endpoint + Sized {
         self.operation_begun(class, Booking::default(), future)
     }
 
-    /// Books the verbs of `future` to an operation of `class` that has posted others before.
+    /// Books the verbs of `future` to an operation of `class` that has already posted others.
     #[inline]
     fn operation_begun<F: Future>(
         &self,
@@ -91,8 +91,8 @@ pub trait EndpointExt: Endpoint + Sized {
         Operation::new(&self.core().counters, class, before, future)
     }
 
-    /// Whether a peer can be reached and is what it was, as far as is known without asking it
-    /// ([`Endpoint::node_state`]); one that the endpoint was never connected to is not.
+    /// Whether a peer is reachable and has not restarted, as far as the endpoint knows without
+    /// asking it ([`Endpoint::node_state`]). A peer that was never connected to is not up.
     fn is_up(&self, node: NodeId) -> bool {
         self.node_state(node) == Ok(NodeState::Up)
     }

@@ -1,9 +1,9 @@
 //! One-sided verbs on registered memory, the executor that runs coroutines over them, and the
 //! fabrics that carry them.
 //!
-//! Everything above this crate is generic over [`Endpoint`]; nothing here knows what a hash table
-//! is. A verb is *posted*, leaves with the next doorbell, and is later *completed*; the future that
-//! stands for it resolves then. What an index may rely on, and no more:
+//! Everything above this crate is generic over [`Endpoint`]; nothing in it knows hash tables. A
+//! verb is *posted*, leaves with the next doorbell, and *completes* later, which resolves its
+//! future. An index may rely on the following guarantees and on nothing else:
 //!
 //! * an aligned 8-byte word is read and written whole; a longer read may be torn at any 8-byte
 //!   boundary and see its words in any order;
@@ -13,8 +13,20 @@
 //!   endpoints some time after it completed, but no later than the writer's next atomic;
 //! * a peer may stop at any point: a verb then fails, and may or may not have taken effect.
 //!
-//! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host) and
-//! [`tcp`] (other machines, without their NICs' help).
+//! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host),
+//! [`tcp`] (other machines without an RDMA NIC) and [`verbs`] (RDMA NICs).
+//!
+//! # Rooms
+//!
+//! ```text
+//! any                     an endpoint of any fabric
+//! shm  tcp  verbs  sim    the fabrics; none imports another
+//! net                     admission, frames, connections: shared by tcp and verbs
+//! memory                  a node's memory: shared by shm, tcp and verbs
+//! (the root), error       verbs, buffers, endpoint, executor, counters, errors
+//! ```
+
+#![warn(missing_debug_implementations)]
 
 pub mod addr;
 pub mod any;

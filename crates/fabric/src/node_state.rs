@@ -1,21 +1,21 @@
-//! What an endpoint knows of a node.
+//! The state of a node, as an endpoint knows it.
 
 use crate::FabricError;
 
-/// How an endpoint stands with a node, as far as it knows: from the connection itself, and from what
-/// became of earlier verbs.
+/// The state of a node as far as the endpoint knows, from its connection and from the outcome of
+/// earlier verbs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// It can be reached, and is the one that this endpoint knows.
+    /// The node is reachable and has not restarted.
     Up,
-    /// It cannot be reached: verbs to it fail with this until it can. The endpoint goes on trying by
-    /// itself.
+    /// The node is unreachable: verbs to it fail with this error. The endpoint keeps trying to
+    /// reconnect in the background.
     Down(FabricError),
-    /// It can be reached, but came back empty: verbs to it fail with
+    /// The node is reachable but restarted with empty memory: verbs to it fail with
     /// [`NodeRestarted`](FabricError::NodeRestarted) until it is [adopted](crate::Endpoint::adopt).
     Restarted {
-        /// What it is now: another incarnation than the one that this endpoint knows.
+        /// The node's new incarnation.
         incarnation: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The verbs as data: what is asked for, what completes, and the checks that every fabric makes.
+//! The verbs as data: requests, completions, and the checks that every fabric makes.
 
 use crate::{Buffer, FabricError, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;

@@ -2,6 +2,7 @@
 
 use crate::verb::FromCompletion;
 use crate::{Completion, Endpoint, PostError, Result, Verb};
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -17,6 +18,19 @@ pub struct VerbFuture<'e, E: Endpoint, T> {
     /// Place in the operation's chain of completions.
     depth: u32,
     resolves_to: PhantomData<fn() -> T>,
+}
+
+impl<E: Endpoint, T> fmt::Debug for VerbFuture<'_, E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Unposted(_) => "unposted",
+            State::Posted(_) => "posted",
+            State::Resolved => "resolved",
+        };
+        f.debug_struct("VerbFuture")
+            .field("state", &state)
+            .finish_non_exhaustive()
+    }
 }
 
 enum State<P> {

@@ -1,4 +1,4 @@
-//! What can go wrong below an index.
+//! The errors of verbs, connections and registrations.
 
 use super::malformed::Malformed;
 use super::refusal::Refusal;
@@ -64,7 +64,7 @@ pub enum FabricError {
         /// What the region grants this endpoint.
         granted: Rights,
     },
-    /// A verb asks for more bytes than the endpoint's buffers may hold.
+    /// A verb needs a larger buffer than the endpoint allows.
     #[error("a buffer of {requested} bytes is over the limit of {limit}")]
     BufferTooLarge {
         /// Bytes asked for.
@@ -72,7 +72,7 @@ pub enum FabricError {
         /// Most bytes of one buffer.
         limit: usize,
     },
-    /// All buffers that may be registered are in use.
+    /// The endpoint's budget for buffers is used up.
     #[error("{requested} more bytes of registered buffers would pass the budget of {budget}")]
     BuffersExhausted {
         /// Bytes asked for.
@@ -80,13 +80,13 @@ pub enum FabricError {
         /// Most bytes that the endpoint may register.
         budget: usize,
     },
-    /// The peer is gone. The verb may or may not have taken effect.
+    /// The peer has stopped. The verb may or may not have taken effect.
     #[error("node {} has stopped", .node.0)]
     NodeStopped {
         /// The peer.
         node: NodeId,
     },
-    /// The peer came back with empty memory: nothing known of it holds any more.
+    /// The peer restarted with empty memory: whatever was known of it is void.
     #[error("node {} came back empty: its incarnation is no longer {expected:#x}", .node.0)]
     NodeRestarted {
         /// The peer.
@@ -124,19 +124,19 @@ pub enum FabricError {
         /// The fabric.
         fabric: &'static str,
     },
-    /// Nobody serves under that name.
-    #[error("nobody serves the region {name:?}")]
+    /// No running process serves that name.
+    #[error("no process serves the region {name:?}")]
     NoSuchRegion {
         /// The name asked for.
         name: String,
     },
-    /// Somebody serves under that name already.
+    /// A running process already serves that name.
     #[error("the region name {name:?} is taken by a running process")]
     NameTaken {
         /// The name asked for.
         name: String,
     },
-    /// A region name that cannot be used.
+    /// An invalid region name.
     #[error("the region name {name:?} is not usable: {reason}")]
     BadName {
         /// The name asked for.
@@ -154,8 +154,8 @@ pub enum FabricError {
         /// The user that asks.
         user: u32,
     },
-    /// The memory is no Farslot region.
-    #[error("{what} is no Farslot region: it starts with {found:#018x}, not {expected:#018x}")]
+    /// The memory is not a Farslot region.
+    #[error("{what} is not a Farslot region: it starts with {found:#018x}, not {expected:#018x}")]
     NotFarslot {
         /// What was looked at.
         what: String,
@@ -174,7 +174,7 @@ pub enum FabricError {
         /// The version that this build reads and writes.
         supported: u64,
     },
-    /// The region's header contradicts itself or the memory behind it.
+    /// The region's header is inconsistent with itself or with its memory.
     #[error("{what} has a damaged header: {reason}")]
     DamagedHeader {
         /// What was looked at.
@@ -182,12 +182,12 @@ pub enum FabricError {
         /// What does not fit.
         reason: String,
     },
-    /// More memory than the machine has.
+    /// More memory than the machine can give.
     #[error("{requested} bytes of memory were asked for; the limit is {limit}")]
     Memory {
         /// Bytes asked for.
         requested: u64,
-        /// Bytes that can be had.
+        /// Bytes available.
         limit: u64,
     },
     /// The verb's key is not that of the region under the connection's grant.
@@ -196,13 +196,13 @@ pub enum FabricError {
         /// The address of the verb.
         at: RemoteAddr,
     },
-    /// What the connection was granted is no longer.
+    /// The connection's grant was revoked.
     #[error("the grant of this connection to node {} was revoked", .node.0)]
     GrantRevoked {
         /// The peer.
         node: NodeId,
     },
-    /// The node does not serve this client, or is not to be trusted.
+    /// The node refuses this client, or failed to prove that it knows the secret.
     #[error("no admission to {address}: {reason}")]
     NotAdmitted {
         /// The node's address.
@@ -210,7 +210,7 @@ pub enum FabricError {
         /// Why.
         reason: Refusal,
     },
-    /// What the other side sends is not the protocol, or contradicts itself.
+    /// The other side violates the protocol.
     #[error("{peer} does not speak the protocol: {reason}")]
     Protocol {
         /// Who: its address.
@@ -218,7 +218,7 @@ pub enum FabricError {
         /// What is wrong.
         reason: Malformed,
     },
-    /// A secret that could be guessed.
+    /// A secret too short to be safe from guessing.
     #[error("a secret of {bytes} bytes is too short: at least {least}")]
     SecretTooShort {
         /// Its bytes.
@@ -226,7 +226,8 @@ pub enum FabricError {
         /// The fewest.
         least: usize,
     },
-    /// Everybody who reaches the address could use the memory, and nobody said that this is meant.
+    /// A grant without a secret would be served at an address that other machines can reach,
+    /// without `insecure` being set.
     #[error(
         "{address} can be reached from other machines, and the grant {grant:?} has no secret: \
          give it one, or allow an insecure address"
@@ -237,7 +238,7 @@ pub enum FabricError {
         /// The grant without a secret.
         grant: String,
     },
-    /// An address that is none, or whose name is not known.
+    /// An address that is malformed or whose name is unknown.
     #[error("the address {address:?} cannot be resolved: {error}")]
     Unresolvable {
         /// The address.
@@ -245,23 +246,23 @@ pub enum FabricError {
         /// Why not.
         error: String,
     },
-    /// One node under two addresses: what is kept on both would be kept twice in one place.
+    /// Two addresses of the same node. Data meant for two nodes would end up on one.
     #[error("{address} and {other} are the same node, of incarnation {incarnation:#x}")]
     DuplicateNode {
         /// The second of the two addresses.
         address: String,
         /// The first.
         other: String,
-        /// The node's incarnation, as both told it.
+        /// The incarnation that both reported.
         incarnation: u64,
     },
-    /// Nobody listens at the address.
-    #[error("{address} refused the connection: nobody serves there")]
+    /// Nothing listens at the address.
+    #[error("{address} refused the connection: nothing listens there")]
     ConnectionRefused {
         /// The address.
         address: String,
     },
-    /// No connection came about in time.
+    /// Connecting took longer than the connect timeout.
     #[error("no connection to {address} within {after} ns")]
     ConnectTimedOut {
         /// The address.
@@ -269,45 +270,45 @@ pub enum FabricError {
         /// The time it was given, in nanoseconds.
         after: Nanos,
     },
-    /// No connection came about.
+    /// Connecting failed.
     #[error("no connection to {address}: {error}")]
     Connect {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The system's error.
         error: String,
     },
-    /// Somebody serves at the address already.
+    /// The address is already in use.
     #[error("the address {address} is in use")]
     AddressInUse {
         /// The address.
         address: String,
     },
-    /// This machine does not have the address, or this user may not serve at it.
+    /// The address is not this machine's, or this user may not listen at it.
     #[error("nothing can be served at {address}: {error}")]
     CannotListen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
-    /// An option that nothing can be served or connected with.
+    /// An option outside its limits.
     #[error("{option} is {value}: it must be {limit}")]
     BadOption {
         /// The option.
         option: &'static str,
         /// Its value.
         value: u64,
-        /// What is possible.
+        /// The values allowed.
         limit: &'static str,
     },
-    /// There is no RDMA device that could be used, or no library to use it by.
+    /// No usable RDMA device, or no library for it.
     #[error("no RDMA device: {reason}")]
     NoRdmaDevice {
-        /// Why not, and what to install where something is missing.
+        /// The reason, and what to install if something is missing.
         reason: String,
     },
-    /// A NIC can use only memory that is locked, and this process may not lock so much.
+    /// The process may not lock as much memory as the NIC needs.
     #[error(
         "a NIC needs {needed} bytes of memory to be locked, {locked} are locked already, and the limit of \
          locked memory (RLIMIT_MEMLOCK) is {limit}: raise it by `ulimit -l unlimited`, by a line \
@@ -315,26 +316,26 @@ pub enum FabricError {
          service's unit"
     )]
     LockedMemory {
-        /// Bytes that were to be registered.
+        /// Bytes to be registered.
         needed: u64,
         /// Bytes that the process had locked before.
         locked: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The RDMA device has no queue pair left.
+    /// The RDMA device has no free queue pair.
     #[error(
         "the RDMA device {device} gives no more queue pairs (it says that it has {limit}): {error}"
     )]
     NoQueuePair {
         /// The device.
         device: String,
-        /// How many it says that it has; other processes use them as well.
+        /// How many it reports; other processes use them as well.
         limit: u32,
-        /// The system's words.
+        /// The system's error.
         error: String,
     },
-    /// A gather of more pieces than the send queue has places for requests.
+    /// A gather with more pieces than the send queue holds requests.
     #[error(
         "a gather of {pieces} pieces takes as many requests: the send queue has {limit} places"
     )]
@@ -344,7 +345,7 @@ pub enum FabricError {
         /// Requests that the send queue holds.
         limit: usize,
     },
-    /// Memory that a NIC serves and that processors use as well.
+    /// Memory that both a NIC and processors would use.
     #[error(
         "the memory is {used} and so cannot be {wanted}: a NIC's atomics are not atomic against a \
          processor's"
@@ -352,7 +353,7 @@ pub enum FabricError {
     NicAndProcessor {
         /// How it is used.
         used: &'static str,
-        /// How it was to be used as well.
+        /// The second use that was asked for.
         wanted: &'static str,
     },
     /// The operating system refused a call.
@@ -360,13 +361,13 @@ pub enum FabricError {
     Os {
         /// The call.
         call: &'static str,
-        /// The system's words.
+        /// The system's error.
         error: String,
     },
 }
 
 impl FabricError {
-    /// Whether the verb that failed with this may have taken effect all the same.
+    /// Whether the failed verb may have taken effect.
     #[must_use]
     pub const fn may_have_taken_effect(&self) -> bool {
         matches!(
@@ -380,8 +381,8 @@ impl FabricError {
         )
     }
 
-    /// Whether a connection that failed with this may come about later, without anybody changing an
-    /// address, a secret or a program: the node does not run, cannot be reached, or is overloaded.
+    /// Whether connecting may succeed later without a change of address, secret or program: the
+    /// node is down, unreachable or overloaded.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         match self {

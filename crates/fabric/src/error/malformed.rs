@@ -1,6 +1,6 @@
 //! Why bytes from a connection are not a frame of the protocol.
 
-/// Why words are no frame. Whoever receives such closes the connection.
+/// Why bytes are not a valid frame. The receiver closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -12,27 +12,27 @@ pub enum Malformed {
         /// The version of this build.
         supported: u8,
     },
-    /// A frame of no known kind, or of one that may not come now.
+    /// A frame of an unknown kind, or of one that is not allowed at this point.
     #[error("a frame of kind {found} may not come here")]
     Kind {
         /// The kind found.
         found: u8,
     },
-    /// A frame that is longer than what is taken, or has no room for its own header.
+    /// A frame longer than the limit, or shorter than its own header.
     #[error("a frame of {words} words is outside the limit of {limit}")]
     Length {
         /// Its words.
         words: u32,
-        /// The most that are taken.
+        /// The limit.
         limit: u32,
     },
-    /// A frame whose words and entries do not fit each other.
+    /// A frame whose length does not match its entries.
     #[error("a frame's length does not fit its {count} entries")]
     Count {
         /// Entries that were to come.
         count: u16,
     },
-    /// A verb that there is not.
+    /// An unknown verb.
     #[error("there is no verb {found}")]
     Verb {
         /// Its code.
@@ -44,13 +44,13 @@ pub enum Malformed {
         /// The bits.
         found: u64,
     },
-    /// A frame of the handshake that contradicts itself.
+    /// An invalid frame of the handshake.
     #[error("a frame of the handshake is wrong: {what}")]
     Handshake {
-        /// What about it.
+        /// What is wrong with it.
         what: &'static str,
     },
-    /// An answer that no verb waits for, or of another shape than its verb.
+    /// An answer that no verb waits for, or that does not match its verb.
     #[error("an answer fits no verb that waits")]
     Answer,
 }

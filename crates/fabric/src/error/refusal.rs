@@ -1,6 +1,6 @@
-//! Why a client is not admitted, the same on both sides.
+//! Why an agent refuses a client, as both sides report it.
 
-/// Why a client is not admitted. The agent logs it, and the client has it in
+/// Why an agent refuses a client. The agent logs it, and the client gets it in
 /// [`FabricError::NotAdmitted`](crate::FabricError::NotAdmitted).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum Refusal {
     /// The grant has a secret and the client none.
     #[error("the grant needs a secret and the client has none")]
     SecretNeeded,
-    /// The client has a secret, and the node does not prove that it knows it.
+    /// The client has a secret that the node did not prove to know.
     #[error("the node does not know the client's secret")]
     NodeUnproved,
     /// There is no such grant.
@@ -28,19 +28,19 @@ pub enum Refusal {
     /// The grant was revoked.
     #[error("the grant was revoked")]
     GrantRevoked,
-    /// The agent has as many connections as it takes.
+    /// The agent has reached its limit of connections.
     #[error("the node has {limit} connections and takes no more")]
     TooManyConnections {
-        /// The most it takes.
+        /// The limit.
         limit: u32,
     },
-    /// The client took too long.
+    /// The handshake took too long.
     #[error("the handshake was not done within {after_ms} ms")]
     TooSlow {
         /// The time it has, in milliseconds.
         after_ms: u32,
     },
-    /// The client speaks to an agent of another fabric.
+    /// The agent serves another fabric.
     #[error("the client wants its verbs carried by {client}, which is not what is served there")]
     OtherCarrier {
         /// What the client wants.
@@ -58,7 +58,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the same client may be admitted later without anybody changing anything.
+    /// Whether the same client may be admitted later without any change.
     #[must_use]
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::TooManyConnections { .. } | Self::TooSlow { .. })

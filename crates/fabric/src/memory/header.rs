@@ -1,4 +1,4 @@
-//! The first page of a node's memory: what it is, and where its regions lie.
+//! The first page of a node's memory: format, incarnation, and where the regions lie.
 
 use super::mailbox;
 use super::mapping::LARGE_PAGE;
@@ -97,7 +97,8 @@ impl Header {
                 expected: MAGIC,
             });
         }
-        // A fence rather than an acquiring load: on read-only memory only relaxed loads are allowed.
+        // A fence rather than an acquiring load: on read-only memory only relaxed loads are
+        // allowed.
         let magic = get(0);
         fence(Ordering::Acquire);
         if magic != MAGIC {

@@ -1,4 +1,4 @@
-//! Memory from the kernel: anonymous or a sealed memfd, in large pages where they can be had.
+//! Memory from the kernel: anonymous or a sealed memfd, in large pages where the machine has them.
 
 use crate::error::os;
 use crate::{FabricError, Result};
@@ -31,17 +31,18 @@ impl Mapping {
     /// All words of the mapping. Those of one that is not [`writable`](Self::writable) may only be
     /// loaded, and relaxed: a store or a read-modify-write would fault.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `start` is a live mapping of `bytes` bytes, aligned to a page; it was sealed against
-        // shrinking or is anonymous, so every page stays backed; zeroed words are valid atomics; and
-        // all processes that share it access it as atomics only. Words of a mapping that is not
-        // writable are only loaded: `attach` maps read-only where it was asked for neither WRITE nor
-        // ATOMIC and then masks both out of the rights of every region, which all verbs that store
-        // are checked against; and `Node::take_message` looks at `writable` before it touches the
-        // mailbox.
+        // SAFETY: `start` is a live mapping of `bytes` bytes, aligned to a page; it was sealed
+        // against shrinking or is anonymous, so every page stays backed; zeroed words are valid
+        // atomics; and all processes that share it access it as atomics only. Words of a mapping
+        // that is not writable are only loaded: `attach` maps read-only where it was asked for
+        // neither WRITE nor ATOMIC and then masks both out of the rights of every region, which all
+        // verbs that store are checked against; and `Node::take_message` looks at `writable` before
+        // it touches the mailbox.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes / 8) }
     }
 
-    /// Private memory of this process. In 2 MiB pages if it is as much and the machine has set enough aside.
+    /// Private memory of this process. In 2 MiB pages if it is as much and the machine has set
+    /// enough aside.
     pub(crate) fn anonymous(bytes: u64) -> Result<Self> {
         let length = check_memory(bytes)?;
         if bytes > 0 && bytes.is_multiple_of(LARGE_PAGE) {
@@ -123,7 +124,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and `self` was the only way to reach it. A failure would leak it.
+        // SAFETY: the mapping is ours and `self` was the only way to reach it. A failure would leak
+        // it.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -134,7 +136,8 @@ pub(crate) fn sealed_memfd(bytes: u64) -> Result<(OwnedFd, u64)> {
     check_memory(bytes)?;
     let large = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     if let Ok(file) = memfd_with(bytes, large) {
-        // Large pages are reserved when the file is mapped: only that tells whether there are enough.
+        // Large pages are reserved when the file is mapped: only that tells whether there are
+        // enough.
         if reserve(file.as_fd(), bytes) {
             return Ok((file, LARGE_PAGE));
         }

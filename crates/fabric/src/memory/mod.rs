@@ -1,11 +1,13 @@
-//! The memory of a node: its mapping, its header, its words, its mailbox.
+//! The memory of a node: its mapping, header, words and mailbox.
 //!
-//! All fabrics but the simulator work on this memory. The layout is in [`shm`](crate::shm), whose clients map it.
+//! Every fabric except the simulator works on this memory. [`shm`](crate::shm) describes the
+//! layout, because its clients map it.
 
 mod header;
 pub(crate) mod mailbox;
 mod mapping;
 mod node;
+mod owner;
 mod words;
 
 pub(crate) use header::Header;

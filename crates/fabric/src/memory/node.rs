@@ -1,15 +1,21 @@
-//! A node: memory with its regions, as its owner or an attached client holds it.
+//! A node's memory with its regions, as its owner or an attached client holds it.
 
 use super::header::Header;
 use super::mailbox;
 use super::mapping::Mapping;
+use super::owner::RegionWords;
 use super::words::SharedWords;
-use crate::{FabricError, Inbox, Message, NodeId, NodeInfo, RegionInfo, Result, Rights};
+use crate::{
+    Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId, RegionInfo,
+    Result, Rights,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
 /// A region to be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +50,8 @@ impl Drop for AgentClaim {
     }
 }
 
-/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no processor of
-/// this process may.
+/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no
+/// processor of this process may.
 pub(crate) struct NicClaim(Node);
 
 impl Drop for NicClaim {
@@ -63,14 +69,25 @@ pub(crate) type Companion = Box<dyn Any + Send + Sync>;
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("info", &self.0.info)
+            .field("is_gone", &self.is_gone())
+            .finish_non_exhaustive()
+    }
+}
+
 struct Inner {
     memory: Mapping,
     info: NodeInfo,
     starts: Vec<u64>,
-    /// The processors of this process may not use the memory any more: its owner has ended, or a NIC
-    /// serves it.
+    /// The processors of this process may not use the memory any more: its owner has ended, or a
+    /// NIC serves it.
     barred: Arc<AtomicBool>,
     users: Mutex<Users>,
+    /// What answers calls, on whichever thread they come to.
+    handler: RwLock<Option<Arc<dyn Handler>>>,
     /// What goes with the memory: a thread that serves its name, or one that watches its owner.
     companion: Option<Companion>,
 }
@@ -100,8 +117,54 @@ impl Node {
             starts: header.starts,
             barred,
             users: Mutex::default(),
+            handler: RwLock::default(),
             companion,
         }))
+    }
+
+    /// Has calls to the node answered by a handler, in place of the one before. It runs on the threads that
+    /// calls come to: those of the agents that serve the memory, and those of clients in this process.
+    pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
+        let place = self.0.handler.write();
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(handler);
+    }
+
+    /// What answers calls to one of the regions.
+    pub(crate) fn handler(&self, node: NodeId, region: RegionId) -> Result<Arc<dyn Handler>> {
+        let handler = self
+            .0
+            .handler
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        handler
+            .clone()
+            .ok_or(FabricError::NoHandler { node, region })
+    }
+
+    /// Has a handler answer a call to a region that there is; returns the bytes of the reply.
+    pub(crate) fn answer_call(
+        &self,
+        handler: &dyn Handler,
+        region: RegionId,
+        request: &[u8],
+        reply: &mut [u8],
+    ) -> usize {
+        let index = usize::from(region.0);
+        let mut memory = RegionWords {
+            words: self.words(),
+            region,
+            start: self.start_of(index),
+            bytes: self.0.info.regions[index].len,
+        };
+        let room = reply.len();
+        let call = Call {
+            region,
+            now: now(),
+            request,
+            memory: &mut memory,
+            reply,
+        };
+        handler.handle(call).min(room)
     }
 
     /// The node's incarnation and regions.
@@ -154,12 +217,12 @@ impl Node {
         Ok(AgentClaim(self.clone()))
     }
 
-    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints of shared
-    /// memory fail from now on.
+    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints
+    /// of shared memory fail from now on.
     ///
     /// # Errors
-    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, or a NIC
-    /// serves it already.
+    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, or
+    /// a NIC serves it already.
     pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
         let mut users = self.users();
         let used = if self.0.companion.is_some() {
@@ -216,6 +279,12 @@ impl Inbox for Node {
         let writable = self.0.memory.writable;
         writable.then(|| mailbox::take(self.words())).flatten()
     }
+}
+
+/// Nanoseconds since the first time that this was asked.
+fn now() -> Nanos {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }
 
 /// Lets this process open as many files as it may; a refusal leaves it at what it has.

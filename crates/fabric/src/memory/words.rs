@@ -1,5 +1,5 @@
-//! Bytes that other threads and processes write while we read them: only ever touched as relaxed
-//! atomic 8-byte words. A plain copy of such memory would be undefined behaviour.
+//! Memory that other threads and processes write while it is read: accessed only as relaxed atomic
+//! 8-byte words. A plain copy of such memory would be undefined behaviour.
 
 use crate::prefetch;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -155,9 +155,9 @@ impl<'m> SharedWords<'m> {
     }
 }
 
-/// What a read-modify-write has stored is seen before what is loaded behind it: two clients that each swap a word and
-/// then read the other's do not miss each other. On x86-64 its instruction does this by itself; elsewhere a load may pass
-/// the store of one that only acquires and releases.
+/// What a read-modify-write has stored is seen before what is loaded behind it: two clients that
+/// each swap a word and then read the other's do not miss each other. On x86-64 its instruction
+/// does this by itself; elsewhere a load may pass the store of one that only acquires and releases.
 #[inline]
 fn before_later_reads() {
     if cfg!(not(target_arch = "x86_64")) {

@@ -1,15 +1,15 @@
-//! How long to wait between attempts to reach a node.
+//! How long to wait between attempts to connect to a node.
 
 use crate::Nanos;
 use rand::RngExt;
 use std::time::Duration;
 
-/// How long to wait between attempts to reach a node: twice as long each time, up to a limit. Each wait is
-/// shortened by a random part of at most a half, so that clients that lost a node together do not all come
-/// back to it in the same moment.
+/// How long to wait between attempts to connect to a node: exponential, up to a limit. Each wait is
+/// shortened at random by up to a half, so that clients that lost a node together do not all
+/// reconnect at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
-    /// Before the second attempt; the first is made at once.
+    /// The wait before the second attempt; the first attempt is immediate.
     pub first: Duration,
     /// The longest wait.
     pub longest: Duration,

@@ -1,5 +1,5 @@
-//! What an endpoint, the keeper and a redialing thread share of a connection to a node: whether the one in
-//! use has ended, and the one that will take its place.
+//! The connection to one node, as its endpoint, the hang-up thread and the reconnecting thread
+//! share it: whether the current connection has ended, and which one replaces it.
 
 use super::admission::Admitted;
 use super::backoff::Backoff;
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a dialer connects by.
+/// A connection that a dialer establishes.
 pub(crate) trait Connection: Send + 'static {
     /// What ends when the connection does.
     fn stream(&self) -> &TcpStream;
@@ -39,7 +39,7 @@ impl Connection for Admitted {
 /// Connects once, in place of a connection of that session or, where it is 0, of none. This blocks.
 type Dial<C> = dyn Fn(u64) -> Result<C> + Send + Sync;
 
-/// A node's address, and how it is connected to.
+/// Connects to one node, and reconnects when the connection ends.
 pub(crate) struct Dialer<C: Connection> {
     pub(crate) address: String,
     dial: Arc<Dial<C>>,
@@ -82,7 +82,7 @@ pub(crate) enum Next {
 }
 
 impl<C: Connection> Dialer<C> {
-    /// A dialer that nobody has connected yet.
+    /// A dialer without a connection.
     pub(crate) fn new(
         address: &str,
         reconnect: Backoff,
@@ -153,7 +153,9 @@ impl<C: Connection> Dialer<C> {
             let made = dial(last_session)?;
             Connected::watched(made, Weak::clone(&dialer))
         };
-        (state.redial, state.cannot_redial) = match Redial::start(self.reconnect, dial) {
+        // One that ends before it is left with the redial is unknown when its watch tells of it.
+        let is_open = |connected: &Connected<C>| !connected.watch.has_ended();
+        (state.redial, state.cannot_redial) = match Redial::start(self.reconnect, dial, is_open) {
             Ok(redial) => (Some(redial), None),
             Err(error) => (None, Some(error)),
         };
@@ -196,8 +198,9 @@ impl<C: Connection> Dialer<C> {
         }
     }
 
-    /// Puts the next connection in use, if there still is one, to the node with this incarnation: since it was looked
-    /// at, it may have ended and another been made, to a node that came back empty.
+    /// Puts the next connection in use, if there still is one, to the node with this incarnation:
+    /// since it was looked at, it may have ended and another been made, to a node that came back
+    /// empty.
     pub(crate) fn take_next(self: &Arc<Self>, incarnation: u64) -> Option<Connected<C>> {
         let mut state = self.state();
         let is_it = |made: &mut Connected<C>| made.made.incarnation() == incarnation;

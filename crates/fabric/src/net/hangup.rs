@@ -1,9 +1,9 @@
-//! The thread that notices when idle connections end.
+//! The thread that detects the end of idle connections.
 //!
-//! An endpoint looks at its connections while verbs are on their way. One that ends meanwhile, because its
-//! node does or because the kernel finds nobody there any more (keepalive), would be noticed by the next
-//! verb only, which would be lost. So one thread of the process waits for the ends of all connections of
-//! all endpoints, and for nothing else about them.
+//! An endpoint looks at its connections only while verbs are in flight. If an idle connection ends,
+//! because its node stops or the kernel's keepalive gets no answer, only the next verb would
+//! notice, and that verb would be lost. So one thread of the process waits for the ends of all
+//! connections of all endpoints.
 
 use crate::Result;
 use crate::error::os;
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Who is told that a connection has ended.
+/// Is told that a connection has ended.
 pub(crate) trait Ends: Send + Sync {
     /// The connection of that watch has ended.
     fn has_ended(self: Arc<Self>, watch: u64);
@@ -84,14 +84,14 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Release);
-        // It can only fail where the counter is full, and then the thread is woken anyway. It ends in its
-        // own time: this may be that thread.
+        // It can only fail where the counter is full, and then the thread is woken anyway. It ends
+        // in its own time: this may be that thread.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 }
 
 impl Watch {
-    /// Has a dialer told once when this connection, which is to be its, has ended.
+    /// Tells a dialer once when this connection of it has ended.
     ///
     /// # Errors
     /// [`FabricError::Os`](crate::FabricError::Os): no file, no memory or no thread can be had.
@@ -121,7 +121,8 @@ impl Watch {
         self.number
     }
 
-    /// Whether the connection has ended, as far as the kernel knows. The dialer is told after this is so.
+    /// Whether the connection has ended, as far as the kernel knows. The dialer is told after this
+    /// is so.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

@@ -1,9 +1,9 @@
-//! What TCP and RDMA verbs share: connections between endpoints and agents, how clients are admitted, and the
-//! frames of both.
+//! What TCP and RDMA verbs share: connections, admission, and frames.
 //!
-//! An agent listens for TCP connections and admits clients under its [grants](admission); what then serves a
-//! client (threads that execute verbs, or a NIC) is the fabric's. On the other side an endpoint has a connection
-//! to each of its peers, watches for its end, and reconnects in the background.
+//! An agent listens for TCP connections and admits clients under its [grants](admission). Each
+//! fabric then serves its clients in its own way: TCP with threads that execute verbs, RDMA verbs
+//! with the NIC. An endpoint keeps one connection to each of its peers, detects its end, and
+//! reconnects in the background.
 
 pub mod admission;
 pub(crate) mod agent;

@@ -1,4 +1,4 @@
-//! The options that the agents and the endpoints of TCP and of RDMA verbs have in common.
+//! The options that TCP and RDMA verbs share, for agents and for endpoints.
 
 use super::admission::{Grant, Secret};
 use super::backoff::Backoff;
@@ -40,8 +40,8 @@ impl Default for ServeOptions {
     }
 }
 
-/// How an endpoint connects to agents: all that a [`TcpEndpoint`](crate::tcp::TcpEndpoint) needs to know,
-/// and most of what a [`VerbsEndpoint`](crate::verbs::VerbsEndpoint) does.
+/// How an endpoint connects to agents: all that a [`TcpEndpoint`](crate::tcp::TcpEndpoint) needs to
+/// know, and most of what a [`VerbsEndpoint`](crate::verbs::VerbsEndpoint) does.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// The name of the grant to ask for.
@@ -50,19 +50,19 @@ pub struct ConnectOptions {
     pub secret: Option<Secret>,
     /// The most rights to ask for in any region.
     pub rights: Rights,
-    /// The longest that resolving, connecting, the handshake and (over RDMA verbs) the set-up of the
-    /// queue pair may take together.
+    /// The longest that resolving, connecting, the handshake and (over RDMA verbs) the set-up of
+    /// the queue pair may take together.
     pub connect_timeout: Duration,
-    /// The longest that the thread polls for completions before it sleeps. Over TCP it sleeps at once
-    /// where polling has not paid off lately.
+    /// The longest that the thread polls for completions before it sleeps. Over TCP it sleeps at
+    /// once where polling has not paid off lately.
     pub spin: Duration,
-    /// A node that the network has lost is detected within about this long, whether or not verbs are
-    /// in flight.
+    /// A node that the network has lost is detected within about this long, whether or not verbs
+    /// are in flight.
     pub peer_timeout: Duration,
     /// The waits between attempts to reconnect, in the background.
     pub reconnect: Backoff,
-    /// What the endpoint may hold and how long it waits. A message may wait for its receiver for half
-    /// of the verb timeout.
+    /// What the endpoint may hold and how long it waits. A message may wait for its receiver for
+    /// half of the verb timeout.
     pub limits: Limits,
 }
 

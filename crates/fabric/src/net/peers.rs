@@ -1,9 +1,9 @@
-//! The connections of an endpoint to its nodes, where they are dialers that may end and be made anew: how they are
-//! dialed, and how the endpoint stands with each node.
+//! The peers of an endpoint: how it connects to all of them at once, and the state of each.
 
 use super::dialer::{Connected, Connection, Dialer, Next};
 use crate::{FabricError, NodeId, NodeInfo, NodeState, Result};
 use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -18,7 +18,7 @@ pub(crate) trait Peer: Sized {
     /// A peer without a connection. Until it has one, verbs fail with `down`.
     fn unconnected(dialer: Arc<Dialer<Self::Connection>>, node: NodeId, down: FabricError) -> Self;
 
-    /// By what the node is connected to.
+    /// What connects to the node.
     fn dialer(&self) -> &Arc<Dialer<Self::Connection>>;
 
     /// What the node was when it was connected to last; of incarnation 0 before that.
@@ -38,7 +38,7 @@ pub(crate) trait Peer: Sized {
         false
     }
 
-    /// A peer that has its first connection, or none yet because that failed with this.
+    /// A peer with its first connection, or with the error that connecting failed with.
     fn new(
         dialer: Arc<Dialer<Self::Connection>>,
         node: NodeId,
@@ -58,7 +58,8 @@ pub(crate) trait Peer: Sized {
         }
     }
 
-    /// What verbs fail with while there is no connection, if the last attempt to make one failed with this.
+    /// What verbs fail with while there is no connection, if the last attempt to make one failed
+    /// with this.
     fn down(&self, attempt: Option<FabricError>) -> FabricError {
         // Of a node that was there, it is the same news that nobody answers at its address now.
         let known = self.info().incarnation != 0;
@@ -137,7 +138,8 @@ where
     }
 }
 
-/// Checks that a node was reached, and that nothing keeps the others which no node is the better for waiting.
+/// Checks that a node was reached, and that nothing keeps the others which no node is the better
+/// for waiting.
 ///
 /// # Errors
 /// The first that is no outage; else, where all are down, that of the first.
@@ -156,6 +158,16 @@ fn errors<C: Connection>(dialed: &[Dialed<C>]) -> impl Iterator<Item = &FabricEr
 
 /// All peers of an endpoint, by their nodes.
 pub(crate) struct Peers<L>(Box<[RefCell<L>]>);
+
+impl<P: Peer> fmt::Debug for Peers<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.0.iter().filter_map(|peer| {
+            let peer = peer.try_borrow().ok()?;
+            Some(peer.address().to_owned())
+        });
+        f.debug_list().entries(addresses).finish()
+    }
+}
 
 impl<L: Peer> Peers<L> {
     /// The peers of what was dialed, in the order of the nodes.
@@ -209,7 +221,8 @@ impl<L: Peer> Peers<L> {
         }
     }
 
-    /// The peer to a node, which is open. `next` says what there is in place of a connection that has ended.
+    /// The peer to a node, which is open. `next` says what there is in place of a connection that
+    /// has ended.
     ///
     /// # Errors
     /// Why it cannot be.
@@ -229,7 +242,7 @@ impl<L: Peer> Peers<L> {
 
     #[cold]
     fn reopened(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<RefMut<'_, L>> {
-        match self.standing(node, next)? {
+        match self.closed_state(node, next)? {
             NodeState::Up => Ok(self.get(node)?.borrow_mut()),
             NodeState::Down(error) => Err(error),
             NodeState::Restarted { .. } => Err(FabricError::NodeRestarted {
@@ -239,7 +252,7 @@ impl<L: Peer> Peers<L> {
         }
     }
 
-    /// How the endpoint stands with a node.
+    /// The state of a node.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
@@ -251,13 +264,13 @@ impl<L: Peer> Peers<L> {
         if self.get(node)?.borrow().is_open() {
             return Ok(NodeState::Up);
         }
-        self.standing(node, next)
+        self.closed_state(node, next)
     }
 
-    /// How the endpoint stands with a node whose connection is not open. One that is the same as before, or
-    /// was never connected to, is up again.
+    /// The state of a node whose connection is not open. One that is the same as
+    /// before, or was never connected to, is up again.
     #[cold]
-    fn standing(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
+    fn closed_state(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
         let mut peer = self.get(node)?.borrow_mut();
         let incarnation = match next(&mut peer) {
             Next::None(attempt) => return Ok(NodeState::Down(peer.down(attempt))),
@@ -278,7 +291,8 @@ impl<L: Peer> Peers<L> {
         })
     }
 
-    /// Goes on with a node that came back empty, as [`Endpoint::adopt`](crate::Endpoint::adopt) says.
+    /// Accepts a node that restarted empty, as [`Endpoint::adopt`](crate::Endpoint::adopt)
+    /// says.
     ///
     /// # Errors
     /// Why it is down.

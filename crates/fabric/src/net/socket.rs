@@ -1,4 +1,4 @@
-//! What both sides do to their sockets.
+//! Socket options, and sends and receives that do not block.
 
 use crate::error::os;
 use crate::{Nanos, Result};

@@ -1,9 +1,9 @@
-//! Whether to go on looking for what is to come, or to sleep until the kernel tells.
+//! Decides whether a thread polls for the next event or sleeps until the kernel reports it.
 //!
-//! Looking finds an answer some microseconds sooner than sleeping, and spares both sides a wake-up, but it takes a
-//! whole processor. It pays only while answers come soon and nobody else needs that processor: the side that is waited
-//! for might, where both share one. So each wait that was looked through in vain has the next ones begin with sleep, ever
-//! more of them, and each that was not sets that back.
+//! Polling finds an answer some microseconds sooner and saves both sides a wake-up, but it occupies
+//! a whole core. It pays only while answers arrive soon and nobody else needs that core; the peer
+//! might, if both share it. So each wait that was polled in vain makes the following ones begin
+//! with sleep, in growing number, and each that was polled with success resets that.
 
 use crate::Nanos;
 
@@ -12,7 +12,8 @@ use crate::Nanos;
 pub(crate) struct Spin {
     /// The longest that a wait is looked through.
     longest: Nanos,
-    /// How long the waits took that were looked through to their ends: the mean, later ones weighing more.
+    /// How long the waits took that were looked through to their ends: the mean, later ones
+    /// weighing more.
     usual: Nanos,
     /// Waits that shall begin with sleep.
     sleeps: u32,
@@ -31,8 +32,8 @@ struct Wait {
     until: Nanos,
 }
 
-/// Between two looks passes a microsecond or two. Where it was more than this, another thread has had the processor,
-/// and will have it again.
+/// Between two looks passes a microsecond or two. Where it was more than this, another thread has
+/// had the processor, and will have it again.
 const TAKEN: Nanos = 100_000;
 /// Waits that begin with sleep after the first one that was in vain.
 const FIRST_PENALTY: u32 = 4;
@@ -108,8 +109,8 @@ mod tests {
 
     const LONGEST: Nanos = 50_000;
 
-    /// Looks every microsecond until what is waited for comes, after so long, or until it is to sleep; returns
-    /// how often it looked.
+    /// Looks every microsecond until what is waited for comes, after so long, or until it is to
+    /// sleep; returns how often it looked.
     fn wait(spin: &mut Spin, now: &mut Nanos, after: Nanos) -> u64 {
         let (began, mut looks) = (*now, 0);
         while *now < began + after && spin.goes_on(*now) {

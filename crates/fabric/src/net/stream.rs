@@ -1,7 +1,7 @@
-//! The bytes of a connection, in memory: what has arrived and is not used up, what is to be sent.
+//! The bytes of a connection in memory: received and not yet consumed, or to be sent.
 //!
-//! Both are kept in words: all frames are whole words, so that each begins at one in memory as well and
-//! payloads are copied word by word.
+//! Buffers hold words, since every frame is a whole number of words. So each frame starts at a word
+//! in memory, and payloads are copied word by word.
 
 use super::socket::{self, Io};
 use super::wire::{FrameKind, Header, LARGEST_COUNT};
@@ -131,8 +131,9 @@ impl Outbound {
         self.words.is_empty()
     }
 
-    /// Counts an entry of `entry` words into a frame of this kind, the only one that is ever left open
-    /// here, of at most `limit` words where it has more than one entry; returns where to append the entry.
+    /// Counts an entry of `entry` words into a frame of this kind, the only one that is ever left
+    /// open here, of at most `limit` words where it has more than one entry; returns where to
+    /// append the entry.
     #[inline]
     pub(crate) fn entry(&mut self, kind: FrameKind, entry: usize, limit: usize) -> &mut Vec<u64> {
         match &mut self.open {
@@ -201,7 +202,8 @@ impl Outbound {
         }
     }
 
-    /// Takes out what did not go, in memory of about its size, and leaves nothing. No frame may be open.
+    /// Takes out what did not go, in memory of about its size, and leaves nothing. No frame may be
+    /// open.
     pub(crate) fn take_rest(&mut self) -> Self {
         debug_assert!(self.open.is_none());
         let first = self.sent / 8;

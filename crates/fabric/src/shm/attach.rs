@@ -1,4 +1,4 @@
-//! A client's way to a node that another process owns.
+//! Attaches to a node that another process owns.
 
 use super::fd_passing;
 use crate::error::os;
@@ -14,7 +14,8 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// [`NoSuchRegion`](crate::FabricError::NoSuchRegion) where nobody serves it,
 /// [`WrongUser`](crate::FabricError::WrongUser) where another user does,
-/// [`NotFarslot`](crate::FabricError::NotFarslot), [`FormatVersion`](crate::FabricError::FormatVersion) and
+/// [`NotFarslot`](crate::FabricError::NotFarslot),
+/// [`FormatVersion`](crate::FabricError::FormatVersion) and
 /// [`DamagedHeader`](crate::FabricError::DamagedHeader) where the memory is not what it should be.
 pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     let writable = wanted.masked_by(Rights::WRITE.and(Rights::ATOMIC)) != Rights::NONE;

@@ -1,13 +1,13 @@
-//! How a region's file reaches other processes, and how each side learns that the other has gone.
+//! Passes a node's file descriptor to other processes, and tells each side when the other has gone.
 //!
-//! The owner listens on an abstract Unix socket, which the kernel removes with its process. A client
-//! of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]; the owner answers
-//! [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and silent: its
-//! end is the news of the other side's death. The owner's thread sleeps except for that.
+//! The owner listens on an abstract Unix socket, which the kernel removes with its process. A
+//! client of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]. The owner
+//! answers [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and
+//! silent; its end tells each side that the other has died. The owner's thread sleeps otherwise.
 //!
-//! Every connection takes one of the owner's files, and anybody on the machine can connect: those of
-//! other users are closed at once, those that do not speak within [`SPEAK_WITHIN`] then, and a client
-//! that says more than its one byte is let go.
+//! Every connection takes one of the owner's open files, and any process of the machine can
+//! connect. So the owner closes connections of other users at once, those that send nothing within
+//! [`SPEAK_WITHIN`], and those that send more than one byte.
 
 use crate::error::os;
 use crate::memory::read_only;

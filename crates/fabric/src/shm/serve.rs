@@ -1,4 +1,4 @@
-//! A node that other processes can attach to by name.
+//! Serves a node to other processes by name.
 
 use super::fd_passing;
 use crate::Result;
@@ -9,9 +9,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Node {
-    /// A node that processes of the same user can [`attach`](crate::shm::attach()) to by name, for as long
-    /// as it is held. Each client takes an open file of this process, whose limit on them is raised
-    /// as far as it goes.
+    /// Serves a new node by name, for as long as it is held: processes of the same user can
+    /// [`attach`](crate::shm::attach()) to it. Each client takes an open file; the process's limit
+    /// on open files is raised to its maximum.
     ///
     /// # Errors
     /// [`NameTaken`](crate::FabricError::NameTaken), [`BadName`](crate::FabricError::BadName),

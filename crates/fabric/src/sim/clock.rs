@@ -1,4 +1,4 @@
-//! The virtual clock's unit, and the queue of what is to happen.
+//! The unit of the virtual clock, and the queue of events.
 
 use crate::Nanos;
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! What verbs do to memory, torn and delayed as the fault plan says.
+//! The effects of verbs on memory, torn and delayed according to the fault plan.
 
 use super::clock::{Event, Picos};
 use super::faults::{Part, tear};

@@ -1,4 +1,4 @@
-//! A client thread's door to the nodes of a world.
+//! An endpoint of the simulated fabric.
 
 use super::clock::{Picos, from_nanos};
 use super::op::{ClientId, NONE, Stage};
@@ -11,6 +11,7 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -23,12 +24,29 @@ pub struct SimEndpoint {
     nodes: RefCell<Vec<NodeInfo>>,
 }
 
+impl fmt::Debug for SimEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimEndpoint")
+            .field("client", &self.client)
+            .field("world", &self.world)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A verb that was posted on a [`SimEndpoint`].
 pub struct SimPosted {
     world: World,
     op: u32,
     /// Filled when the completion is taken; until then the words stay in the world.
     into: Option<Buffer>,
+}
+
+impl fmt::Debug for SimPosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimPosted")
+            .field("op", &self.op)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for SimPosted {
@@ -40,13 +58,13 @@ impl Drop for SimPosted {
 }
 
 impl World {
-    /// The door of a new client thread on host 0, connected to all nodes.
+    /// An endpoint for a new client thread on host 0, connected to all nodes.
     #[must_use]
     pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
         self.endpoint_on(HostId(0), limits)
     }
 
-    /// The door of a new client thread on a machine.
+    /// An endpoint for a new client thread on a machine, connected to all nodes.
     #[must_use]
     pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
         Rc::new(SimEndpoint::connect(self.clone(), host, limits))

@@ -189,8 +189,8 @@ impl State {
         restarted
     }
 
-    /// Fails a verb that was posted behind one that is lost, before the client could know. A reliable
-    /// connection delivers none of those, and fails all of them together.
+    /// Fails a verb that was posted behind one that is lost, before the client could know. A
+    /// reliable connection delivers none of those, and fails all of them together.
     pub(super) fn is_behind_a_loss(&mut self, number: u32) -> bool {
         let op = &self.ops[number];
         let (client, node, posted_at) = (op.client, op.node, op.posted_at);
@@ -206,9 +206,9 @@ impl State {
         true
     }
 
-    /// Whether the client has been told of some of the verbs that this instant's loss took, but not of all: the first
-    /// makes room in the send queue, for a verb that still belongs behind the others. They have failed already, or will
-    /// on their arrival.
+    /// Whether the client has been told of some of the verbs that this instant's loss took, but not
+    /// of all: the first makes room in the send queue, for a verb that still belongs behind the
+    /// others. They have failed already, or will on their arrival.
     pub(super) fn is_being_told_of_a_loss(&mut self, client: u32, node: u16) -> bool {
         let now = self.now;
         now > 0

@@ -1,8 +1,8 @@
-//! The way of a verb: doorbell, requester, link, responder, link, completion.
+//! The path of a verb: doorbell, requester, link, responder, link, completion.
 //!
-//! A verb's words are read or placed when it *reaches* the responder, not when the responder gets
-//! to it: the responder serves in order of arrival, so that nobody could tell the difference, and an
-//! event is saved.
+//! The words of a verb are read or written when the verb *arrives* at the responder rather than
+//! when the responder processes it. The responder serves in order of arrival, so the difference is
+//! unobservable, and it saves an event.
 
 use super::clock::{Event, Picos};
 use super::nic::CacheEntry;

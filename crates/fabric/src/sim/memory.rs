@@ -1,8 +1,8 @@
-//! The memory of a node: words, and writes to them that not everybody sees yet.
+//! The memory of a simulated node: words, and writes to them that are not yet visible to everyone.
 //!
-//! A write that executed is *pending* in a word until it settles: its writer reads the new value,
-//! everybody else the old one. A word has at most one pending write: a later write or atomic settles
-//! it first, so that no write ever overwrites the value of a later one.
+//! An executed write is *pending* in a word until it settles: its writer reads the new value,
+//! everyone else the old one. A word has at most one pending write. A later write or atomic settles
+//! it first, so that no write overwrites the value of a later one.
 
 use crate::{RegionInfo, Rights};
 use std::collections::BTreeMap;

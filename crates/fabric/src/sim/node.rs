@@ -6,6 +6,7 @@ use super::state::Node;
 use super::world::World;
 use crate::endpoint::Inbox;
 use crate::{Handler, Message, Nanos, NodeId, NodeInfo, RegionId};
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,6 +17,14 @@ use std::task::Poll;
 pub struct SimNode {
     world: World,
     node: NodeId,
+}
+
+impl fmt::Debug for SimNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimNode")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
 }
 
 impl World {

@@ -1,4 +1,4 @@
-//! Verbs on their way, and the batches that they leave in.
+//! Verbs in flight, and the batches that they leave in.
 
 use super::clock::Picos;
 use super::memory::Masked;
@@ -102,7 +102,8 @@ pub(super) struct Op {
     pub(super) incarnation: u64,
     pub(super) kind: VerbKind,
     pub(super) spans: SmallVec<[Span; 1]>,
-    /// The words that hold the spans, one span after the other: what a read found or a write brings.
+    /// The words that hold the spans, one span after the other: what a read found or a write
+    /// brings.
     pub(super) data: Vec<u64>,
     /// Expected and new value, the addend, the immediate number, or of a call its region and the most bytes of
     /// its reply.

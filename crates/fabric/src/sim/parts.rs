@@ -1,4 +1,4 @@
-//! What a world is made of: machines and nodes.
+//! The machines and nodes that a world consists of.
 
 use crate::Rights;
 use serde::{Deserialize, Serialize};

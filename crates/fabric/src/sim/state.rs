@@ -1,4 +1,4 @@
-//! Everything that a world consists of, and the loop that lets one event happen after the other.
+//! The state of a world, and the loop that executes its events in order.
 
 use super::call_queue::Calls;
 use super::clock::{Digest, Event, EventQueue, Picos};
@@ -75,8 +75,8 @@ pub(super) struct Client {
 pub(super) struct QueuePair {
     /// The node's incarnation when the pair was connected.
     pub(super) incarnation: u64,
-    /// What the client's last verb failed with that got no answer, or one of another incarnation, unless
-    /// it has seen since that the node is up.
+    /// What the client's last verb failed with that got no answer, or one of another incarnation,
+    /// unless it has seen since that the node is up.
     pub(super) trouble: Option<FabricError>,
     /// Rung, but not sent: too many reads are under way.
     pub(super) waiting: VecDeque<u32>,
@@ -186,8 +186,8 @@ impl State {
         self.node_info(node)
     }
 
-    /// How a client stands with a node. It learns of trouble by a verb that fails, and of its end by
-    /// itself, as from a connection that is made anew in the background.
+    /// How a client stands with a node. It learns of trouble by a verb that fails, and of its end
+    /// by itself, as from a connection that is made anew in the background.
     pub(super) fn standing(&mut self, client: u32, node: u16) -> NodeState {
         let pair = self.pair(client, node);
         let (known, Some(trouble)) = (pair.incarnation, pair.trouble.clone()) else {
@@ -210,7 +210,8 @@ impl State {
         NodeState::Up
     }
 
-    /// Has a client take a node for what it is now. Verbs that it posted before fail as they arrive.
+    /// Has a client take a node for what it is now. Verbs that it posted before fail as they
+    /// arrive.
     pub(super) fn adopt(&mut self, client: u32, node: u16) -> NodeInfo {
         let incarnation = self.nodes[usize::from(node)].incarnation;
         let pair = self.pair(client, node);

@@ -7,16 +7,32 @@ use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::state::State;
 use crate::{Nanos, NodeId, Rights};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A simulated fabric. Clones are handles of the same world.
 ///
 /// A run is determined by the seed, the profile, the faults, and what the tasks do, as long as one
-/// thread of the operating system drives all of it. More threads are safe, but take turns in an
-/// order that nobody controls.
+/// thread of the operating system drives all of it. More threads are safe, but the order in which
+/// they take turns is not deterministic.
 #[derive(Clone)]
 pub struct World {
     state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Another handle of it may be in use further up the stack.
+        match self.state.try_lock() {
+            Ok(state) => f
+                .debug_struct("World")
+                .field("now", &to_nanos(state.now))
+                .field("nodes", &state.nodes.len())
+                .field("clients", &state.clients.len())
+                .finish_non_exhaustive(),
+            Err(_) => f.debug_struct("World").finish_non_exhaustive(),
+        }
+    }
 }
 
 impl World {
@@ -40,7 +56,7 @@ impl World {
         self.add_node_with(&NodeConfig::new(regions))
     }
 
-    /// Adds a node. Endpoints know it that are made afterwards.
+    /// Adds a node. Only endpoints created afterwards are connected to it.
     pub fn add_node_with(&self, config: &NodeConfig) -> NodeId {
         NodeId(self.lock().add_node(config))
     }
@@ -69,7 +85,7 @@ impl World {
         self.lock().return_node(node.0);
     }
 
-    /// Stops a client thread now: nothing of it runs any more.
+    /// Stops a client thread now: none of its tasks runs again.
     pub fn stop_client(&self, client: ClientId) {
         self.lock().stop_client(client.0);
     }
@@ -86,7 +102,7 @@ impl World {
         self.lock().now
     }
 
-    /// Lets everything happen that is to happen until a time, without any task running.
+    /// Executes all events up to a time, without running any task.
     pub fn advance_to(&self, time: Nanos) {
         let limit = from_nanos(time);
         let due = |state: &State| state.queue.next_time().is_some_and(|next| next <= limit);
@@ -101,7 +117,7 @@ impl World {
         self.lock().digest.value()
     }
 
-    /// Verbs that were posted and that either the fabric or a future has not let go of yet.
+    /// Verbs that the fabric or a future still holds.
     #[must_use]
     pub fn verbs_under_way(&self) -> usize {
         self.lock().ops.in_use()

@@ -1,4 +1,4 @@
-//! A client's conversation with an agent in memory.
+//! A conversation between a client and an agent in memory, for fuzzing.
 
 use super::options::AgentOptions;
 use super::serving::Executing;
@@ -8,10 +8,12 @@ use crate::memory::Node;
 use crate::net::agent::{Dialogue, End, Pause, Shared, Warn, Warnings};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// What an [`Agent`](super::Agent) does with one connection, without a connection and without threads: bytes in,
-/// bytes out. It is the same code, so that fuzzing it in memory is fuzzing an agent.
+/// What an [`Agent`](super::Agent) does with one connection, without a connection and without
+/// threads: bytes in, bytes out. It is the same code, so that fuzzing it in memory is fuzzing an
+/// agent.
 pub struct Conversation {
     shared: Shared,
     dialogue: Dialogue,
@@ -21,11 +23,20 @@ pub struct Conversation {
     is_over: bool,
 }
 
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation")
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Conversation {
-    /// One that begins with an agent of this node, with these limits and these grants.
+    /// A new conversation with an agent of this node, with these limits and grants.
     ///
     /// # Errors
-    /// [`FabricError::BadOption`](crate::FabricError::BadOption); as [`Agent::grant`](super::Agent::grant).
+    /// [`FabricError::BadOption`](crate::FabricError::BadOption); as
+    /// [`Agent::grant`](super::Agent::grant).
     pub fn new(node: Node, options: &AgentOptions) -> Result<Self> {
         let service = Executing::new(&node)?;
         let workers = options.workers();
@@ -49,11 +60,12 @@ impl Conversation {
         })
     }
 
-    /// What the agent answers to these bytes and to what was not whole before them. A message that waits for its
-    /// receiver waits for the next call.
+    /// What the agent answers to these bytes and to what was not whole before them. A message that
+    /// waits for its receiver waits for the next call.
     ///
     /// # Errors
-    /// [`Malformed`]: an agent would close the connection, and log this. Nothing is answered from then on.
+    /// [`Malformed`]: an agent would close the connection, and log this. Nothing is answered from
+    /// then on.
     pub fn hear(&mut self, bytes: &[u8]) -> std::result::Result<Vec<u8>, Malformed> {
         let mut answers = Vec::new();
         if self.is_over {

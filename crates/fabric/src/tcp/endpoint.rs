@@ -1,4 +1,4 @@
-//! A thread's door to nodes that agents serve.
+//! An endpoint over TCP: one connection to each node.
 
 use super::peer::TcpPeer;
 use crate::net::admission::{Admitted, connect_after};
@@ -15,10 +15,11 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One thread's door to one or more nodes: a connection to each.
+/// An endpoint with one connection to each of its nodes.
 pub struct TcpEndpoint {
     core: EndpointCore,
     peers: Peers<TcpPeer>,
@@ -36,25 +37,34 @@ pub struct TcpEndpoint {
     spin: RefCell<Spin>,
 }
 
-/// The longest sleep while verbs are on their way: a task may be woken from another thread, which no
-/// socket tells.
+impl fmt::Debug for TcpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpEndpoint")
+            .field("peers", &self.peers)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The longest sleep while verbs are in flight: a task may be woken from another thread, which
+/// no socket tells.
 const LONGEST_SLEEP: Nanos = 10_000_000;
-/// And while none is.
+/// The longest sleep while none are.
 const IDLE_SLEEP: Nanos = 1_000_000;
 
 impl TcpEndpoint {
-    /// An endpoint that is connected to the agents at these addresses, `HOST:PORT` each, all at the same
-    /// time; nodes are numbered in this order. This blocks, for the connect timeout at most.
+    /// Connects to the agents at these addresses, `HOST:PORT` each, in parallel; nodes are numbered
+    /// in this order. Blocks for at most the connect timeout.
     ///
-    /// A connection that ends later is made anew in the background, by itself: at once, and then after
-    /// [waits](ConnectOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
-    /// the node is the same as before they simply work again then; where it came back empty they fail until
-    /// it is [adopted](Endpoint::adopt).
+    /// A connection that ends later is re-established in the background: at once, then after
+    /// [waits](ConnectOptions::reconnect). Meanwhile verbs to that node fail, and those to others
+    /// are not delayed. If the node has not restarted, its verbs then work again; if it restarted
+    /// empty, they fail until it is [adopted](Endpoint::adopt).
     ///
     /// # Errors
     /// Of the first address that has one: as [`connect`](crate::net::admission::connect);
-    /// [`DuplicateNode`](crate::FabricError::DuplicateNode); [`BadOption`](crate::FabricError::BadOption) of no
-    /// addresses or too many.
+    /// [`DuplicateNode`](crate::FabricError::DuplicateNode);
+    /// [`BadOption`](crate::FabricError::BadOption) of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(
         addresses: &[A],
         options: &ConnectOptions,
@@ -64,13 +74,13 @@ impl TcpEndpoint {
         Self::of_dialed(dialed, options)
     }
 
-    /// As [`TcpEndpoint::connect`], but a node that does not run or cannot be reached is only
-    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
-    /// until then.
+    /// As [`TcpEndpoint::connect`], but a node that does not run or is unreachable is only
+    /// [down](NodeState::Down), and is connected to in the background. Until then its
+    /// [`node`](Endpoint::node) has no regions.
     ///
     /// # Errors
-    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
-    /// address that cannot be resolved, a client that is not admitted, another protocol or version, and
+    /// If every node is down, the error of the first. Errors that waiting does not mend: an
+    /// unresolvable address, a refused client, another protocol or version, and
     /// [`DuplicateNode`](crate::FabricError::DuplicateNode).
     pub fn connect_available<A: AsRef<str> + Sync>(
         addresses: &[A],
@@ -95,7 +105,7 @@ impl TcpEndpoint {
         })
     }
 
-    /// What there is in place of a connection that has ended.
+    /// The replacement of a connection that has ended.
     fn next(&self, peer: &mut TcpPeer) -> Next {
         peer.next(&self.slots)
     }

@@ -1,4 +1,4 @@
-//! What a TCP agent can be told besides the options that all agents have.
+//! The options of a TCP agent beyond those that all agents share.
 
 use crate::net::ServeOptions;
 use crate::net::agent::Workers;
@@ -11,16 +11,16 @@ pub struct AgentOptions {
     pub serve: ServeOptions,
     /// Threads; connections are spread over them.
     pub threads: usize,
-    /// The longest that a thread polls for verbs after the last one before it sleeps. Polling takes a whole
-    /// core; where it has not paid off lately, because verbs came later or others wanted the core, the thread
-    /// sleeps at once.
+    /// The longest that a thread polls for verbs after the last one before it sleeps. Polling takes
+    /// a whole core; where it has not paid off lately, because verbs came later or others wanted
+    /// the core, the thread sleeps at once.
     pub spin: Duration,
-    /// The most bytes of a frame, and of the answer to one verb; at least 4 KiB and less than 32 GiB. An
-    /// endpoint's largest buffer with a few words around it should fit. A connection's unfinished verb
-    /// takes up to this much memory.
+    /// The most bytes of a frame, and of the answer to one verb; at least 4 KiB and less than 32
+    /// GiB. An endpoint's largest buffer with a few words around it should fit. A connection's
+    /// unfinished verb takes up to this much memory.
     pub frame_bytes: usize,
-    /// While this many bytes of answers wait for a client to take them, none of its verbs is executed and
-    /// nothing is read from it; the answer to one verb may exceed it.
+    /// While this many bytes of answers wait for a client to take them, none of its verbs is
+    /// executed and nothing is read from it; the answer to one verb may exceed it.
     pub unsent_bytes: usize,
 }
 

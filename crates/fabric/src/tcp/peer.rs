@@ -1,4 +1,4 @@
-//! One connection to one node, as its endpoint holds it.
+//! One node and the connection to it: verbs become frames, frames become completions.
 
 use crate::error::Malformed;
 use crate::memory::mailbox;
@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-/// Verbs that move so much, either way, do not wait for their doorbell where nothing is under way. Less is not worth a frame
-/// of its own: over loopback one more took a batch of 32 READs of 1 KiB some five microseconds, of fifty. Such a batch
-/// leaves as two.
+/// Verbs that move so much, either way, do not wait for their doorbell where nothing is under way.
+/// Less is not worth a frame of its own: over loopback one more took a batch of 32 READs of 1 KiB
+/// some five microseconds, of fifty. Such a batch leaves as two.
 const EARLY_BYTES: usize = 16 << 10;
 
 /// A node as its endpoint knows it, and the connection to it.
@@ -46,8 +46,8 @@ pub(super) struct TcpPeer {
     unsent: bool,
     /// Bytes of the answers to these.
     awaited: usize,
-    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
-    /// that they would not post then may take effect behind what was lost.
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it:
+    /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
     state: State,
     /// What verbs fail with where nothing is known that is worse.
@@ -119,7 +119,7 @@ impl Peer for TcpPeer {
 }
 
 impl TcpPeer {
-    /// What there is in place of a connection that has ended.
+    /// The replacement of a connection that has ended.
     pub(super) fn next(&mut self, slots: &Slots) -> Next {
         if self.state == State::Open {
             // Answers that have arrived are taken, and what was not sent is not.
@@ -255,8 +255,27 @@ impl TcpPeer {
                 wire::put_fetch_add(self.entry(READ_WORDS + 1), span, add);
                 (Answer::Word, None)
             }
-            Verb::Call { .. } => {
-                return Err(FabricError::CallsUnsupported { fabric: "tcp" });
+            Verb::Call {
+                node,
+                region,
+                request,
+                reply,
+            } => {
+                self.check_fits(request.len(), WRITE_WORDS)?;
+                self.check_fits(reply.len(), 1)?;
+                let start = RemoteAddr {
+                    node,
+                    region,
+                    offset: 0,
+                };
+                let span = Span {
+                    offset: reply.len() as u64,
+                    len: request.len() as u32,
+                    ..self.span(start, 0, needed)?
+                };
+                let words = WRITE_WORDS + words_of(span.len);
+                wire::put_call(self.entry(words), span, request.words());
+                (Answer::Reply(reply.len() as u32), Some(reply))
             }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
@@ -274,8 +293,9 @@ impl TcpPeer {
         })
     }
 
-    /// Notes the slot of the verb that was put last, and its answer. The first verbs leave at once when they are work
-    /// enough for a node that has none from here: it does them while more are posted, which wait for the doorbell.
+    /// Notes the slot of the verb that was put last, and its answer. The first verbs leave at once
+    /// when they are work enough for a node that has none from here: it does them while more are
+    /// posted, which wait for the doorbell.
     #[inline(always)]
     pub(super) fn posted(&mut self, slot: u32, answer: Answer, now: impl FnOnce() -> Nanos) {
         if self.pending.is_empty() {
@@ -284,7 +304,9 @@ impl TcpPeer {
         }
         self.pending.push_back(slot);
         if self.unsent {
-            self.awaited += answer.words() * 8;
+            // How long a reply is, nobody knows yet.
+            let is_reply = matches!(answer, Answer::Reply(_));
+            self.awaited += if is_reply { 8 } else { answer.words() * 8 };
             if self.out.unsent() + self.awaited >= EARLY_BYTES {
                 self.send(now);
             }
@@ -398,7 +420,12 @@ impl TcpPeer {
             let Some(&slot) = self.pending.front() else {
                 return Err(Malformed::Answer);
             };
-            let needed = arrivals.answer_words(slot);
+            let Some(needed) = arrivals.answer_words(slot, words)? else {
+                if left == 0 {
+                    return Err(Malformed::Count { count });
+                }
+                break;
+            };
             if needed > left as usize {
                 return Err(Malformed::Count { count });
             }
@@ -419,7 +446,8 @@ impl TcpPeer {
         Ok(count == 0)
     }
 
-    /// Fails every verb on its way, ends the connection and has another made; returns how many failed.
+    /// Fails every verb in flight, ends the connection and starts to reconnect; returns how many
+    /// failed.
     #[cold]
     fn break_with(&mut self, error: &FabricError, slots: &Slots) -> usize {
         let failed = self.pending.len();
@@ -432,7 +460,8 @@ impl TcpPeer {
         self.unsent = false;
         self.out.clear();
         if let Some(stream) = self.stream() {
-            // Nothing that the node has not read yet is followed by anything, and it may be gone already.
+            // Nothing that the node has not read yet is followed by anything, and it may be gone
+            // already.
             let _ = stream.shutdown(Shutdown::Both);
         }
         self.dialer.redial();

@@ -1,4 +1,4 @@
-//! What the agents and endpoints of RDMA verbs can be told.
+//! The options of RDMA verbs beyond those that TCP has as well.
 
 use super::device::DeviceOptions;
 use crate::net::{ConnectOptions, ServeOptions};
@@ -19,7 +19,8 @@ pub struct VerbsOptions {
     pub connect: ConnectOptions,
     /// The device to connect by; the same for all nodes.
     pub device: DeviceOptions,
-    /// Payloads of writes up to this many bytes travel in the request itself, where the device allows it.
+    /// Payloads of writes up to this many bytes travel in the request itself, where the device
+    /// allows it.
     pub inline_bytes: u32,
 }
 

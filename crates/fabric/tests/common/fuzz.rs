@@ -1,5 +1,5 @@
-//! What is fuzzed, as functions of bytes that panic where something is not as it must be: the bodies of the
-//! targets in `fuzz/`, and of a test that runs them over mutated seeds.
+//! What is fuzzed, as functions of bytes that panic where something is not as it must be: the
+//! bodies of the targets in `fuzz/`, and of a test that runs them over mutated seeds.
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{
@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of each region. Region 0 may be read, written and changed in [`OPEN`] only, region 1 read only, and
-/// region 2 is not granted.
+/// Bytes of each region. Region 0 may be read, written and changed in [`OPEN`] only, region 1 read
+/// only, and region 2 is not granted.
 pub const LEN: u64 = 4096;
 /// What is opened of region 0.
 pub const OPEN: Range<u64> = 1024..3072;
@@ -147,9 +147,9 @@ impl Guarded {
     }
 }
 
-/// A whole connection to an agent: the first byte says whether it is admitted first, the second how long the
-/// pieces are in which the rest arrives. No more than a bounded answer comes back, and memory that is not
-/// granted is neither read nor written.
+/// A whole connection to an agent: the first byte says whether it is admitted first, the second how
+/// long the pieces are in which the rest arrives. No more than a bounded answer comes back, and
+/// memory that is not granted is neither read nor written.
 pub fn connection(data: &[u8]) {
     thread_local! {
         static GUARDED: RefCell<Option<Guarded>> = const { RefCell::new(None) };

@@ -37,7 +37,8 @@ fn words_are_read_and_written_whole_at_any_offset() {
     });
 }
 
-/// Who posts much at once need not have posted all of it, nor have rung the doorbell, for the agent to begin.
+/// Who posts much at once need not have posted all of it, nor have rung the doorbell, for the agent
+/// to begin.
 #[test]
 fn a_large_batch_is_begun_before_its_doorbell() {
     const VERBS: u64 = 64;

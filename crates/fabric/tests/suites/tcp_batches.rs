@@ -1,4 +1,5 @@
-//! Batches of all kinds of verbs against a model: an agent executes READs in bursts, and nobody may notice.
+//! Batches of all kinds of verbs against a model: an agent executes READs in bursts, and nobody may
+//! notice.
 
 use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -160,7 +161,8 @@ proptest! {
     }
 }
 
-/// The connection ends at the last verb, whose frame does not end with it: those before it were executed.
+/// The connection ends at the last verb, whose frame does not end with it: those before it were
+/// executed.
 #[test]
 fn a_frame_of_reads_that_is_too_long_ends_its_connection() {
     for reads in [1u16, 2, 31, 32, 33, 64] {

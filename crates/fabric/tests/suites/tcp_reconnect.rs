@@ -329,8 +329,8 @@ fn what_waiting_does_not_heal_is_told_at_once_or_when_it_comes_about() {
     );
 }
 
-/// What a client has sent and the network still holds must not happen to the node after the client was told
-/// that it is lost, and has gone on.
+/// What a client has sent and the network still holds must not happen to the node after the client
+/// was told that it is lost, and has gone on.
 #[test]
 fn nothing_of_a_lost_connection_takes_effect_behind_what_follows_it() {
     let node = node();
@@ -378,7 +378,8 @@ fn a_node_is_not_used_again_before_every_loss_is_known() {
     let endpoint = Rc::clone(executor.endpoint());
     executor.block_on(async {
         proxy.hold();
-        // A task that posts a second verb and relies on the first, which it has not asked about yet.
+        // A task that posts a second verb and relies on the first, which it has not asked about
+        // yet.
         let mut first = Box::pin(endpoint.fetch_add(at(FIRST, 0), 1));
         let first_ends = std::future::poll_fn(|cx| {
             let polled = first.as_mut().poll(cx);

@@ -1,5 +1,5 @@
-//! What only RDMA devices do. `scripts/test-verbs` runs these, in a machine that has one; a plain `cargo test` does
-//! not. What they do as other fabrics is in `tests/suites`.
+//! What only RDMA devices do. `scripts/test-verbs` runs these, in a machine that has one; a plain
+//! `cargo test` does not. What they do as other fabrics is in `tests/suites`.
 
 mod admission;
 mod lab;

@@ -183,5 +183,4 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/store/src/fabrics.rs",
         "crates/store/src/open_options.rs",
     ],
-    &["crates/testbed/src/lib.rs", "crates/testbed/src/node.rs"],
 ];

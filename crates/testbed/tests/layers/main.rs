@@ -1,8 +1,8 @@
-//! The layers, kept: no files of a crate import each other in a circle, and no room of the fabric imports one
-//! above it.
+//! The layers, kept: no files of a crate import each other in a circle, and no room of the fabric
+//! imports one above it.
 //!
-//! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or `lib.rs` that
-//! only declares and re-exports has no arrows. Code in tests does not count.
+//! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or
+//! `lib.rs` that only declares and re-exports has no arrows. Code in tests does not count.
 
 mod allowed;
 mod arrows;
@@ -49,7 +49,7 @@ fn is_allowed(read: &Crate, circle: &BTreeSet<usize>) -> bool {
         let mut of_circle = circle.iter().map(|file| read.files[*file].as_str());
         of_circle.all(|file| files.contains(&file))
     };
-    allowed::CIRCLES.iter().any(|files| among(files))
+    allowed::CIRCLES.iter().any(among)
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
     assert!(found.is_empty(), "{found}");
 }
 
-/// The rooms of the fabric, the lowest first; those of one line do not import each other. Files that are in no
-/// folder are the core.
+/// The rooms of the fabric, the lowest first; those of one line do not import each other. Files
+/// that are in no folder are the core.
 const ROOMS: [&[&str]; 5] = [
     &["", "error"],
     &["memory"],

@@ -1,5 +1,5 @@
-//! The modules of a crate as its files have them: which names each defines, which it imports, which paths
-//! its code uses. Tests are left out.
+//! The modules of a crate as its files have them: which names each defines, which it imports, which
+//! paths its code uses. Tests are left out.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The client's side of the handshake.
+//! The client's side of the handshake: resolve, connect, be admitted, within one timeout.
 
 use super::handshake::{
     CHALLENGE_WORDS, Carrier, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge,
@@ -28,13 +28,14 @@ pub struct Admitted {
 /// # Errors
 /// [`FabricError::Unresolvable`], [`FabricError::ConnectionRefused`],
 /// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
-/// [`FabricError::Protocol`] where something else listens; [`FabricError::BadName`] of a grant.
+/// [`FabricError::Protocol`] if something else listens there; [`FabricError::BadName`] if the
+/// grant's name is too long.
 pub fn connect(address: &str, options: &ConnectOptions) -> Result<Admitted> {
     connect_after(0, address, options)
 }
 
-/// As [`connect`], in place of the connection of that [session](Welcome::session): the node executes no
-/// verb of it once this has returned.
+/// As [`connect`], in place of the connection of that [session](Welcome::session): the node
+/// executes no verb of it once this has returned.
 pub(crate) fn connect_after(
     last_session: u64,
     address: &str,
@@ -60,7 +61,8 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// From now on the time counts. The session is that of the connection whose place this one takes, or 0.
+    /// From now on the time counts. The session is that of the connection whose place this one
+    /// takes, or 0.
     pub(crate) fn begin(last_session: u64, address: &'a str, options: &'a ConnectOptions) -> Self {
         Self {
             last_session,
@@ -70,8 +72,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Connects and is admitted, by an agent whose clients' verbs are carried so. The connection is left
-    /// with the timeouts of the last frame.
+    /// Connects and is admitted, by an agent whose clients' verbs are carried so. The connection is
+    /// left with the timeouts of the last frame.
     pub(crate) fn admit(&self, carrier: Carrier) -> Result<Admitted> {
         if self.options.grant.len() > LONGEST_NAME {
             return Err(FabricError::BadName {

@@ -1,4 +1,4 @@
-//! Grants: what is opened to whom.
+//! Grants: what an agent opens to clients that know a secret.
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
@@ -9,26 +9,26 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What is opened to those who know a secret.
+/// What an agent opens to clients that know a secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// Its name, by which clients ask for it: at most 64 bytes.
     pub name: String,
-    /// What clients must know; nothing for a grant to anybody who can connect.
+    /// The secret that clients must know; `None` admits every client that can connect.
     pub secret: Option<Secret>,
-    /// What it opens, and nothing else; without any, all regions with all rights that the node has.
+    /// The areas that it opens; `None` opens all regions with all rights of the node.
     pub areas: Option<Vec<Area>>,
 }
 
-/// A part of a region that a grant opens. Every verb must lie in one area as a whole, so that areas are as
-/// long as what is read or written at once.
+/// A part of a region that a grant opens. A verb must lie within a single area, so an area should
+/// cover whatever is read or written at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Area {
     /// The region.
     pub region: RegionId,
-    /// Its bytes; what is past the region's end is left out.
+    /// Its bytes; those past the region's end are ignored.
     pub bytes: Range<u64>,
-    /// At most these rights, as far as the node has them.
+    /// The most rights; limited to those of the node.
     pub rights: Rights,
 }
 
@@ -45,10 +45,10 @@ impl Area {
 }
 
 impl Grant {
-    /// The name of the grant that is asked for where none is named.
+    /// The name of the grant that clients ask for by default.
     pub const DEFAULT: &'static str = "default";
 
-    /// The default grant: everything, to those who know the secret, or to anybody.
+    /// The default grant: everything, to clients that know the secret, or to every client.
     #[must_use]
     pub fn everything(secret: Option<Secret>) -> Self {
         Self {
@@ -77,8 +77,8 @@ type Areas = Box<[(Range<u64>, Rights)]>;
 pub(crate) struct Issued {
     pub(crate) name: String,
     pub(crate) secret: Option<Secret>,
-    /// Of each region of the node, with the rights that it has anywhere; those that are not granted have
-    /// none.
+    /// Of each region of the node, with the rights that it has anywhere; those that are not granted
+    /// have none.
     pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
@@ -167,7 +167,8 @@ fn check_within(
     })
 }
 
-/// What is opened of a region, whose rights become those that it has anywhere; nothing if all of it is alike.
+/// What is opened of a region, whose rights become those that it has anywhere; nothing if all of it
+/// is alike.
 fn areas_of<'a>(
     region: &mut RegionInfo,
     opened: impl Iterator<Item = &'a Area>,

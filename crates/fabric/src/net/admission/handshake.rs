@@ -20,8 +20,9 @@
 //!            8 session | 9.. rows of 3
 //! REFUSED    0 header | 1 code | 2 detail
 //! ```
-//! The last session is that of the connection that this one takes the place of, 0 if it takes none: its
-//! verbs are executed before the WELCOME or never. The agent's proof is over HELLO, CHALLENGE, PROOF and the WELCOME with zeros in its place.
+//! The last session is that of the connection that this one takes the place of, 0 if it takes none:
+//! its verbs are executed before the WELCOME or never. The agent's proof is over HELLO, CHALLENGE,
+//! PROOF and the WELCOME with zeros in its place.
 
 pub use super::secret::{PROOF_WORDS, Side, is_proved, prove};
 pub use crate::error::Carrier;
@@ -142,7 +143,8 @@ pub fn refused(refusal: Refusal) -> [u64; REFUSED_WORDS] {
     [head, code, detail]
 }
 
-/// The refusal of a REFUSED; nothing if the frame is another, or of a reason that is not known here.
+/// The refusal of a REFUSED; nothing if the frame is another, or of a reason that is not known
+/// here.
 #[must_use]
 pub fn decode_refused(words: &[u64]) -> Option<Refusal> {
     let [head, code, detail] = *words else {

@@ -1,15 +1,15 @@
-//! Who may use the memory, and how far: grants, their secrets, and the handshake that stands before any
-//! verb.
+//! Admission: grants, their secrets, and the handshake that precedes any verb.
 //!
-//! A [`Grant`] has a name, what it opens of the regions with the rights to each part, and perhaps a [`Secret`]. A
-//! connection is admitted under one grant, and each region of a grant has a random key that every verb
-//! must carry: a key of another grant is refused, and so is every verb once the grant is
-//! [revoked](crate::tcp::Agent::revoke).
+//! A [`Grant`] has a name, the areas of memory that it opens with the rights to each, and
+//! optionally a [`Secret`]. A client is admitted under one grant. Each region of a grant has a
+//! random key, which every verb must carry, so the agent refuses a key of another grant, and every
+//! verb after the grant is [revoked](crate::tcp::Agent::revoke).
 //!
-//! Both sides prove that they know the secret, over nonces that both drew for this connection, and the
-//! agent's proof covers what it grants. The secret never travels; but whoever can pose as a node, or listen,
-//! can try guesses against a proof at leisure, so a secret must be long and random: 32 bytes from
-//! `/dev/urandom` are. The handshake says who speaks at its beginning, no more: see [`tcp`](crate::tcp).
+//! Client and agent each prove that they know the secret, over nonces that both chose for this
+//! connection. The agent's proof also covers what it grants. The secret is never sent, but anyone
+//! who poses as a node or listens can test guesses offline. A secret must therefore be long and
+//! random, such as 32 bytes from `/dev/urandom`. The handshake authenticates the start of a
+//! connection only; see [`tcp`](crate::tcp).
 
 mod connect;
 mod grant;

@@ -1,4 +1,4 @@
-//! Shared secrets, and what is proved with them.
+//! Shared secrets, and the proofs of knowing them.
 
 use crate::{FabricError, Result};
 use hmac::{Hmac, KeyInit, Mac};
@@ -6,8 +6,8 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that both sides of a connection know and nobody else: at least [`Secret::SHORTEST`], random.
-/// Printing one shows nothing of it.
+/// Random bytes known only to both sides of a connection, at least [`Secret::SHORTEST`] of them.
+/// Its `Debug` output does not reveal them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Secret {
 /// Words of a nonce and of a proof: 32 bytes.
 pub const PROOF_WORDS: usize = 4;
 
-/// Whose proof it is: one side's is no proof of the other's.
+/// Whose proof it is. A proof of one side is not valid for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The client proves itself.
@@ -49,14 +49,15 @@ pub enum Side {
     Agent,
 }
 
-/// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked alike.
+/// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked
+/// the same way.
 #[must_use]
 pub fn prove(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> [u64; PROOF_WORDS] {
     let bytes: [u8; 32] = over(secret, side, frames).finalize().into_bytes().into();
     bytemuck::cast(bytes)
 }
 
-/// Whether a proof is right; takes as long whether it is or not.
+/// Whether a proof is right, in constant time.
 #[must_use]
 pub fn is_proved(
     secret: Option<&Secret>,
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_known_answer() {
-        // Of `hmac.new(b"0123456789abcdef", b"farslot tcp client" + (1).to_bytes(8, "little"), sha256)`.
+        // Of `hmac.new(b"0123456789abcdef", b"farslot tcp client" + (1).to_bytes(8, "little"),
+        // sha256)`.
         let secret = Secret::new(b"0123456789abcdef").unwrap();
         let proof: [u8; 32] = bytemuck::cast(prove(Some(&secret), Side::Client, &[&[1]]));
         let hex: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();

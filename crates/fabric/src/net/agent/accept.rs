@@ -1,4 +1,4 @@
-//! New connections: taken from the listening socket and spread over the threads.
+//! Accepts connections from the listening socket and spreads them over the threads.
 
 use super::shared::{Newcomer, Shared};
 use crate::error::Refusal;
@@ -71,8 +71,8 @@ impl Acceptor {
                         ErrorKind::WouldBlock => {}
                         // That one has gone already; the others are told of again.
                         ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
-                        // Out of files or memory. The connection stays in the queue, and the listener
-                        // readable: it is not looked at for a while.
+                        // Out of files or memory. The connection stays in the queue, and the
+                        // listener readable: it is not looked at for a while.
                         _ => {
                             log::warn!("no connections are accepted for a while: {error}");
                             let _ = epoll::delete(epoll, &self.listener);

@@ -1,4 +1,4 @@
-//! The agent's side of the handshake: a few words in, a few words out, and nothing else until it is done.
+//! The agent's side of the handshake. Until it succeeds the client gets nothing else.
 
 use super::service::{Client, Serve};
 use super::session::Session;

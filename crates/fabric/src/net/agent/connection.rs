@@ -1,4 +1,4 @@
-//! One client, as the agent holds it: its bytes, and how far it has come.
+//! One client's connection: its buffers, and how far the client has come.
 
 use super::admit::refuse;
 use super::counters::Warnings;

@@ -1,10 +1,10 @@
-//! What an agent counts, and what it writes to the log.
+//! What an agent counts, and the warnings that it logs at a limited rate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What an agent has seen so far.
+/// What an agent has counted so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct AgentCounters {
     /// Connections now, those in their handshake included.
@@ -15,7 +15,7 @@ pub struct AgentCounters {
     pub admitted: u64,
     /// Clients that were refused.
     pub refused: u64,
-    /// Connections that were closed for what they sent.
+    /// Connections that were closed because of a malformed frame.
     pub malformed: u64,
     /// Verbs that were answered, those with an error included.
     pub verbs: u64,

@@ -1,4 +1,4 @@
-//! What an agent says to one client, without the connection that carries it: words in, words out.
+//! An agent's conversation with one client, without the connection that carries it.
 
 use super::admit::{Handshake, Step, refuse};
 use super::counters::Warnings;
@@ -18,8 +18,8 @@ pub(crate) struct Dialogue(Phase);
 enum Phase {
     Handshake(Handshake),
     Serving(Session, Box<dyn Serve>),
-    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was served by
-    /// stays until then: a NIC goes on refusing its verbs.
+    /// Refused, and told so: what it still sends is thrown away until it has closed. What it was
+    /// served by stays until then: a NIC goes on refusing its verbs.
     Leaving {
         _served_by: Option<Box<dyn Serve>>,
     },
@@ -77,7 +77,8 @@ impl Dialogue {
         }
     }
 
-    /// Answers what is here; returns why it goes no further, and what became of the client meanwhile.
+    /// Answers what is here; returns why it goes no further, and what became of the client
+    /// meanwhile.
     pub(crate) fn go_on(
         &mut self,
         input: &mut Inbound,

@@ -1,8 +1,8 @@
-//! The owner's side: threads that accept clients, admit them and let a [`Service`] serve them.
+//! The owner's side: threads that accept clients, admit them, and pass them to a [`Service`].
 //!
-//! Every thread has connections of its own and shares only the memory, the grants and the counters. What a
-//! client can make it hold is bounded: one unfinished verb, answers up to a limit, and then it is not read
-//! from until it has taken them.
+//! Each thread owns its connections; threads share only the memory, the grants and the counters.
+//! The memory that one client can tie up is bounded: one unfinished verb, and answers up to a
+//! limit. Past that limit the agent stops reading from the client until it has taken its answers.
 
 mod accept;
 mod admit;

@@ -1,4 +1,4 @@
-//! A server: it listens, and its threads serve the clients that it admits.
+//! A server: it listens at an address and starts the threads that serve clients.
 
 use super::accept::Acceptor;
 use super::counters::AgentCounters;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// Listens at an address and serves a node's memory for as long as it is held. Dropping it closes every
-/// connection.
+/// Listens at an address and serves a node's memory for as long as it is held. Dropping it closes
+/// every connection.
 pub(crate) struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -26,9 +26,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Has `service` serve the clients that are admitted. `grant` puts the first grants in force, before any
-    /// client is admitted. Each client takes an open file of this process, whose limit on them is raised as
-    /// far as it goes.
+    /// Has `service` serve the clients that are admitted. `grant` puts the first grants in force,
+    /// before any client is admitted. Each client takes an open file; the process's limit on open
+    /// files is raised to its maximum.
     ///
     /// # Errors
     /// [`FabricError::Unresolvable`], [`FabricError::AddressInUse`], [`FabricError::CannotListen`],
@@ -99,7 +99,8 @@ impl Server {
     /// Puts a grant in force, with keys of its own. One of the same name is revoked.
     ///
     /// # Errors
-    /// [`FabricError::Insecure`]; [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more than 64 bytes.
+    /// [`FabricError::Insecure`]; [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more
+    /// than 64 bytes.
     pub(crate) fn grant(&self, grant: &Grant) -> Result<()> {
         self.check_secret(grant)?;
         self.shared
@@ -107,8 +108,8 @@ impl Server {
             .issue(grant, self.shared.served.node.info())
     }
 
-    /// Ends a grant: its clients' verbs that are begun after this returned are refused. False if there is
-    /// none in force by that name.
+    /// Ends a grant: its clients' verbs that are begun after this returned are refused. False if
+    /// there is none in force by that name.
     pub(crate) fn revoke(&self, name: &str) -> bool {
         self.shared.grants.revoke(name)
     }

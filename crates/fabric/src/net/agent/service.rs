@@ -1,4 +1,4 @@
-//! What becomes of a client once it is admitted: its verbs are executed here, or by a NIC.
+//! How a fabric serves an admitted client: TCP executes its verbs, RDMA verbs set up a queue pair.
 
 use super::counters::Tally;
 use crate::error::{Carrier, Malformed, Refusal};
@@ -28,8 +28,8 @@ pub(crate) struct Client<'a> {
     pub(crate) receiver_wait: Duration,
     /// The number of its session.
     pub(crate) session: u64,
-    /// The session in whose place it came, or 0: no verb of that may be executed once this client is told
-    /// that it is admitted.
+    /// The session in whose place it came, or 0: no verb of that may be executed once this client
+    /// is told that it is admitted.
     pub(crate) last_session: u64,
 }
 

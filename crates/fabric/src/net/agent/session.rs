@@ -1,10 +1,10 @@
 //! The sessions of an agent: which connections may still execute verbs.
 //!
-//! A client that lost its connection makes another one. What it sent over the old one may still lie in the
-//! agent's socket, or come out of the network later, and must not be executed once the client has been
-//! told that it failed and goes on with something else: on a queue pair, too, nothing takes effect behind
-//! what was lost. So each connection is a session with a random number, the client names its last one when
-//! it connects anew, and that is ended before it is admitted.
+//! A client that lost its connection reconnects. What it sent over the old connection may still lie
+//! in the agent's socket, or arrive later. It must not be executed once the client knows that it
+//! failed and has moved on: on a queue pair, too, nothing takes effect behind a lost verb. So every
+//! connection is a session with a random number. A client that reconnects names its last session,
+//! and the agent ends that session before it admits the client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

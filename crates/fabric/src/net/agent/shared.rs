@@ -1,4 +1,4 @@
-//! What the threads of an agent share.
+//! The state that the threads of an agent share.
 
 use super::counters::Tally;
 use super::service::{Served, Service};

@@ -1,8 +1,8 @@
-//! One thread of an agent: its connections, and when it looks at which.
+//! One thread of an agent: its connections, and the order in which it serves them.
 //!
-//! While verbs come in, the thread goes round without sleeping: it tries the few connections that were
-//! busy last, and now and then asks the kernel about all others. Once nothing has come for the time it may
-//! spin, or where looking for verbs has not paid of late (see [`Spin`]), it sleeps in the kernel.
+//! While verbs arrive the thread polls: it tries the few connections that were busy last, and asks
+//! the kernel about the others every few rounds. Once nothing has arrived for the time it may spin,
+//! or where polling has not paid off lately (see [`Spin`]), it sleeps in the kernel.
 
 use super::accept::{Acceptor, LISTENER};
 use super::connection::{Connection, Scratch, Turn, Wants};

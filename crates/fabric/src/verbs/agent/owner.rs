@@ -1,4 +1,4 @@
-//! What the clients of an agent share: the device, the registered memory, the queue pairs.
+//! The state that the clients of an agent share: device, registered memory, queue pairs.
 
 use super::messages::Messages;
 use super::registration::Registration;

@@ -1,4 +1,4 @@
-//! One client's set-up connection, as the agent serves it: it makes the client's queue pair, and says why a
+//! A client's set-up connection at the agent: it creates the client's queue pair, and says why a
 //! verb was refused.
 
 use super::owner::{Owner, Slot};
@@ -51,8 +51,8 @@ fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
 /// Ends a client's queue pair, and keeps the messages that came by it.
 fn end(slot: &Slot, owner: &Owner) {
     if let Some(queue_pair) = look_into(slot).take() {
-        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what has
-        // come is taken. A queue pair that cannot be stopped is about to go all the same.
+        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what
+        // has come is taken. A queue pair that cannot be stopped is about to go all the same.
         let _ = path::stop(&queue_pair);
         owner.messages.collect();
     }
@@ -154,8 +154,8 @@ impl Paired {
         Ok(path::paired(&end, &registration.opened))
     }
 
-    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself, so that
-    /// mostly only the key is left.
+    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself,
+    /// so that mostly only the key is left.
     fn why_refused(&self, verb: &RefusedVerb) -> FabricError {
         let node = NodeId(0);
         let region = verb.region;

@@ -1,4 +1,4 @@
-//! How an endpoint comes to its queue pairs.
+//! How an endpoint creates and connects its queue pairs.
 
 use super::setup::Setup;
 use crate::error::Carrier;
@@ -26,7 +26,8 @@ pub(super) struct Nic {
 }
 
 impl Nic {
-    /// Opens the device that has the address of the first set-up connection, or the one that was chosen.
+    /// Opens the device that has the address of the first set-up connection, or the one that was
+    /// chosen.
     pub(super) fn open(options: &VerbsOptions, setup: &TcpStream) -> Result<Self> {
         let local = setup.local_addr().ok().map(|address| address.ip());
         let device = Device::open(&options.device, local)?;
@@ -37,7 +38,8 @@ impl Nic {
         let requests = wanted.max(LEAST_REQUESTS).min(of_device);
         let domain = ProtectionDomain::new(&device)?;
         let channel = CompletionChannel::new(&device)?;
-        // Twice as many: of a queue pair that has gone there may be as many left as are on their way.
+        // Twice as many: of a queue pair that has gone there may be as many left as are on their
+        // way.
         let completions = CompletionQueue::new(&device, 2 * requests, Some(Arc::clone(&channel)))?;
         Ok(Self {
             device,
@@ -104,7 +106,8 @@ pub(in crate::verbs) struct Paired {
     pub(super) regions: Vec<Areas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
-    /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any more.
+    /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any
+    /// more.
     pub(super) queue_pair: Option<QueuePair>,
 }
 

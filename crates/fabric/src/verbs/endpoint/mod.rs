@@ -1,4 +1,4 @@
-//! A thread's door to its nodes: a queue pair to each, one completion queue for all.
+//! An endpoint over RDMA verbs: one queue pair to each node, one completion queue for all.
 
 mod connect;
 mod peer;
@@ -23,11 +23,12 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// One thread's door to one or more nodes by an RDMA device: a reliable queue pair to each.
+/// An endpoint with one reliable queue pair to each of its nodes.
 pub struct VerbsEndpoint {
     core: EndpointCore,
     // The queue pairs go first: then the NIC uses nothing of the rest any more.
@@ -50,10 +51,20 @@ pub struct VerbsEndpoint {
     idle_since: Cell<Nanos>,
 }
 
-/// The longest sleep while verbs are on their way: a task may be woken from another thread, which no file
-/// tells.
+impl fmt::Debug for VerbsEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsEndpoint")
+            .field("peers", &self.peers)
+            .field("device", &self.nic.device.name)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The longest sleep while verbs are in flight: a task may be woken from another thread, which
+/// no file tells.
 const LONGEST_SLEEP: Nanos = 10_000_000;
-/// And while none is.
+/// The longest sleep while none are.
 const IDLE_SLEEP: Nanos = 1_000_000;
 /// How often the clock and the set-up connections are looked at while completions are polled for.
 const LOOK: Nanos = 1_000_000;
@@ -61,18 +72,17 @@ const LOOK: Nanos = 1_000_000;
 const AT_ONCE: usize = 32;
 
 impl VerbsEndpoint {
-    /// An endpoint that is connected to the nodes whose agents listen at these addresses, `HOST:PORT` of
-    /// TCP each, all at the same time; nodes are numbered in this order. This blocks, for the connect
-    /// timeout at most.
+    /// Connects to the nodes whose agents listen at these TCP addresses, `HOST:PORT` each, in
+    /// parallel; nodes are numbered in this order. Blocks for at most the connect timeout.
     ///
-    /// A connection that ends later is made anew in the background, by itself: at once, and then after
-    /// [waits](crate::net::ConnectOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
-    /// the node is the same as before they simply work again then; where it came back empty they fail until
-    /// it is [adopted](Endpoint::adopt).
+    /// A connection that ends later is re-established in the background: at once, then after
+    /// [waits](crate::net::ConnectOptions::reconnect). Meanwhile verbs to that node fail, and those
+    /// to others are not delayed. If the node has not restarted, its verbs then work again; if it
+    /// restarted empty, they fail until it is [adopted](Endpoint::adopt).
     ///
     /// # Errors
-    /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`]; of the
-    /// first address that has one: as [`connect`](crate::net::admission::connect), and
+    /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`];
+    /// of the first address that has one: as [`connect`](crate::net::admission::connect), and
     /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
     /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
@@ -82,14 +92,14 @@ impl VerbsEndpoint {
         Self::of_dialed(dialed, &chosen, options)
     }
 
-    /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
-    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
-    /// until then.
+    /// As [`VerbsEndpoint::connect`], but a node that does not run or is unreachable is only
+    /// [down](NodeState::Down), and is connected to in the background. Until then its
+    /// [`node`](Endpoint::node) has no regions.
     ///
     /// # Errors
-    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
-    /// address that cannot be resolved, a client that is not admitted, another protocol or version, no
-    /// device, and [`FabricError::DuplicateNode`].
+    /// If every node is down, the error of the first. Errors that waiting does not mend: an
+    /// unresolvable address, a refused client, another protocol or version, no device, and
+    /// [`FabricError::DuplicateNode`].
     pub fn connect_available<A: AsRef<str> + Sync>(
         addresses: &[A],
         options: &VerbsOptions,
@@ -130,7 +140,7 @@ impl VerbsEndpoint {
         })
     }
 
-    /// What there is in place of a connection that has ended.
+    /// The replacement of a connection that has ended.
     fn next(&self, peer: &mut VerbsPeer) -> Next {
         self.note_done(peer.let_go(&self.common(), now()));
         peer.next(&self.common())
@@ -230,8 +240,8 @@ impl VerbsEndpoint {
 }
 
 impl Drop for VerbsEndpoint {
-    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout: a NIC
-    /// forgets those of a queue pair that goes.
+    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout:
+    /// a NIC forgets those of a queue pair that goes.
     fn drop(&mut self) {
         self.ring_doorbell();
         let until = now().saturating_add(self.core.limits.verb_timeout);

@@ -1,4 +1,4 @@
-//! One queue pair to one node, as its endpoint holds it, and the set-up connection beside it.
+//! One node with the queue pair to it and the set-up connection beside it.
 
 use super::connect::{Areas, Paired};
 use super::setup::News;
@@ -36,15 +36,15 @@ pub(in crate::verbs) struct VerbsPeer {
     pub(super) pending: VecDeque<Pending>,
     /// Of them those that a doorbell has sent off.
     sent: usize,
-    /// The number of the next request. They go on from one queue pair to the next, so that a completion
-    /// that is late is not taken for another's.
+    /// The number of the next request. They go on from one queue pair to the next, so that a
+    /// completion that is late is not taken for another's.
     pub(super) next_request: u64,
     /// The first request of this queue pair.
     first_request: u64,
     /// When the oldest verb began to be waited for: its doorbell, or the completion before it.
     waiting_since: Nanos,
-    /// Verbs that failed with their connection. No other is made use of before their tasks know it: nothing
-    /// that they would not post then may take effect behind what was lost.
+    /// Verbs that failed with their connection. No other is made use of before their tasks know it:
+    /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
     state: State,
     /// What verbs fail with where nothing is known that is worse.
@@ -178,7 +178,8 @@ impl Peer for VerbsPeer {
 }
 
 impl VerbsPeer {
-    /// Gives up a connection that has ended, unless completions may still come; returns what failed.
+    /// Gives up a connection that has ended, unless completions may still come; returns what
+    /// failed.
     pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
         // It may have been said why.
         let mut done = self.look(common, now);
@@ -257,8 +258,9 @@ impl VerbsPeer {
             self.waiting_since = now();
         }
         self.sent = self.pending.len();
-        // SAFETY: the bytes of each request are of a buffer in a slot, or of a word, of this endpoint,
-        // which keeps them from everybody until the verb has completed or `queue_pair` is dropped.
+        // SAFETY: the bytes of each request are of a buffer in a slot, or of a word, of this
+        // endpoint, which keeps them from everybody until the verb has completed or `queue_pair` is
+        // dropped.
         match unsafe { self.work.post(queue_pair) } {
             Ok(()) => Done::default(),
             Err(error) => {
@@ -277,7 +279,8 @@ impl VerbsPeer {
         common: &Common<'_>,
         now: impl Fn() -> Nanos,
     ) -> Done {
-        // The number as it was counted: the bits above those of the identity are those of the next one.
+        // The number as it was counted: the bits above those of the identity are those of the next
+        // one.
         let mask = (1 << NUMBER_BITS) - 1;
         let behind = self.next_request.wrapping_sub(completion.wr_id) & mask;
         let number = self.next_request - behind;
@@ -403,8 +406,8 @@ impl VerbsPeer {
         self.break_with(&error, later, common)
     }
 
-    /// Ends the connection. The oldest verb fails with `error`, those behind it with that or with the news
-    /// that the connection is no more, and those that are posted later with `later`.
+    /// Ends the connection. The oldest verb fails with `error`, those behind it with that or with
+    /// the news that the connection is no more, and those that are posted later with `later`.
     #[cold]
     pub(super) fn break_with(
         &mut self,

@@ -1,4 +1,4 @@
-//! Verbs as requests: checked, and added to the list of the next doorbell.
+//! Verbs become work requests: checked, and added to the list of the next doorbell.
 
 use super::peer::{Access, Common, NUMBER_BITS, Pending, VerbsPeer};
 use super::work::{Local, Remote};

@@ -1,5 +1,5 @@
-//! The set-up connection once it has set the queue pair up: it says when the node has gone, when the grant
-//! is revoked, and why a verb was refused.
+//! The set-up connection after set-up: it says when the node has gone, when the grant is revoked,
+//! and why a verb was refused.
 
 use crate::error::Malformed;
 use crate::error::Refusal;

@@ -1,18 +1,14 @@
-//! Connections whose other side is gone without a word: no end of the stream, no reset, no acknowledgements.
+//! Connections whose other side is gone without a word: no end of the stream, no reset, no
+//! acknowledgements.
 //!
-//! A socket filter of the kernel that lets no packet through stands for the network that was lost: what
-//! arrives at that socket is thrown away before TCP sees it.
+//! A socket filter of the kernel that lets no packet through stands for the network that was lost:
+//! what arrives at that socket is thrown away before TCP sees it.
 
-#[path = "common/proxy.rs"]
-mod proxy;
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::proxy::Proxy;
+use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, ServeOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
-use proxy::Proxy;
-use raw::{RawClient, frame};
 use socket2::{SockFilter, SockRef};
 use std::net::TcpStream;
 use std::rc::Rc;

@@ -1,8 +1,7 @@
 //! Clients that mean harm: frames mutated from valid ones, and clients that take no answers.
 
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::alone::is_alone;
+use crate::raw::{RawClient, frame};
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{self, Hello};
@@ -13,13 +12,11 @@ use farslot_fabric::tcp::{
 use farslot_fabric::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use raw::{RawClient, frame};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const LEN: u64 = 64 << 10;
@@ -57,13 +54,6 @@ fn guarded() -> Node {
 fn owner(node: &Node) -> Executor<ShmEndpoint> {
     let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
     Executor::new(Rc::new(endpoint))
-}
-
-/// The tests look at the memory of the whole process: one after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn resident_bytes() -> u64 {
@@ -128,8 +118,8 @@ fn work(agent: &Agent, node: &Node, done: &AtomicBool) -> u64 {
     })
 }
 
-/// A verb that goes where it may, or, three times out of four, where it may not: another region, past the
-/// end, without alignment, with another key, for longer than there is.
+/// A verb that goes where it may, or, three times out of four, where it may not: another region,
+/// past the end, without alignment, with another key, for longer than there is.
 fn verb(client: &RawClient, random: &mut impl Rng, out: &mut Vec<u64>) {
     let len = random.random_range(0..64);
     let offset = random.random_range(0..LEN - 64);
@@ -217,7 +207,8 @@ fn attack(client: &mut RawClient, frames: &[Vec<u64>]) -> usize {
     }
 }
 
-/// A connection whose handshake is fuzzed: its HELLO, or its PROOF. Returns how many frames that were.
+/// A connection whose handshake is fuzzed: its HELLO, or its PROOF. Returns how many frames that
+/// were.
 fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
     let mut stream = TcpStream::connect(agent.address()).unwrap();
     stream
@@ -257,8 +248,9 @@ fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
     1
 }
 
-/// A connection that is admitted, and sends frames of verbs that go where they may not. The last is broken in
-/// its form as well: nothing is looked at behind such a one. Returns how many frames that were.
+/// A connection that is admitted, and sends frames of verbs that go where they may not. The last is
+/// broken in its form as well: nothing is looked at behind such a one. Returns how many frames that
+/// were.
 fn attack_verbs(agent: &Agent, random: &mut impl Rng) -> usize {
     let mut client = RawClient::connect(agent, &asking("hostile"));
     let number = random.random_range(1..24);
@@ -277,7 +269,8 @@ fn attack_verbs(agent: &Agent, random: &mut impl Rng) -> usize {
     attack(&mut client, &frames)
 }
 
-/// One hostile connection: a function of its number, but for the keys and nonces, which are drawn anew.
+/// One hostile connection: a function of its number, but for the keys and nonces, which are drawn
+/// anew.
 fn attack_by_number(agent: &Agent, number: u64) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let attacked = catch_unwind(AssertUnwindSafe(|| match random.random_range(0..4) {
@@ -287,7 +280,7 @@ fn attack_by_number(agent: &Agent, number: u64) -> usize {
     attacked.unwrap_or_else(|panic| {
         eprintln!(
             "hostile connection {number} failed; this replays it:\n\
-             FARSLOT_SEED={number} cargo test -p farslot-fabric --test tcp_hostile hundred_thousand"
+             FARSLOT_SEED={number} cargo test -p farslot-fabric --test suites hundred_thousand"
         );
         resume_unwind(panic)
     })
@@ -295,7 +288,9 @@ fn attack_by_number(agent: &Agent, number: u64) -> usize {
 
 #[test]
 fn a_hundred_thousand_hostile_frames_harm_nobody() {
-    let _alone = alone();
+    if !is_alone("tcp_hostile::a_hundred_thousand_hostile_frames_harm_nobody") {
+        return;
+    }
     const FRAMES: usize = 100_000;
     let node = guarded();
     let options = ServeOptions {
@@ -361,7 +356,10 @@ fn check_sentinels(node: &Node) {
 
 #[test]
 fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
-    let _alone = alone();
+    if !is_alone("tcp_hostile::a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody")
+    {
+        return;
+    }
     let node = guarded();
     let agent = serve(&node, ServeOptions::default());
     let mut client = RawClient::connect(&agent, &asking("hostile"));

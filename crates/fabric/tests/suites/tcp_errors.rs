@@ -1,9 +1,7 @@
-//! What may not be, as both sides are told: the client by a typed error, the owner by a line in the agent's
-//! log.
+//! What may not be, as both sides are told: the client by a typed error, the owner by a line in the
+//! agent's log.
 
-#[path = "common/raw.rs"]
-mod raw;
-
+use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind, Header, VERSION};
@@ -11,7 +9,6 @@ use farslot_fabric::tcp::{
     Agent, AgentOptions, ConnectOptions, Grant, Refusal, Secret, ServeOptions, TcpEndpoint,
 };
 use farslot_fabric::*;
-use raw::RawClient;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;

@@ -1,7 +1,8 @@
-//! Many connections, and that nothing of them stays: neither with the process that serves them nor with the
-//! one that makes them. A file of its own: its tests count the files, the threads and the memory of
-//! processes.
+//! Many connections, and that nothing of them stays: neither with the process that serves them nor
+//! with the one that makes them. A file of its own: its tests count the files, the threads and the
+//! memory of processes.
 
+use crate::alone::is_alone;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::connect;
 use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint, wire};
@@ -18,11 +19,12 @@ const SERVES: &str = "FARSLOT_TEST_SERVES";
 const LEN: u64 = 1 << 20;
 const HELD: usize = 1_000;
 const DROPPED: usize = 10_000;
-/// More than what allocators keep back, and far less than a few bytes for each connection of the thousands
-/// that would stay with a buffer of its own.
+/// More than what allocators keep back, and far less than a few bytes for each connection of the
+/// thousands that would stay with a buffer of its own.
 const KEPT_BYTES: u64 = 8 << 20;
 
-/// Not a test of its own: what the serving process does. It tells what it has seen whenever it is asked.
+/// Not a test of its own: what the serving process does. It tells what it has seen whenever it is
+/// asked.
 #[test]
 fn agent_process() {
     if std::env::var(SERVES).is_err() {
@@ -63,7 +65,11 @@ struct Serving {
 impl Serving {
     fn start() -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "agent_process", "--nocapture"])
+            .args([
+                "--exact",
+                "tcp_many_connections::agent_process",
+                "--nocapture",
+            ])
             .env(SERVES, "")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -157,22 +163,6 @@ fn wait_for(what: &str, expected: usize, mut count: impl FnMut() -> usize) {
     }
 }
 
-/// Whether this process runs one test only, so that what is counted is that test's. If not, the test is run
-/// in one that does.
-fn is_alone(test: &str) -> bool {
-    const ALONE: &str = "FARSLOT_TEST_ALONE";
-    if std::env::var(ALONE).is_ok() {
-        return true;
-    }
-    let mut alone = Command::new(std::env::current_exe().unwrap());
-    let told = alone.args(["--exact", test]).env(ALONE, "").output();
-    let told = told.unwrap();
-    let text = String::from_utf8_lossy(&told.stdout);
-    assert!(told.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
-    false
-}
-
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -209,7 +199,8 @@ fn add(client: &Executor<TcpEndpoint>) -> Result<u64> {
 /// Opens a connection, uses it in one of the ways there are, and drops it.
 fn open_and_drop(number: usize, address: SocketAddr) {
     match number % 10 {
-        // One that is admitted, and asks for answers that it does not take: they are under way when it ends.
+        // One that is admitted, and asks for answers that it does not take: they are under way when
+        // it ends.
         0 => {
             let admitted = connect(&address.to_string(), &options()).unwrap();
             let read = wire::Span {
@@ -248,7 +239,9 @@ fn open_and_drop(number: usize, address: SocketAddr) {
 
 #[test]
 fn a_thousand_held_and_ten_thousand_dropped_leave_nothing_with_either_side() {
-    if !is_alone("a_thousand_held_and_ten_thousand_dropped_leave_nothing_with_either_side") {
+    if !is_alone(
+        "tcp_many_connections::a_thousand_held_and_ten_thousand_dropped_leave_nothing_with_either_side",
+    ) {
         return;
     }
     raise_file_limit();
@@ -302,7 +295,9 @@ fn a_thousand_held_and_ten_thousand_dropped_leave_nothing_with_either_side() {
 
 #[test]
 fn endpoints_that_come_and_go_leave_nothing_with_their_process() {
-    if !is_alone("endpoints_that_come_and_go_leave_nothing_with_their_process") {
+    if !is_alone(
+        "tcp_many_connections::endpoints_that_come_and_go_leave_nothing_with_their_process",
+    ) {
         return;
     }
     let serving = Serving::start();

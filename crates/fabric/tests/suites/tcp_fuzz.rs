@@ -1,9 +1,8 @@
-//! The bodies of the fuzz targets (see `fuzz/`), over seeds that are mutated here, for those who have no
-//! fuzzer: each input is a function of its number, and a failure names the one that replays it.
+//! The bodies of the fuzz targets (see `fuzz/`), over seeds that are mutated here, for those who
+//! have no fuzzer: each input is a function of its number, and a failure names the one that replays
+//! it.
 
-#[path = "common/fuzz.rs"]
-mod fuzz;
-
+use crate::fuzz;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::panic::{catch_unwind, resume_unwind};
@@ -57,7 +56,7 @@ fn run(target: &str, number: u64, body: fn(&[u8]), seeds: &[Vec<u8>]) {
     if let Err(panic) = catch_unwind(|| body(&input)) {
         eprintln!(
             "input {number} of {target} failed: {input:02x?}; this replays it:\n\
-             FARSLOT_SEED={number} cargo test -p farslot-fabric --test tcp_fuzz {target}"
+             FARSLOT_SEED={number} cargo test -p farslot-fabric --test suites tcp_fuzz::{target}"
         );
         resume_unwind(panic);
     }
