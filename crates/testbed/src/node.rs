@@ -1,12 +1,13 @@
 //! A node of this process that is served over a fabric, and the way to it.
 
-use crate::{AnyEndpoint, Fabric, PATIENCE};
+use crate::{AnyEndpoint, Fabric, NODE_START, PATIENCE};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
 use farslot_fabric::tcp::{self, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{Executor, Limits, Rights};
+use farslot_fabric::{Executor, Handler, Limits, Rights};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -59,6 +60,16 @@ impl TestNode {
                 Served::Verbs(agent.expect("a verbs device"))
             }
         })
+    }
+
+    /// Has calls to the node answered by what `make` makes, once or, in the simulator, at each of its starts.
+    pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
+        match &self.0 {
+            Served::Sim(world) => world.node_handle(NODE_START.node).serve_calls(make),
+            Served::Shm(node) => node.serve_calls(make()),
+            Served::Tcp(agent) => agent.node().serve_calls(make()),
+            Served::Verbs(agent) => agent.node().serve_calls(make()),
+        }
     }
 
     /// A new endpoint, connected to the node. It may be made, and then used, on any thread.

@@ -7,6 +7,7 @@ mod header;
 pub(crate) mod mailbox;
 mod mapping;
 mod node;
+mod owner;
 mod words;
 
 pub(crate) use header::Header;

@@ -3,14 +3,19 @@
 use super::header::Header;
 use super::mailbox;
 use super::mapping::Mapping;
+use super::owner::RegionWords;
 use super::words::SharedWords;
-use crate::{FabricError, Inbox, Message, NodeId, NodeInfo, RegionInfo, Result, Rights};
+use crate::{
+    Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId, RegionInfo,
+    Result, Rights,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
 /// A region to be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +86,8 @@ struct Inner {
     /// NIC serves it.
     barred: Arc<AtomicBool>,
     users: Mutex<Users>,
+    /// What answers calls, on whichever thread they come to.
+    handler: RwLock<Option<Arc<dyn Handler>>>,
     /// What goes with the memory: a thread that serves its name, or one that watches its owner.
     companion: Option<Companion>,
 }
@@ -110,8 +117,54 @@ impl Node {
             starts: header.starts,
             barred,
             users: Mutex::default(),
+            handler: RwLock::default(),
             companion,
         }))
+    }
+
+    /// Has calls to the node answered by a handler, in place of the one before. It runs on the threads that
+    /// calls come to: those of the agents that serve the memory, and those of clients in this process.
+    pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
+        let place = self.0.handler.write();
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(handler);
+    }
+
+    /// What answers calls to one of the regions.
+    pub(crate) fn handler(&self, node: NodeId, region: RegionId) -> Result<Arc<dyn Handler>> {
+        let handler = self
+            .0
+            .handler
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        handler
+            .clone()
+            .ok_or(FabricError::NoHandler { node, region })
+    }
+
+    /// Has a handler answer a call to a region that there is; returns the bytes of the reply.
+    pub(crate) fn answer_call(
+        &self,
+        handler: &dyn Handler,
+        region: RegionId,
+        request: &[u8],
+        reply: &mut [u8],
+    ) -> usize {
+        let index = usize::from(region.0);
+        let mut memory = RegionWords {
+            words: self.words(),
+            region,
+            start: self.start_of(index),
+            bytes: self.0.info.regions[index].len,
+        };
+        let room = reply.len();
+        let call = Call {
+            region,
+            now: now(),
+            request,
+            memory: &mut memory,
+            reply,
+        };
+        handler.handle(call).min(room)
     }
 
     /// The node's incarnation and regions.
@@ -226,6 +279,12 @@ impl Inbox for Node {
         let writable = self.0.memory.writable;
         writable.then(|| mailbox::take(self.words())).flatten()
     }
+}
+
+/// Nanoseconds since the first time that this was asked.
+fn now() -> Nanos {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }
 
 /// Lets this process open as many files as it may; a refusal leaves it at what it has.

@@ -1,5 +1,6 @@
 //! The verbs in flight: the answer that each waits for, and the task to wake.
 
+use crate::error::Malformed;
 use crate::{Buffer, Completion, FabricError, Result};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -13,17 +14,20 @@ pub(crate) enum Answer {
     Bytes(u32),
     /// The word that an atomic found.
     Word,
+    /// The bytes of a reply, in a word, and so many bytes at most, for the slot's buffer.
+    Reply(u32),
     /// Nothing but the news.
     Placed,
 }
 
 impl Answer {
-    /// Words of the answer on the wire.
+    /// Words of the answer on the wire, at most.
     #[inline]
     pub(crate) const fn words(self) -> usize {
         match self {
             Self::Bytes(words) => words as usize,
             Self::Word => 1,
+            Self::Reply(bytes) => 1 + bytes.div_ceil(8) as usize,
             Self::Placed => 0,
         }
     }
@@ -108,7 +112,11 @@ impl Slots {
             State::Done => Ok(match (slot.answer, slot.buffer.take()) {
                 (Answer::Word, _) => Completion::Word(slot.word),
                 (Answer::Bytes(_), Some(buffer)) => Completion::Filled(buffer),
-                (Answer::Placed | Answer::Bytes(_), _) => Completion::Placed,
+                (Answer::Reply(_), Some(mut buffer)) => {
+                    buffer.truncate(slot.word as usize);
+                    Completion::Replied(buffer)
+                }
+                (Answer::Placed | Answer::Bytes(_) | Answer::Reply(_), _) => Completion::Placed,
             }),
             State::Failed(error) => Err((**error).clone()),
             State::Free | State::Waiting | State::Abandoned => {
@@ -215,10 +223,24 @@ pub(crate) struct Arrivals<'s> {
 }
 
 impl Arrivals<'_> {
-    /// Words of the answer that a slot waits for.
+    /// Words of the answer that a slot waits for, which begins with `arrived`; nothing if that does not tell yet.
+    ///
+    /// # Errors
+    /// [`Malformed::Answer`] of a reply that is longer than its room.
     #[inline]
-    pub(crate) fn answer_words(&self, number: u32) -> usize {
-        self.table.slots[number as usize].answer.words()
+    pub(crate) fn answer_words(
+        &self,
+        number: u32,
+        arrived: &[u64],
+    ) -> std::result::Result<Option<usize>, Malformed> {
+        match (self.table.slots[number as usize].answer, arrived.first()) {
+            (Answer::Reply(room), Some(&bytes)) if bytes <= u64::from(room) => {
+                Ok(Some(1 + bytes.div_ceil(8) as usize))
+            }
+            (Answer::Reply(_), Some(_)) => Err(Malformed::Answer),
+            (Answer::Reply(_), None) => Ok(None),
+            (answer, _) => Ok(Some(answer.words())),
+        }
     }
 
     /// Leaves an answer, of as many words as it has to have.
@@ -232,6 +254,13 @@ impl Arrivals<'_> {
                 }
             }
             Answer::Word => slot.word = words[0],
+            Answer::Reply(_) => {
+                let (bytes, words) = words.split_at(1);
+                slot.word = bytes[0];
+                if let Some(buffer) = &mut slot.buffer {
+                    buffer.words_mut()[..words.len()].copy_from_slice(words);
+                }
+            }
             Answer::Placed => {}
         }
         self.settle(number, State::Done);

@@ -10,7 +10,7 @@ use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,
-    NodeInfo, NodeState, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+    NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
 };
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -84,6 +84,8 @@ enum Rest {
     /// Wait until the parked message is delivered or given up.
     Deliver(Rc<Delivery>),
     Word(u64),
+    /// The reply to a call.
+    Replied(Option<Buffer>),
     Nothing,
 }
 
@@ -184,9 +186,12 @@ impl ShmEndpoint {
                 let (node, byte) = self.locate(at, 8, needed)?;
                 Rest::Word(node.words().fetch_add(byte, add))
             }
-            Verb::Call { .. } => {
-                return Err(FabricError::CallsUnsupported { fabric: "shm" });
-            }
+            Verb::Call {
+                node,
+                region,
+                request,
+                reply,
+            } => Rest::Replied(Some(self.call((node, region), &request, reply)?)),
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
@@ -203,6 +208,25 @@ impl ShmEndpoint {
                 self.deliver_or_park(to.node.0, message)
             }
         })
+    }
+
+    /// Has this thread answer a call, as the owner's threads would: the memory is as near to it.
+    fn call(
+        &self,
+        (node, region): (NodeId, RegionId),
+        request: &[u8],
+        mut reply: Buffer,
+    ) -> Result<Buffer> {
+        let start = RemoteAddr {
+            node,
+            region,
+            offset: 0,
+        };
+        let (owner, _) = self.locate(start, 0, Rights::CALL)?;
+        let handler = owner.handler(node, region)?;
+        let bytes = owner.answer_call(&*handler, region, request, &mut reply);
+        reply.truncate(bytes);
+        Ok(reply)
     }
 
     /// Leaves a message with its receiver, now or, behind those that wait already, later.
@@ -440,6 +464,9 @@ impl Endpoint for ShmEndpoint {
                 outcome.map(|()| Completion::Placed)
             }
             Rest::Word(word) => Ok(Completion::Word(*word)),
+            Rest::Replied(reply) => Ok(Completion::Replied(
+                reply.take().expect("a call completes once"),
+            )),
             Rest::Nothing => Ok(Completion::Placed),
         })
     }

@@ -255,8 +255,27 @@ impl TcpPeer {
                 wire::put_fetch_add(self.entry(READ_WORDS + 1), span, add);
                 (Answer::Word, None)
             }
-            Verb::Call { .. } => {
-                return Err(FabricError::CallsUnsupported { fabric: "tcp" });
+            Verb::Call {
+                node,
+                region,
+                request,
+                reply,
+            } => {
+                self.check_fits(request.len(), WRITE_WORDS)?;
+                self.check_fits(reply.len(), 1)?;
+                let start = RemoteAddr {
+                    node,
+                    region,
+                    offset: 0,
+                };
+                let span = Span {
+                    offset: reply.len() as u64,
+                    len: request.len() as u32,
+                    ..self.span(start, 0, needed)?
+                };
+                let words = WRITE_WORDS + words_of(span.len);
+                wire::put_call(self.entry(words), span, request.words());
+                (Answer::Reply(reply.len() as u32), Some(reply))
             }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
@@ -285,7 +304,9 @@ impl TcpPeer {
         }
         self.pending.push_back(slot);
         if self.unsent {
-            self.awaited += answer.words() * 8;
+            // How long a reply is, nobody knows yet.
+            let is_reply = matches!(answer, Answer::Reply(_));
+            self.awaited += if is_reply { 8 } else { answer.words() * 8 };
             if self.out.unsent() + self.awaited >= EARLY_BYTES {
                 self.send(now);
             }
@@ -399,7 +420,12 @@ impl TcpPeer {
             let Some(&slot) = self.pending.front() else {
                 return Err(Malformed::Answer);
             };
-            let needed = arrivals.answer_words(slot);
+            let Some(needed) = arrivals.answer_words(slot, words)? else {
+                if left == 0 {
+                    return Err(Malformed::Count { count });
+                }
+                break;
+            };
             if needed > left as usize {
                 return Err(Malformed::Count { count });
             }

@@ -168,7 +168,7 @@ impl Serving {
 
     /// The byte of the node's memory at which a checked access starts.
     #[inline]
-    fn locate(&self, span: Span, len: u32, needed: Rights) -> Result<u64> {
+    fn locate(&self, span: Span, len: u64, needed: Rights) -> Result<u64> {
         let node = NodeId(0);
         let region = RegionId(span.region);
         let at = RemoteAddr {
@@ -189,9 +189,17 @@ impl Serving {
         if granted.key != span.key {
             return Err(FabricError::WrongKey { at });
         }
-        check_access(at, len.into(), needed, &granted.info)?;
-        self.grant.check_area(at, len.into(), needed)?;
+        check_access(at, len, needed, &granted.info)?;
+        self.grant.check_area(at, len, needed)?;
         Ok(granted.start + span.offset)
+    }
+
+    /// Checks that all of a region may be called: its handler may use all of it.
+    fn check_call(&self, to: Span) -> Result<()> {
+        let whole = self.regions.get(usize::from(to.region));
+        let len = whole.map_or(0, |granted| granted.info.len);
+        self.locate(Span { offset: 0, ..to }, len, Rights::CALL)?;
+        Ok(())
     }
 
     fn locate_word(&self, at: Span) -> Result<u64> {
@@ -260,7 +268,7 @@ impl Serving {
         memory: SharedWords<'_>,
     ) -> bool {
         for piece in pieces {
-            let Ok(byte) = self.locate(piece, piece.len, Rights::READ) else {
+            let Ok(byte) = self.locate(piece, piece.len.into(), Rights::READ) else {
                 return false;
             };
             memory.prefetch(byte, piece.len.min(ASKED_AHEAD) as usize);
@@ -275,7 +283,7 @@ impl Serving {
         let memory = served.node.words();
         match request {
             Request::Read(from) => {
-                let byte = self.locate(from, from.len, Rights::READ)?;
+                let byte = self.locate(from, from.len.into(), Rights::READ)?;
                 let to = answer(words_of(from.len), out, served)?;
                 memory.append_to(byte, from.len as usize, to);
             }
@@ -283,7 +291,7 @@ impl Serving {
                 let mut bytes = SmallVec::<[u64; 8]>::new();
                 let mut total = 0;
                 for piece in pieces {
-                    bytes.push(self.locate(piece, piece.len, Rights::READ)?);
+                    bytes.push(self.locate(piece, piece.len.into(), Rights::READ)?);
                     total += words_of(piece.len);
                 }
                 let to = answer(total, out, served)?;
@@ -292,7 +300,7 @@ impl Serving {
                 }
             }
             Request::Write(to, payload) => {
-                let byte = self.locate(to, to.len, Rights::WRITE)?;
+                let byte = self.locate(to, to.len.into(), Rights::WRITE)?;
                 memory.copy_in(byte, to.len as usize, payload);
                 answer(0, out, served)?;
             }
@@ -304,6 +312,23 @@ impl Serving {
                 let seen = memory.fetch_add(self.locate_word(at)?, add);
                 answer(1, out, served)?.push(seen);
             }
+            Request::Call { to, request } => {
+                let region = RegionId(to.region);
+                self.check_call(to)?;
+                let handler = served.node.handler(NodeId(0), region)?;
+                let room = usize::try_from(to.offset).unwrap_or(usize::MAX);
+                // Its length, then its bytes.
+                let words = room.div_ceil(8).saturating_add(1);
+                let reply = answer(words, out, served)?;
+                let start = reply.len();
+                reply.resize(start + words, 0);
+                let request = &bytemuck::cast_slice(request)[..to.len as usize];
+                let (len, bytes) = reply[start..].split_at_mut(1);
+                let bytes = &mut bytemuck::cast_slice_mut(bytes)[..room];
+                let replied = served.node.answer_call(&*handler, region, request, bytes);
+                len[0] = replied as u64;
+                reply.truncate(start + 1 + replied.div_ceil(8));
+            }
             Request::WriteImm { to, imm, payload } => {
                 if to.len as usize > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
@@ -311,7 +336,7 @@ impl Serving {
                         limit: mailbox::LONGEST,
                     });
                 }
-                let byte = self.locate(to, to.len, Rights::WRITE)?;
+                let byte = self.locate(to, to.len.into(), Rights::WRITE)?;
                 memory.copy_in(byte, to.len as usize, payload);
                 let message = Message { imm, len: to.len };
                 if mailbox::put(memory, message) {

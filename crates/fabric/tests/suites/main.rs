@@ -4,6 +4,7 @@
 
 mod alone;
 mod bed;
+mod calls;
 mod exchange;
 #[path = "../common/fuzz.rs"]
 mod fuzz;
@@ -85,6 +86,25 @@ mod over_network {
                 a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart
                 an_idle_client_knows_that_its_node_was_killed
                 some_nodes_may_be_down_at_first_and_come_later
+            }
+        }
+    }
+}
+
+/// What calls do where the owner's processors answer them.
+mod over_calls {
+    use crate::calls;
+
+    farslot_testbed::suites! {
+        {
+            shm: crate::bed::Shm,
+            tcp: crate::bed::Tcp,
+        }
+        {
+            calls {
+                a_call_is_answered_with_what_its_handler_says
+                calls_of_several_clients_are_each_executed_once_in_the_order_of_each
+                calls_and_other_verbs_complete_with_their_own_answers
             }
         }
     }

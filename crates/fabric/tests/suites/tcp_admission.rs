@@ -441,3 +441,49 @@ fn an_answer_is_no_verb() {
     assert!(matches!(client.0.stream.read(&mut [0; 8]), Ok(0) | Err(_)));
     assert_eq!(agent.counters().malformed, 1);
 }
+
+/// Replies nothing.
+struct Silent;
+
+impl Handler for Silent {
+    fn handle(&self, _: Call<'_>) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_call_needs_a_grant_of_the_whole_region() {
+    let grant = |name: &str, areas: Vec<Area>| Grant {
+        name: name.into(),
+        secret: None,
+        areas: Some(areas),
+    };
+    let called = Rights::READ.and(Rights::CALL);
+    let part = Area {
+        region: RegionId(0),
+        bytes: 0..2048,
+        rights: called,
+    };
+    let agent = agent_with(vec![
+        grant("whole", vec![Area::whole(RegionId(0), called)]),
+        grant("reads", vec![Area::whole(RegionId(0), Rights::READ)]),
+        grant("part", vec![part]),
+    ]);
+    agent.node().serve_calls(std::sync::Arc::new(Silent));
+    for (name, allowed) in [("whole", true), ("reads", false), ("part", false)] {
+        let address = [agent.address().to_string()];
+        let endpoint = TcpEndpoint::connect(&address, &asking(name, None)).unwrap();
+        let executor = Executor::new(Rc::new(endpoint));
+        let request = executor.endpoint().core().buffers.take(8).unwrap();
+        let call = executor
+            .endpoint()
+            .call((NodeId(0), RegionId(0)), request, 8);
+        match executor.block_on(call) {
+            Ok(reply) => assert!(allowed && reply.is_empty(), "{name}"),
+            Err(FabricError::AccessDenied { needed, .. }) => {
+                assert!(!allowed && needed == Rights::CALL, "{name}");
+            }
+            Err(other) => panic!("{name}: {other}"),
+        }
+    }
+}

@@ -10,6 +10,7 @@
 //! | 6 | `GrantRevoked` | | |
 //! | 7 | `ReceiverNotReady` | capacity | |
 //! | 8 | `BufferTooLarge` | bytes | limit |
+//! | 9 | `NoHandler` | | |
 //! | 255 | any other, as `Os` | | |
 
 use super::header::{FrameKind, Header};
@@ -27,6 +28,7 @@ const WRONG_KEY: u8 = 5;
 const GRANT_REVOKED: u8 = 6;
 const RECEIVER_NOT_READY: u8 = 7;
 const BUFFER_TOO_LARGE: u8 = 8;
+const NO_HANDLER: u8 = 9;
 const OTHER: u8 = 255;
 
 /// The FAILURE that carries an error of a verb.
@@ -59,6 +61,7 @@ pub fn encode_failure(error: &FabricError) -> [u64; FAILURE_WORDS] {
         FabricError::ReceiverNotReady { capacity, .. } => {
             (RECEIVER_NOT_READY, none, nowhere, capacity as u64, 0)
         }
+        FabricError::NoHandler { region, .. } => (NO_HANDLER, none, at(region, 0), 0, 0),
         FabricError::BufferTooLarge { requested, limit } => (
             BUFFER_TOO_LARGE,
             none,
@@ -122,6 +125,7 @@ pub fn decode_failure(
             requested: size(a),
             limit: size(b),
         },
+        NO_HANDLER => FabricError::NoHandler { node, region },
         OTHER => FabricError::Os {
             call: "a verb at its node",
             error: "an error that has no code".into(),

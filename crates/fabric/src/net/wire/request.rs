@@ -9,10 +9,11 @@ const WRITE: u8 = 3;
 const COMPARE_SWAP: u8 = 4;
 const FETCH_ADD: u8 = 5;
 const WRITE_IMM: u8 = 6;
+const CALL: u8 = 7;
 
 /// Words of a READ.
 pub const READ_WORDS: usize = 3;
-/// Words of a WRITE without its payload; a WRITE_IMM has one more.
+/// Words of a WRITE or a CALL without its payload; a WRITE_IMM has one more.
 pub const WRITE_WORDS: usize = 3;
 
 /// Where a verb goes: the first three words of all but READ_MANY.
@@ -108,6 +109,14 @@ pub enum Request<'w> {
         /// The payload.
         payload: &'w [u64],
     },
+    /// [`Verb::Call`](crate::Verb::Call).
+    Call {
+        /// The region called, with its key, and the bytes of the request. In place of an offset stand
+        /// the most bytes of the reply.
+        to: Span,
+        /// The request.
+        request: &'w [u64],
+    },
 }
 
 /// Words of the verb that begins with `first`.
@@ -127,6 +136,7 @@ pub const fn request_words(first: u64) -> Result<usize, Malformed> {
         COMPARE_SWAP => 5,
         FETCH_ADD => 4,
         WRITE_IMM => WRITE_WORDS + 1 + words_of(low),
+        CALL => WRITE_WORDS + words_of(low),
         found => return Err(Malformed::Verb { found }),
     })
 }
@@ -172,6 +182,7 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
             match (verb, rest) {
                 (READ, []) => Request::Read(span),
                 (WRITE, payload) => Request::Write(span, payload),
+                (CALL, request) => Request::Call { to: span, request },
                 (COMPARE_SWAP, [expected, new]) => Request::CompareSwap {
                     at: bare(span)?,
                     expected: *expected,
@@ -262,6 +273,12 @@ pub fn put_write_imm(out: &mut Vec<u64>, to: Span, imm: u32, payload: &[u64]) {
     out.extend_from_slice(&to.words(WRITE_IMM));
     out.push(imm.into());
     put_payload(out, payload, to.len);
+}
+
+/// Appends a CALL of the region of `to`, with the first `to.len` bytes of `request`, words that are no fewer.
+pub fn put_call(out: &mut Vec<u64>, to: Span, request: &[u64]) {
+    out.extend_from_slice(&to.words(CALL));
+    put_payload(out, request, to.len);
 }
 
 /// Appends `len` bytes, and zeros up to the next word: what lies behind them in a buffer stays

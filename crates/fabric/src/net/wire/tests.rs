@@ -42,6 +42,7 @@ enum Sent {
     CompareSwap(Span, u64, u64),
     FetchAdd(Span, u64),
     WriteImm(Span, u32, Vec<u64>),
+    Call(Span, Vec<u64>),
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
@@ -53,6 +54,7 @@ fn sent() -> impl Strategy<Value = Sent> {
         (spans(0), any::<u64>()).prop_map(|(at, add)| Sent::FetchAdd(at, add)),
         (spans(40), any::<u32>(), vec(any::<u64>(), 5))
             .prop_map(|(to, imm, words)| Sent::WriteImm(to, imm, words)),
+        (spans(40), vec(any::<u64>(), 5)).prop_map(|(to, words)| Sent::Call(to, words)),
     ]
 }
 
@@ -64,6 +66,7 @@ fn put(out: &mut Vec<u64>, verb: &Sent) {
         Sent::CompareSwap(at, expected, new) => put_compare_swap(out, *at, *expected, *new),
         Sent::FetchAdd(at, add) => put_fetch_add(out, *at, *add),
         Sent::WriteImm(to, imm, words) => put_write_imm(out, *to, *imm, words),
+        Sent::Call(to, words) => put_call(out, *to, words),
     }
 }
 
@@ -95,6 +98,9 @@ fn is_same(sent: &Sent, got: Request<'_>) -> bool {
                 payload,
             },
         ) => *to == got && *n == imm && bytes(words, to.len) == bytes(payload, to.len),
+        (Sent::Call(to, words), Request::Call { to: got, request }) => {
+            *to == got && bytes(words, to.len) == bytes(request, to.len)
+        }
         _ => false,
     }
 }
