@@ -26,9 +26,9 @@ pub fn on_each<E: Send>(threads: usize, work: impl Fn() -> Result<(), E> + Sync)
     })
 }
 
-/// Does `count` jobs on as many threads as the machine has cores; returns what they gave, in order. Each
-/// job is a simulation of its own with a seed of its own, so that the threads make no difference to the
-/// figures.
+/// Does `count` jobs on as many threads as the machine has cores; returns what they gave, in order.
+/// Each job is a simulation of its own with a seed of its own, so that the threads make no
+/// difference to the figures.
 ///
 /// # Errors
 /// That of any of them.

@@ -1,8 +1,9 @@
 //! Lookups of the client threads of one machine behind a simulated NIC, in virtual time.
 //!
-//! As in paper 000, section 5.1, 28 threads look up random keys of a table on another machine, each over a queue pair of
-//! its own and with many lookups under way, so that the NIC of the table's machine is never idle. The limit is what the
-//! same clients get with bare READs of the same size at random places, one READ a lookup.
+//! As in paper 000, section 5.1, 28 threads look up random keys of a table on another machine, each
+//! over a queue pair of its own and with many lookups under way, so that the NIC of the table's
+//! machine is never idle. The limit is what the same clients get with bare READs of the same size
+//! at random places, one READ a lookup.
 
 use super::bare_reads::bare_reads;
 use super::figures::{Figures, Place};

@@ -8,8 +8,11 @@ use std::cell::Cell;
 const USED_AT: u64 = 0;
 /// Byte of the count of entries.
 const ENTRIES_AT: u64 = 8;
+/// Byte where other tables have the mark of their heap.
+const MARK_AT: u64 = 64;
 
-/// What the client has counted and not yet added to the counts in the table. Every entry is one slot in use.
+/// What the client has counted and not yet added to the counts in the table. Every entry is one
+/// slot in use.
 pub(super) struct Counts {
     table: RemoteAddr,
     slots: u64,
@@ -53,7 +56,11 @@ impl Counts {
 
     /// Asks for what has been reported.
     pub(super) async fn occupancy<E: Endpoint>(&self, endpoint: &E) -> Result<Occupancy> {
-        let counts = endpoint.read(self.table.plus(USED_AT), 16).await?;
+        // The word of a heap's mark too, though there is no heap: designs that are compared ask for
+        // their occupancy by the same verbs.
+        let counts = endpoint.read(self.table.plus(USED_AT), 16);
+        let (counts, mark) = both(counts, endpoint.read(self.table.plus(MARK_AT), 8)).await;
+        let (counts, _) = (counts?, mark?);
         // What was in doubt may have been added or not.
         let count = |word: usize| counts.words()[word].cast_signed().max(0).cast_unsigned();
         Ok(Occupancy {

@@ -1,5 +1,5 @@
-//! One client's operations on a table, at several load factors: their latencies one after the other, how many a second
-//! with several under way, and what its endpoint counts.
+//! One client's operations on a table, at several load factors: their latencies one after the
+//! other, how many a second with several under way, and what its endpoint counts.
 
 use super::cached::WithCache;
 use super::design::{Design, Moved, Opened};
@@ -127,8 +127,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         Ok(Some(spent))
     }
 
-    /// Does the operations of a task one after the other; returns their latencies' sum, twice. Nothing if the table refused
-    /// a key.
+    /// Does the operations of a task one after the other; returns their latencies' sum, twice.
+    /// Nothing if the table refused a key.
     fn one_by_one(
         &mut self,
         parts: &[(Op, f64)],
@@ -147,7 +147,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         Ok(Some((latency, latency)))
     }
 
-    /// Does them with several under way; returns the sum of their latencies, and what they took together.
+    /// Does them with several under way; returns the sum of their latencies, and what they took
+    /// together.
     fn side_by_side(
         &mut self,
         width: usize,
