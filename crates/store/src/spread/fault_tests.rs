@@ -547,6 +547,6 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo(Arc::default()), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }
