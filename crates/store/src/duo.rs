@@ -1,9 +1,9 @@
-//! A CuckooDuo table behind a store: one process writes it as its owner, all of its threads together, and the others read it
-//! beside that one.
+//! A CuckooDuo table behind a store: all threads of a process write it together as its owner; other
+//! processes read.
 //!
-//! Invariant: the tables of a store that lie at the same place have one owner between them, and it resigns when the last of
-//! those that write has resigned. An owner that resigns while another thread begins to write is only slower: that write
-//! waits, and makes the process the owner again.
+//! Invariant: all tables of a store that lie at the same place share one owner. It resigns when the
+//! last of them that writes resigns. If another thread begins to write meanwhile, that write waits
+//! and makes the process the owner again.
 
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
@@ -77,13 +77,14 @@ impl Drop for Part {
     }
 }
 
-/// A CuckooDuo table as one thread's coroutines see it. With its first write a client becomes the owner, or one of the
-/// owner's threads; until then it looks keys up as a reader, if the table is made for readers. Else only the owner can
-/// look keys up, so that a client becomes it with its first operation.
+/// A CuckooDuo table as one thread's coroutines see it. With its first write a client joins the
+/// process's owner. Until then it looks keys up as a reader, if the table is made for readers.
+/// Otherwise only the owner can look keys up, so the client joins with its first operation.
 pub(crate) struct DuoClient<E> {
     table: DuoTable<E>,
     part: Part,
-    /// Of a table made for readers. Both have room for an index; what a client does not use is not touched.
+    /// Of a table made for readers. Both have room for an index; what a client does not use is not
+    /// touched.
     reader: Option<DuoReader<E>>,
 }
 
@@ -110,7 +111,8 @@ impl<E: Endpoint> DuoClient<E> {
         })
     }
 
-    /// The reader, unless this client is one of the owner's threads: the owner's own index is the newer.
+    /// The reader, unless this client is one of the owner's threads: the owner's own index is the
+    /// newer.
     fn as_reader(&self) -> Option<&DuoReader<E>> {
         let owns = self.part.writes.get() && self.table.is_owner();
         self.reader.as_ref().filter(|_| !owns)

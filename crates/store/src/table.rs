@@ -19,7 +19,8 @@ const PATIENCE: Nanos = 100_000_000;
 /// own; what one writes, all see.
 ///
 /// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it is closed or
-/// dropped. The others read, and their writes fail with
+/// dropped. All `Table`s that one [`Store`](crate::Store) and its clones have opened write a CuckooDuo table together, as
+/// one writer, until the last of them is closed or dropped. The others read, and their writes fail with
 /// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo table
 /// [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the writer. The
 /// writer of a CuckooDuo table has an index of it in its own memory, for which it reads all of it when it becomes the writer.
@@ -347,7 +348,8 @@ impl Table {
         self.session.build(records)
     }
 
-    /// Is the table's writer no longer, until the next write.
+    /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s of this store write as
+    /// well keeps its writer until the last of them resigns.
     ///
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).

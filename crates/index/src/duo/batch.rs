@@ -1,5 +1,5 @@
-//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the owner
-//! or the fabric stops.
+//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the
+//! owner or the fabric stops.
 
 use super::bytes::{SlotNumber, head_in};
 use super::records::NewRecord;
@@ -29,8 +29,8 @@ enum Step {
     Publish { page: u64, word: u32, entries: u64 },
     /// Counts a change of the published index.
     CountChange { segment: u64 },
-    /// Spoils what is behind a dead slot's head, so that it is no whole record. It is an atomic: what was
-    /// written is visible when this is done.
+    /// Spoils what is behind a dead slot's head, so that it is no whole record. It is an atomic:
+    /// what was written is visible when this is done.
     Spoil { slot: SlotNumber },
 }
 
@@ -58,7 +58,8 @@ impl Batch {
         self.spoil(slot);
     }
 
-    /// Spoils the bytes of a dead slot, where readers beside the owner could take them for a record.
+    /// Spoils the bytes of a dead slot, where readers beside the owner could take them for a
+    /// record.
     pub(super) fn spoil(&mut self, slot: SlotNumber) {
         if self.published {
             self.slots.push(slot);
@@ -110,8 +111,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half way, its
-    /// slots are in doubt.
+    /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half
+    /// way, its slots are in doubt.
     pub(super) async fn run(&self, batch: Batch) -> Result<()> {
         let doubt = self.doubt(batch.slots);
         let steps = batch.steps.into_iter().map(|step| self.step(step));

@@ -1,6 +1,6 @@
-//! Holding what an operation changes: its key's buckets, or everything.
+//! Locking what an operation changes: the key's buckets, or the whole table.
 //!
-//! Invariant: who holds anything is the owner, and nothing is in doubt.
+//! Invariant: a client that holds a lock from here is the owner, and nothing is in doubt.
 
 use super::state::{DuoTable, Key};
 use crate::Result;
@@ -39,12 +39,12 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(alone)
     }
 
-    /// Becomes the owner now, and not with the first operation: makes the index, for which it reads the
-    /// whole vault unless there never was an owner.
+    /// Becomes the owner now, and not with the first operation: makes the index, for which it reads
+    /// the whole vault unless there never was an owner.
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what the
-    /// fabric says.
+    /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what
+    /// the fabric says.
     pub async fn start(&self) -> Result<()> {
         self.hold_alone().await.map(drop)
     }

@@ -1,8 +1,9 @@
 //! Putting, and finding or putting (paper 001, sections III-B and III-C).
 //!
-//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is: so the
-//! path to a free slot is known, and held, before anything is read. What must be read, the slots
-//! that match the key and those that are to be moved, is read in one batch, and all is written in another.
+//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is:
+//! so the path to a free slot is known, and held, before anything is read. What must be read, the
+//! slots that match the key and those that are to be moved, is read in one batch, and all is
+//! written in another.
 
 use super::batch::Batch;
 use super::bytes::{SlotNumber, bucket_entry, head_in, stash_entry};
@@ -76,7 +77,8 @@ impl<E: Endpoint> DuoTable<E> {
         alone: bool,
     ) -> Result<Option<Written>> {
         let (matches, of, path) = self.look(key, &held);
-        // What is held since then may be in doubt: who has left it so has said so before it released it.
+        // What is held since then may be in doubt: who has left it so has said so before it
+        // released it.
         let in_doubt = || !alone && !self.is_settled();
         if in_doubt() {
             return Ok(None);
@@ -112,8 +114,9 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(Some(Written::Inserted))
     }
 
-    /// The slots that match a key whose buckets are held, and the path by which it would enter, held as well. A path on which
-    /// another thread has been faster is abandoned, and the search goes on.
+    /// The slots that match a key whose buckets are held, and the path by which it would enter,
+    /// held as well. A path on which another thread has been faster is abandoned, and the search
+    /// goes on.
     fn look(&self, key: &Key<'_>, held: &Held<'_>) -> (Vec<SlotNumber>, Candidates, Option<Path>) {
         // To the end: what is found here is still so when it is held, for changes wait.
         let index = self.index.borrow();
@@ -162,8 +165,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(self.index.borrow().entry(of, &known))
     }
 
-    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints collide enters
-    /// by an ambiguous one, and is found with a READ more.
+    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints
+    /// collide enters by an ambiguous one, and is found with a READ more.
     fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
         match (path, entry) {
             (Some(path), Entry::Stash) => {

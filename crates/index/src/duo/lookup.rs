@@ -1,10 +1,10 @@
 //! Looking a key up (paper 001, section III-B).
 //!
-//! Invariant: the index names every key's slot, from before the first operation that could know of the
-//! key returns until after the last that could. A lookup reads the slots whose fingerprints match, one
-//! by one until it meets its key; nearly always there is one. It holds nothing: so if it has not met its key, it
-//! sees whether the index has changed meanwhile, or may be about to, and if so looks again with the
-//! key's buckets held.
+//! Invariant: the index names every key's slot, from before the first operation that could know of
+//! the key returns until after the last that could. A lookup reads the slots whose fingerprints
+//! match, one by one until it meets its key; nearly always there is one. It holds nothing: so if it
+//! has not met its key, it sees whether the index has changed meanwhile, or may be about to, and if
+//! so looks again with the key's buckets held.
 
 use super::bytes::SlotNumber;
 use super::placement::Candidates;
@@ -19,8 +19,8 @@ struct Glance {
     slot: Option<RemoteAddr>,
     /// How often anything had changed.
     changes: u64,
-    /// Whether, in spite of no slot, a reader beside the owner may have met the key already: it is about to be in the
-    /// index.
+    /// Whether, in spite of no slot, a reader beside the owner may have met the key already: it is
+    /// about to be in the index.
     may_be_met: bool,
 }
 
@@ -106,16 +106,16 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn judge(&self, search: &mut Search, key: &Key<'_>, slot: SlotRead) -> Next {
         if self.is_key(&slot, key) {
-            // What is being written over it may be seen by this endpoint and not yet by others, who would answer
-            // with what was before.
+            // What is being written over it may be seen by this endpoint and not yet by others, who
+            // would answer with what was before.
             let is_shared = self.has_threads || self.layout.published;
             if is_shared && self.is_any_held(key) {
                 return Next::Hold;
             }
             return Next::Answer(Some(self.value_in(slot)));
         }
-        // In this order: who changes something counts that before it says that it is in doubt or settled, and
-        // says so before it releases the bucket.
+        // In this order: who changes something counts that before it says that it is in doubt or
+        // settled, and says so before it releases the bucket.
         let quiet = !self.is_any_held(key) && self.is_settled();
         if !quiet || self.changes() != search.changes {
             return Next::Hold;
@@ -139,8 +139,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// What the index says of a key at this moment, but for so many of the slots that match; nothing while the index is not
-    /// that of the vault.
+    /// What the index says of a key at this moment, but for so many of the slots that match;
+    /// nothing while the index is not that of the vault.
     #[inline]
     fn glance(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Glance> {
         let index = self.index.borrow();

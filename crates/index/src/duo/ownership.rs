@@ -79,8 +79,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Waits as long as verbs of an owner that was taken over from may still be under way, or verbs of this one's
-    /// other threads that are in doubt.
+    /// Waits as long as verbs of an owner that was taken over from may still be under way, or verbs
+    /// of this one's other threads that are in doubt.
     async fn settle(&self) {
         self.outlive_doubts().await;
         if self.unsettled.load(Ordering::Relaxed) {
@@ -90,13 +90,13 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Becomes the owner in place of one that is known to be dead, and makes the index from the vault.
-    /// What the other was in the middle of is finished or was never begun; nothing that it had acknowledged is
-    /// lost.
+    /// Becomes the owner in place of one that is known to be dead, and makes the index from the
+    /// vault. What the other was in the middle of is finished or was never begun; nothing that it
+    /// had acknowledged is lost.
     ///
-    /// This waits as long as a verb of the other may still be under way. If the other is alive after all, it
-    /// notices at its next write to a slot that this one has changed, and not before: take over from the
-    /// dead only.
+    /// This waits as long as a verb of the other may still be under way. If the other is alive
+    /// after all, it notices at its next write to a slot that this one has changed, and not before:
+    /// take over from the dead only.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`] if a third client was faster, or as [`DuoTable::start`].
@@ -120,16 +120,16 @@ impl<E: Endpoint> DuoTable<E> {
         self.endpoint.operation(UPKEEP, taking).await
     }
 
-    /// Stops being the owner, so that another client may be: reports what this one has counted, waits for
-    /// its operations that are under way, forgets its index, and takes its mark out of the owner's word. An
-    /// operation that begins later makes it the owner again, if no other is. A client that never was
-    /// has nothing to resign.
+    /// Stops being the owner, so that another client may be: reports what this one has counted,
+    /// waits for its operations that are under way, forgets its index, and takes its mark out of
+    /// the owner's word. An operation that begins later makes it the owner again, if no other is. A
+    /// client that never was has nothing to resign.
     ///
     /// Waits for ever if a write was begun and is neither polled nor dropped.
     ///
     /// # Errors
-    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts that
-    /// could not be handed over are lost, which does no other harm.
+    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts
+    /// that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
         let handed_over = self.flush().await;

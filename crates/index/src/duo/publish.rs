@@ -1,9 +1,10 @@
 //! Keeping the published index current: the owner's part.
 //!
-//! The words that name a key are written in the batch that makes its slot live, before the slot's head, and
-//! the count of their segment grows in between: no insertion takes a round trip more. A removal does: the
-//! bytes of a dead slot must be no whole record any more before the removal is acknowledged, else a
-//! READ that takes long could join them with the head that the same key has in the same slot later.
+//! The words that name a key are written in the batch that makes its slot live, before the slot's
+//! head, and the count of their segment grows in between: no insertion takes a round trip more. A
+//! removal does: the bytes of a dead slot must be no whole record any more before the removal is
+//! acknowledged, else a READ that takes long could join them with the head that the same key has in
+//! the same slot later.
 
 use super::batch::Batch;
 use super::bytes::{SlotNumber, bucket_entry, stash_entry};
@@ -17,15 +18,16 @@ use std::collections::BTreeSet;
 pub(super) type NewEntry = (SlotNumber, u64);
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live with these
-    /// entries. To be followed by what makes them live.
+    /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live
+    /// with these entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
             batch.count_change(self.vault.segment_of(page));
         }
     }
 
-    /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the slot.
+    /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the
+    /// slot.
     pub(super) fn unpublish(&self, batch: &mut Batch, slot: SlotNumber) {
         self.publish_words(batch, &[(slot, 0)]);
     }
@@ -92,8 +94,8 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Reads what was published, and publishes what the index has otherwise. Called by a new owner
-    /// that has made its index, alone. Until then what the owner before has published is good: it names the
-    /// keys of all live slots.
+    /// that has made its index, alone. Until then what the owner before has published is good: it
+    /// names the keys of all live slots.
     pub(super) async fn publish_all(&self) -> Result<()> {
         let Some(stamps) = &self.stamps else {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Making the index from the vault: what a new owner does.
 //!
-//! Every live slot says whose it is. An owner that died may have left a record twice, which it was moving, or
-//! a new record in the journal with its old one in any state: both are set right here. Nothing writes
-//! meanwhile: the verbs of the owner before are over, and this one's have not begun.
+//! Every live slot says whose it is. An owner that died may have left a record twice, which it was
+//! moving, or a new record in the journal with its old one in any state: both are set right here.
+//! Nothing writes meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
 use super::bytes::{SlotNumber, hash_in, head_in};
 use super::records::SlotRead;
@@ -22,8 +22,9 @@ impl<E: Endpoint> DuoTable<E> {
         self.learn_growths().await?;
         self.vault.set_touched(self.unsplit() > 0);
         let mut torn = Torn::new();
-        // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
-        // those of the first that collide with them are known to stand by backup ones.
+        // The second array first, and the stash: its keys stand by primary fingerprints and by no
+        // others, so that those of the first that collide with them are known to stand by backup
+        // ones.
         self.take_array(1, &mut torn).await?;
         self.take_stash(&mut torn).await?;
         self.take_array(0, &mut torn).await?;

@@ -1,8 +1,9 @@
 //! Where a slot's record is: in the slot, or in a heap.
 //!
-//! A slot of a table with a heap names a block in the word behind its head. The record there is written whole
-//! before any slot names it, and never changes while one does; it says itself which use of the block it is
-//! of. So a record is replaced by swapping that word, without the journal, and moved by copying it.
+//! A slot of a table with a heap names a block in the word behind its head. The record there is
+//! written whole before any slot names it, and never changes while one does; it says itself which
+//! use of the block it is of. So a record is replaced by swapping that word, without the journal,
+//! and moved by copying it.
 
 use super::bytes::{DuoLayout, SlotNumber, head_in};
 use super::state::{DuoTable, Key};
@@ -13,7 +14,8 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
-/// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`] understands.
+/// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`]
+/// understands.
 pub(super) struct SlotRead {
     bytes: Buffer,
     /// The word behind the head, if it names a block.
@@ -48,8 +50,8 @@ pub(super) struct NewRecord {
     pub(super) reference: u64,
 }
 
-/// The slot of these bytes, with the record that it names, if it is live. If that has been replaced meanwhile, the
-/// slot is not whole.
+/// The slot of these bytes, with the record that it names, if it is live. If that has been replaced
+/// meanwhile, the slot is not whole.
 pub(super) async fn with_record<E: Endpoint>(
     layout: &DuoLayout,
     heap: &Heap<E>,

@@ -1,7 +1,7 @@
 //! Removing a key.
 //!
-//! A slot's head is the key's hash: so one compare-and-swap both sees whose record it is and makes the
-//! slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
+//! A slot's head is the key's hash: so one compare-and-swap both sees whose record it is and makes
+//! the slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
 //! back. Where the index is published, a second round trip spoils it.
 
 use super::bytes::{SlotNumber, live_head};

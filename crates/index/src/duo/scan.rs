@@ -1,4 +1,5 @@
-//! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write while a piece is read.
+//! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write
+//! while a piece is read.
 
 use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, head_in};
 use super::state::DuoTable;
@@ -114,7 +115,8 @@ impl<E: Endpoint> DuoTable<E> {
         cursor: Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        // Who becomes the owner learns now how far the table has grown, and it may have grown until now.
+        // Who becomes the owner learns now how far the table has grown, and it may have grown until
+        // now.
         let alone = self.hold_alone().await?;
         let piece = Piece::read(&*self.endpoint, &self.layout, &self.vault, cursor).await?;
         let live = self.live_in(&piece);

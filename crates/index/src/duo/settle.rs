@@ -1,14 +1,14 @@
-//! What became of a batch that failed.
+//! Resolving doubts: what became of a batch that failed.
 //!
-//! A verb that failed may have taken effect or not, and so may those behind it have. Nothing is done until
-//! that is known: the first operation after it reads the slots of such batches, finishes what
-//! was begun, and sets the index right. By then no verb of theirs can be under way: no verb of an endpoint
-//! takes effect behind a later one; and who settles what another thread has left waits for as long as a verb of that one
-//! may take. It could not be left to that thread: it may be gone.
+//! A verb that failed may have taken effect or not, and so may the verbs behind it. The owner does
+//! nothing else until it knows: the next operation reads the slots of such batches, finishes what
+//! was begun, and corrects the index. By then none of the verbs in question is in flight: verbs of
+//! one endpoint take effect in order, and a thread that resolves what another thread left first
+//! waits for the verb timeout. The other thread cannot be asked to do it, as it may be gone.
 //!
-//! Verbs on other words than slots' can be in doubt as well, for the other threads: on the owner's word, on the
-//! published index, on the count of extents. There is nothing to find out about them, but others must
-//! not act before they are over.
+//! Verbs on words other than slots can be in doubt too: the owner's word, the published index, the
+//! count of extents. There is nothing to find out about them, but other threads must not act before
+//! these verbs are over.
 
 use super::bytes::{SlotNumber, hash_in, head_in};
 use super::records::SlotRead;
@@ -19,14 +19,15 @@ use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Of verbs that this thread is about to post, and that change these slots, or something else than slots.
+    /// Of verbs that this thread is about to post, and that change these slots, or something else
+    /// than slots.
     pub(super) fn doubt(&self, slots: Vec<SlotNumber>) -> Doubt<'_> {
         let longest = self.endpoint.core().limits.verb_timeout;
         Doubt::new(&self.doubts, &self.journal, slots, (self.thread, longest))
     }
 
-    /// Waits until no verb of the owner's other threads that is in doubt can be under way. Called by who is alone: so
-    /// none that is not in doubt is.
+    /// Waits until no verb of the owner's other threads that is in doubt can be under way. Called
+    /// by who is alone: so none that is not in doubt is.
     pub(super) async fn outlive_doubts(&self) {
         let longest = self.doubts.longest_of_others(self.thread);
         if longest > 0 {

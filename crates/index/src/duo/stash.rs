@@ -1,7 +1,8 @@
 //! Bringing keys of the stash back into a bucket, when a removal has made room.
 //!
-//! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a free slot in a
-//! bucket of such a key, or takes the key away that it collided with, moves it there.
+//! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a
+//! free slot in a bucket of such a key, or takes the key away that it collided with, moves it
+//! there.
 
 use super::bytes::{SlotNumber, bucket_entry, head_in};
 use super::placement::{Candidates, Entry, Path};
@@ -18,8 +19,9 @@ struct Returning {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Moves a key of the stash into this bucket, or into its other one, if one of the stash can be there. This
-    /// cannot fail: the removal is done. What is in doubt afterwards is settled by the next operation.
+    /// Moves a key of the stash into this bucket, or into its other one, if one of the stash can be
+    /// there. This cannot fail: the removal is done. What is in doubt afterwards is settled by the
+    /// next operation.
     pub(super) async fn bring_back(&self, bucket: u64) {
         if let Some(key) = self.returning(bucket) {
             let returning = self.endpoint.operation(UPKEEP, self.bring(&key));

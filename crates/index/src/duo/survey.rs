@@ -9,8 +9,9 @@ use farslot_fabric::{Endpoint, EndpointExt};
 /// What was seen, slot by slot. The owner may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Survey {
-    /// How full the buckets of both arrays are, those that the table is growing to included. The records of the stash
-    /// are among the live ones, too. One that an owner was moving when it died counts twice.
+    /// How full the buckets of both arrays are, those that the table is growing to included. The
+    /// records of the stash are among the live ones, too. One that an owner was moving when it died
+    /// counts twice.
     pub counts: BucketCounts,
     /// Slots of the stash with a record.
     pub stashed: u64,
@@ -19,10 +20,12 @@ pub struct Survey {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Reads the whole table and counts. This client need not be the owner for it, and does not become it.
+    /// Reads the whole table and counts. This client need not be the owner for it, and does not
+    /// become it.
     ///
     /// # Errors
-    /// What the fabric says, or [`BadOption`](crate::IndexError::BadOption) for a header that is damaged.
+    /// What the fabric says, or [`BadOption`](crate::IndexError::BadOption) for a header that is
+    /// damaged.
     pub async fn survey(&self) -> Result<Survey> {
         self.endpoint.operation(SCAN, self.look_at_all()).await
     }

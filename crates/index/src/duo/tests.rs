@@ -1,5 +1,6 @@
-//! What threads and coroutines of one owner keep to beside each other. What one of them holds is held by the test here, or
-//! its verbs are given up half way: chance, in the histories, seldom does both.
+//! What threads and coroutines of one owner keep to beside each other. What one of them holds is
+//! held by the test here, or its verbs are given up half way: chance, in the histories, seldom does
+//! both.
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
@@ -89,8 +90,8 @@ async fn fill(table: &DuoTable<SimEndpoint>, keys: u64) {
     }
 }
 
-/// Two that each waited for what the other holds would wait for ever: so who holds some buckets takes of the others those
-/// that are free.
+/// Two that each waited for what the other holds would wait for ever: so who holds some buckets
+/// takes of the others those that are free.
 #[test]
 fn a_step_of_growth_leaves_what_others_hold_for_later() {
     let bed = Bed::new(&options());
@@ -134,8 +135,8 @@ fn who_sweeps_holds_nothing_while_it_waits() {
     });
 }
 
-/// A new owner writes how often the index has changed. Should that be given up half way, it may still land: what another thread
-/// counts before it does would be taken back.
+/// A new owner writes how often the index has changed. Should that be given up half way, it may
+/// still land: what another thread counts before it does would be taken back.
 #[test]
 fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     let bed = Bed::new(&DuoOptions {
@@ -165,8 +166,8 @@ fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     }
 }
 
-/// What one endpoint sees of a write that is under way, another may not see yet: told too early, the next lookup would answer
-/// with what was before.
+/// What one endpoint sees of a write that is under way, another may not see yet: told too early,
+/// the next lookup would answer with what was before.
 #[test]
 fn a_lookup_does_not_tell_what_is_still_being_written() {
     for readers in [false, true] {
@@ -206,7 +207,7 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
     }
 }
 
-/// Sweeping keeps the network busy, and yet operations wait for no more than the piece that their bucket is in.
+/// bucket is in.
 #[test]
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
@@ -250,8 +251,9 @@ fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     }
 }
 
-/// New buckets are written in parts where they are zeros still. Where a split that did not come about has left something, they are
-/// written whole: else a key that was removed in between would be there again.
+/// New buckets are written in parts where they are zeros still. Where a split that did not come
+/// about has left something, they are written whole: else a key that was removed in between would
+/// be there again.
 #[test]
 fn what_a_split_left_that_did_not_come_about_is_written_over() {
     let word = FieldSize::Fixed(512);

@@ -1,7 +1,7 @@
 //! Replacing the value of a key that is present.
 //!
-//! Invariant: at every moment, a slot with the key's head is whole and its record the last one that was
-//! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
+//! Invariant: at every moment, a slot with the key's head is whole and its record the last one that
+//! was acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
 use super::bytes::SlotNumber;
@@ -24,8 +24,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in one batch;
-    /// false if it has to wait until what is in doubt is settled.
+    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in
+    /// one batch; false if it has to wait until what is in doubt is settled.
     pub(super) async fn replace(
         &self,
         slot: SlotNumber,

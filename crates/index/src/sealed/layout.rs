@@ -1,8 +1,8 @@
 //! The bytes of a sealed table, and the options that decide them. The module's page draws them.
 
-use super::slots::last_overflow;
 use super::record;
 use super::slots::OutFormat;
+use super::slots::last_overflow;
 use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};

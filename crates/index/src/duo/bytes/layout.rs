@@ -1,4 +1,5 @@
-//! The layout of a table: where its header, slots, published index and extents lie, counted from its start.
+//! The layout of a table: where its header, slots, published index and extents lie, counted from
+//! its start.
 
 use super::numbers::{MOST_BUCKET_SLOTS, SlotNumber};
 use super::published::PageShape;
@@ -148,8 +149,8 @@ impl DuoLayout {
         }
     }
 
-    /// Bytes of remote memory that the table takes, those included that it grows into by itself. A fresh table is all
-    /// zeros.
+    /// Bytes of remote memory that the table takes, those included that it grows into by itself. A
+    /// fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         self.bytes_at_first() + u128::from(self.reserve_bytes)
@@ -175,8 +176,8 @@ impl DuoLayout {
         self.slots() << growths.unwrap_or(0)
     }
 
-    /// Bytes from the table's start at which the slots lie that it was made with, those of the stash and of the journal
-    /// included.
+    /// Bytes from the table's start at which the slots lie that it was made with, those of the
+    /// stash and of the journal included.
     #[must_use]
     pub fn arrays(&self) -> Range<u64> {
         let map = self.map();
@@ -191,16 +192,17 @@ impl DuoLayout {
         start..start + self.heap_bytes
     }
 
-    /// Bytes of a READ of the published index for a key that a reader does not know: of the page of the stash, with the
-    /// count of growths, and of the page of a bucket. A reader fetches one of the former and two of the latter.
+    /// Bytes of a READ of the published index for a key that a reader does not know: of the page of
+    /// the stash, with the count of growths, and of the page of a bucket. A reader fetches one of
+    /// the former and two of the latter.
     #[must_use]
     pub fn page_bytes_read(&self) -> (usize, usize) {
         let stash = 8 * (1 + self.stash as usize);
         (stash, 8 * self.bucket_page().words() as usize)
     }
 
-    /// Bytes of local memory that the index takes, before the table has grown: the owner's, and a reader's once it
-    /// has read all of it.
+    /// Bytes of local memory that the index takes, before the table has grown: the owner's, and a
+    /// reader's once it has read all of it.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
@@ -215,8 +217,8 @@ impl DuoLayout {
         (first..first + JOURNAL).map(SlotNumber)
     }
 
-    /// Bytes that a bucket counts for where buckets are read a piece at a time: with the records that its slots
-    /// name, of which a piece is to have a MiB at most.
+    /// Bytes that a bucket counts for where buckets are read a piece at a time: with the records
+    /// that its slots name, of which a piece is to have a MiB at most.
     pub(in super::super) fn bytes_in_piece(&self) -> usize {
         let records = match self.kind {
             SlotKind::Heap => self.shape().block_bytes(self.kind) * self.bucket_slots as usize,
@@ -253,7 +255,8 @@ impl DuoLayout {
         self.map().slot_at(table, 0)
     }
 
-    /// Where a slot of the journal is, counted from its first: behind the stash that the table was made with.
+    /// Where a slot of the journal is, counted from its first: behind the stash that the table was
+    /// made with.
     #[inline]
     pub(in super::super) fn journal_at(&self, table: RemoteAddr, index: u64) -> RemoteAddr {
         let stash = u64::from(self.stash);
@@ -266,7 +269,8 @@ impl DuoLayout {
     }
 }
 
-/// The table's part of the published index, and what is where in it. What growths add lies with their buckets.
+/// The table's part of the published index, and what is where in it. What growths add lies with
+/// their buckets.
 impl DuoLayout {
     /// How the entries of a bucket's page lie in its words.
     pub(in super::super) const fn bucket_page(&self) -> PageShape {
@@ -334,8 +338,8 @@ impl DuoLayout {
         table.plus(self.map().bytes() as u64)
     }
 
-    /// Where the count of growths is: where the index is published, in front of the stash's pages, so that who reads
-    /// those has it in the same piece.
+    /// Where the count of growths is: where the index is published, in front of the stash's pages,
+    /// so that who reads those has it in the same piece.
     pub(in super::super) fn growths_at(&self, table: RemoteAddr) -> RemoteAddr {
         if self.published {
             self.counts_at(table).plus(SEGMENTS * 8)
@@ -371,7 +375,8 @@ impl DuoLayout {
         bytes.checked_add(Self::splits_bytes(before))
     }
 
-    /// Bytes of the memory behind a table that doubles so often; nothing if there are no such sizes.
+    /// Bytes of the memory behind a table that doubles so often; nothing if there are no such
+    /// sizes.
     pub(super) fn reserve_for(&self, growths: u32) -> Option<u64> {
         let mut all: u64 = 0;
         for growth in 0..growths {

@@ -1,5 +1,7 @@
-//! What lies where: the bytes of a table, and their addresses. Nothing here runs a verb but to read the header, and nothing
-//! knows which key goes where.
+//! What lies where: the bytes of a table and their addresses.
+//!
+//! This floor knows neither clients nor which key goes where. The only verb it runs is the READ of
+//! a header's entries.
 
 mod entries;
 mod layout;

@@ -4,47 +4,50 @@ use super::layout::{DuoLayout, MOST_EXTENTS};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
 use crate::{FieldSize, Hasher, Result};
 
-/// What a CuckooDuo table shall be.
+/// Options of a new CuckooDuo table. [`DuoOptions::new`] has the paper's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DuoOptions {
-    /// Keys that the table must be able to hold.
+    /// The number of keys that the table must be able to hold.
     pub capacity: u64,
-    /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
-    /// is [told to](crate::duo::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
-    /// start, but is not touched before it is needed.
+    /// The number of keys that the table can grow to hold by itself. The default is `capacity`: no
+    /// growth. The table doubles each time, into memory behind it that is reserved from the start
+    /// and first touched when it is needed.
     pub most_capacity: Option<u64>,
-    /// The size of its keys: at most 65,535 bytes in the slots.
+    /// The size of the keys; at most 65,535 bytes if records are in the slots.
     pub key: FieldSize,
-    /// The size of its values: at most 65,535 bytes in the slots.
+    /// The size of the values; at most 65,535 bytes if records are in the slots.
     pub value: FieldSize,
-    /// Where its records are: [`SlotKind::Inline`] in the slots, of which each has room for the longest; or
-    /// [`SlotKind::Heap`] in a heap, for records of many lengths. A lookup takes a READ more then, and
-    /// so does an update.
+    /// Where records lie. [`SlotKind::Inline`]: in the slots, each of which has room for the
+    /// longest record. [`SlotKind::Heap`]: in a heap, for records of many lengths; lookups and
+    /// updates then take one more READ.
     pub slot: SlotKind,
-    /// Bytes of the heap, if there is one; by default room for `most_capacity` of the longest records, and some more.
+    /// Bytes of the heap, if there is one. By default it has room for `most_capacity` records of
+    /// the longest kind, and some more.
     pub heap_bytes: Option<u64>,
-    /// Slots in use per slot when `capacity` keys are in the table.
+    /// Keys per slot when `capacity` keys are in the table; above 0.
     pub load_factor: f64,
     /// Slots of a bucket, 1 to 16: the paper's d.
     pub bucket_slots: u32,
-    /// Bits of a fingerprint in the owner's memory, 8 to 32: the paper's f.
+    /// Bits of a fingerprint, 8 to 32: the paper's f. More bits cost local memory and make needless
+    /// READs rarer.
     pub fingerprint_bits: u32,
-    /// The most records that an insertion moves, 0 to 6: the paper's L.
+    /// How many records an insertion may move, 0 to 6: the paper's L.
     pub longest_path: u32,
-    /// Slots for keys that find no other, 0 to 1024: the paper's s.
+    /// Slots for keys that fit into no bucket, 0 to 1024: the paper's s.
     pub stash: u32,
-    /// Whether [readers](crate::duo::DuoReader) beside the owner shall be served: the index is then published
-    /// beside the vault, and a removal takes a round trip more.
+    /// Whether to publish the index beside the table, for [readers](crate::duo::DuoReader) other
+    /// than the owner. A removal then takes one more round trip.
     pub readers: bool,
-    /// The hash function.
+    /// The hash function of the keys.
     pub hasher: Hasher,
-    /// What the checksums derive from.
+    /// Seed of the record checksums.
     pub checksum_seed: u64,
 }
 
 impl DuoOptions {
-    /// Options for `capacity` keys as in the paper: 8 slots a bucket, fingerprints of 16 bits, at most 3
-    /// moves, 32 slots of stash; 0.95 full then. The seed should be random.
+    /// The paper's options for a table of `capacity` keys: 8 slots a bucket, fingerprints of 16
+    /// bits, at most 3 moves, a stash of 32 slots, and a load factor of 0.95. The seed should be
+    /// random.
     #[must_use]
     pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
         Self {
@@ -65,10 +68,11 @@ impl DuoOptions {
         }
     }
 
-    /// The layout that these options ask for.
+    /// The layout of a table with these options.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(&self) -> Result<DuoLayout> {
         let (buckets, growths) = self.buckets_and_growths()?;
         let most_capacity = self.most_capacity.unwrap_or(self.capacity);
@@ -103,7 +107,8 @@ impl DuoOptions {
         Ok(layout)
     }
 
-    /// Buckets of each array at first, and how often they double: so that there are as many in the end as are needed.
+    /// Buckets of each array at first, and how often they double: so that there are as many in the
+    /// end as are needed.
     fn buckets_and_growths(&self) -> Result<(u64, u32)> {
         let buckets = |capacity| {
             let slots = slots_for(capacity, self.load_factor)?;

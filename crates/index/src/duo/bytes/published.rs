@@ -8,21 +8,23 @@
 //! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
 //! word of the stash    | 35 bits of the key's hash | 1 | stamp |                0: none
 //! ```
-//! Invariant: the entry of a live slot names its key, from before the slot is live until it is dead. It is
-//! written in the batch that makes the slot live, before its head. The entry of a dead slot may be
-//! anything. So who sees all words of a key's two pages and of the stash at one moment, and none that names the
-//! key, knows that it is absent.
+//! Invariant: the entry of a live slot names its key, from before the slot is live until it is
+//! dead. It is written in the batch that makes the slot live, before its head. The entry of a dead
+//! slot may be anything. So who sees all words of a key's two pages and of the stash at one moment,
+//! and none that names the key, knows that it is absent.
 //!
-//! A word is read and written whole. Its stamp is a count of its page's changes, so a word with
-//! the same stamp is the same word, and pages with the same sum of stamps are the same pages, unless one
-//! was written 2^28 times between two looks. The *count* of a segment, some pages in a row, grows after
-//! a page is written and before the slot is live: by the counts a reader sees which part of its copy is old.
+//! A word is read and written whole. Its stamp is a count of its page's changes, so a word with the
+//! same stamp is the same word, and pages with the same sum of stamps are the same pages, unless
+//! one was written 2^28 times between two looks. The *count* of a segment, some pages in a row,
+//! grows after a page is written and before the slot is live: by the counts a reader sees which
+//! part of its copy is old.
 //!
-//! **Growth.** What is published of the buckets that a growth adds lies in its extent, and the bits there say which
-//! buckets are split (see `growth/mod.rs`). Invariant: the pages of the new buckets name what is in them before the bit is
-//! set; the count of the bucket's segment grows after it is, and before any of these buckets takes another
-//! key. The count of growths and the bits only grow, as stamps do. So who sees them as they were before, with
-//! the words of the pages of the two buckets that are the key's by them, sees all that there is of the key at one moment.
+//! **Growth.** What is published of the buckets that a growth adds lies in its extent, and the bits
+//! there say which buckets are split (see `growth/mod.rs`). Invariant: the pages of the new buckets
+//! name what is in them before the bit is set; the count of the bucket's segment grows after it is,
+//! and before any of these buckets takes another key. The count of growths and the bits only grow,
+//! as stamps do. So who sees them as they were before, with the words of the pages of the two
+//! buckets that are the key's by them, sees all that there is of the key at one moment.
 
 use super::numbers::SlotNumber;
 

@@ -1,4 +1,5 @@
-//! The bytes of one slot: whether it is live, whose it is, and its record or the block of the heap that has it.
+//! The bytes of one slot: whether it is live, whose it is, and its record or the block of the heap
+//! that has it.
 //!
 //! ```text
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
@@ -19,8 +20,8 @@ use farslot_fabric::{Buffer, BufferPool};
 const LIVE: u64 = 1 << 63;
 
 impl DuoLayout {
-    /// What buckets and fingerprints derive from: the 63 bits of the key's hash that the head of its slot
-    /// has, so that the head says where the slot's key can be.
+    /// What buckets and fingerprints derive from: the 63 bits of the key's hash that the head of
+    /// its slot has, so that the head says where the slot's key can be.
     #[inline]
     pub(in super::super) fn hash_of(&self, key: &[u8]) -> u64 {
         hash_in(live_head(self.hasher.hash(key)))
@@ -57,7 +58,8 @@ impl DuoLayout {
         self.record_behind(slot)
     }
 
-    /// The record behind the head of a slot that was read, dead or live; nothing if it is not whole.
+    /// The record behind the head of a slot that was read, dead or live; nothing if it is not
+    /// whole.
     #[inline]
     pub(in super::super) fn record_behind<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
         let (key, value) = match self.kind {
@@ -100,7 +102,8 @@ impl DuoLayout {
         whole.then_some(block)
     }
 
-    /// Whether what is behind the head of a slot that was read is whole, whether the slot is dead or live.
+    /// Whether what is behind the head of a slot that was read is whole, whether the slot is dead
+    /// or live.
     pub(in super::super) fn is_whole_behind(&self, slot: &[u8]) -> bool {
         match self.kind {
             SlotKind::Heap => self.block_of(word_of(&slot[8..16])).is_some(),
@@ -108,7 +111,8 @@ impl DuoLayout {
         }
     }
 
-    /// What is added to the word behind a dead slot's head so that it is not whole: one to the checksum.
+    /// What is added to the word behind a dead slot's head so that it is not whole: one to the
+    /// checksum.
     pub(in super::super) const fn spoiling(&self) -> u64 {
         match self.kind {
             SlotKind::Heap => 1 << BlockRef::BITS,

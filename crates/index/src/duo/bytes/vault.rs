@@ -25,7 +25,8 @@ pub(super) struct Extent {
     pub(super) counts: RemoteAddr,
     /// Where the index is published: the pages of these buckets.
     pub(super) pages: RemoteAddr,
-    /// The first array's buckets; behind them the second's; behind those of a table as it was made, its stash.
+    /// The first array's buckets; behind them the second's; behind those of a table as it was made,
+    /// its stash.
     arrays: RemoteAddr,
 }
 
@@ -55,11 +56,11 @@ pub(in super::super) struct Vault {
     /// At least one: the start.
     extents: RwLock<Vec<Extent>>,
     spare: Mutex<Option<Memory>>,
-    /// Whether a growth could not begin for want of memory, or because there were too many. It never will: memory for
-    /// growth is not given back.
+    /// Whether a growth could not begin for want of memory, or because there were too many. It
+    /// never will: memory for growth is not given back.
     pub(in super::super) exhausted: AtomicBool,
-    /// Whether buckets that others are to be split into may hold something: what splits that did not come about have left.
-    /// If not, they are zeros, as the memory was when it was taken.
+    /// Whether buckets that others are to be split into may hold something: what splits that did
+    /// not come about have left. If not, they are zeros, as the memory was when it was taken.
     touched: AtomicBool,
 }
 
@@ -224,8 +225,8 @@ impl Vault {
         Ok(())
     }
 
-    /// The word that has this bit, of those of the extent with this bucket that say what is split, and the bit's number
-    /// in it.
+    /// The word that has this bit, of those of the extent with this bucket that say what is split,
+    /// and the bit's number in it.
     pub(in super::super) fn split_bit_of(&self, bucket: u64, bit: u64) -> (RemoteAddr, u64) {
         let splits = self.extent_of(bucket / 2).splits;
         (splits.plus(bit / 64 * 8), bit % 64)

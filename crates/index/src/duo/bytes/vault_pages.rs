@@ -74,12 +74,14 @@ impl Vault {
         extent.counts.plus(segment % SEGMENTS * 8)
     }
 
-    /// Where the counts of the segments are, of all extents, and how many words lie side by side there.
+    /// Where the counts of the segments are, of all extents, and how many words lie side by side
+    /// there.
     pub(in super::super) fn counts(&self) -> Vec<(RemoteAddr, u64)> {
         counts_of(&self.extents())
     }
 
-    /// Where the counts of the extents are whose buckets the last growth splits: all that were there before.
+    /// Where the counts of the extents are whose buckets the last growth splits: all that were
+    /// there before.
     pub(in super::super) fn counts_of_origins(&self) -> Vec<(RemoteAddr, u64)> {
         let extents = self.extents();
         counts_of(&extents[..extents.len() - 1])

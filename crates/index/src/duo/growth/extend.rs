@@ -1,7 +1,8 @@
 //! Beginning a growth, and learning of those that others have begun.
 //!
-//! Invariant: the header counts an extent after its entry is there and before anything is in it. An owner that
-//! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
+//! Invariant: the header counts an extent after its entry is there and before anything is in it. An
+//! owner that does not know whether its last extent was counted has put nothing there, and sees
+//! when it next wants to grow.
 
 use super::step::Step;
 use crate::duo::bytes::{
@@ -50,7 +51,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(at)
     }
 
-    /// The place behind the extents that there are, in the memory that the table grows into by itself.
+    /// The place behind the extents that there are, in the memory that the table grows into by
+    /// itself.
     fn memory_in_reserve(&self, bytes: u64) -> Result<RemoteAddr> {
         let (start, all) = (
             self.layout.reserve_at(self.table),
@@ -75,7 +77,8 @@ impl<E: Endpoint> DuoTable<E> {
         Err(bad_option("node to grow on", memory.start.node.0, limit))
     }
 
-    /// How many buckets can be split at once by this ratio, so that their images leave most of the buffers to others.
+    /// How many buckets can be split at once by this ratio, so that their images leave most of the
+    /// buffers to others.
     pub(super) fn most_at_once(&self, ratio: u64) -> u64 {
         let images = ratio.saturating_mul(self.layout.bucket_bytes() as u64);
         self.endpoint.core().limits.buffer_budget as u64 / 4 / images
@@ -154,13 +157,15 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
+    /// Learns of all growths that there were, and what of the last one is split: for an index that
+    /// is empty.
     pub(in super::super) async fn learn_growths(&self) -> Result<()> {
         self.learn_extents(self.counted().await?).await?;
         self.learn_bits(self.unsplit()).await
     }
 
-    /// Learns which of so many buckets are split, all that the last growth splits and none of which is known to be.
+    /// Learns which of so many buckets are split, all that the last growth splits and none of which
+    /// is known to be.
     async fn learn_bits(&self, buckets: u64) -> Result<()> {
         let Some((start, _)) = self.split_bit(0) else {
             return Ok(());

@@ -11,9 +11,10 @@ use std::sync::atomic::Ordering;
 pub(in super::super) const GROWTH_LOCK: u64 = u64::MAX;
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Lets the table grow by itself: when it is so full, or when a key finds no slot. An insertion takes one step of it
-    /// at most; if there is no memory, the table fills up and says [`IndexError::Full`]. A key that finds no slot in a table
-    /// less than half so full is refused: its bucket is full of its like, and growth may not help.
+    /// Lets the table grow by itself: when it is so full, or when a key finds no slot. An insertion
+    /// takes one step of it at most; if there is no memory, the table fills up and says
+    /// [`IndexError::Full`]. A key that finds no slot in a table less than half so full is refused:
+    /// its bucket is full of its like, and growth may not help.
     ///
     /// # Errors
     /// [`IndexError::BadOption`].
@@ -43,13 +44,13 @@ impl<E: Endpoint> DuoTable<E> {
         self.index.borrow().unsplit()
     }
 
-    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins another. All other
-    /// operations go on. If this fails or is dropped, what it has done is kept, and the growth may have begun: the next
-    /// one asked for is then that one.
+    /// Grows now, by a ratio of 2 to 4096: sweeps what is left of the growth before, and begins
+    /// another. All other operations go on. If this fails or is dropped, what it has done is kept,
+    /// and the growth may have begun: the next one asked for is then that one.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`] for a ratio or a size that is not possible, [`IndexError::OutOfMemory`],
-    /// [`IndexError::WriterBusy`], or what the fabric says.
+    /// [`IndexError::BadOption`] for a ratio or a size that is not possible,
+    /// [`IndexError::OutOfMemory`], [`IndexError::WriterBusy`], or what the fabric says.
     pub async fn grow(&self, memory: &GrowthMemory, ratio: u64) -> Result<()> {
         check_ratio(ratio)?;
         let growing = async {
@@ -60,7 +61,8 @@ impl<E: Endpoint> DuoTable<E> {
         self.endpoint.operation(UPKEEP, growing).await
     }
 
-    /// Splits all buckets that are not, some pieces of 8 KiB side by side. All other operations go on.
+    /// Splits all buckets that are not, some pieces of 8 KiB side by side. All other operations go
+    /// on.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`], or what the fabric says. What was split is.
@@ -103,8 +105,9 @@ impl<E: Endpoint> DuoTable<E> {
         self.index.borrow().unsplit_from(0).next()
     }
 
-    /// What an insertion does for growth when it is done: a step, if the table is so full and nobody else takes one. This
-    /// cannot fail: the insertion is done, and the next one tries again.
+    /// What an insertion does for growth when it is done: a step, if the table is so full and
+    /// nobody else takes one. This cannot fail: the insertion is done, and the next one tries
+    /// again.
     pub(in super::super) async fn grow_a_step(&self) {
         let Some(growth) = self.growth else { return };
         let (slots, unsplit) = (self.slots(), self.first_unsplit());

@@ -1,10 +1,11 @@
 //! What readers are told of splits.
 //!
-//! Invariant: the pages of the new buckets are there before the bit; the bucket's own segment counts a change after it,
-//! and before anything is taken away from the bucket's own page. So a reader that has read the page
-//! without a key which the split has taken elsewhere meets another count when it reads the counts once more, and one
-//! that goes by the new count finds the bit. Readers go by the bit; who goes by the counts, and has not seen it, is right until
-//! a key comes to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
+//! Invariant: the pages of the new buckets are there before the bit; the bucket's own segment
+//! counts a change after it, and before anything is taken away from the bucket's own page. So a
+//! reader that has read the page without a key which the split has taken elsewhere meets another
+//! count when it reads the counts once more, and one that goes by the new count finds the bit.
+//! Readers go by the bit; who goes by the counts, and has not seen it, is right until a key comes
+//! to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
 
 use super::step::Step;
 use crate::Result;
@@ -92,8 +93,8 @@ impl<E: Endpoint> DuoTable<E> {
         runs.iter().map(write).collect()
     }
 
-    /// Counts a change of every segment whose buckets were split in the last growth, or are to be: the owner before
-    /// may have set a bit and told nobody. Readers read all of that anew.
+    /// Counts a change of every segment whose buckets were split in the last growth, or are to be:
+    /// the owner before may have set a bit and told nobody. Readers read all of that anew.
     pub(in super::super) async fn count_splits(&self) -> Result<()> {
         // A count that lands late would take back what another thread has counted since.
         let doubt = self.doubt(Vec::new());

@@ -1,8 +1,8 @@
 //! Splitting buckets.
 //!
-//! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are written, then the bit is
-//! set that says so, then the bucket is written without what is not its own any more: one batch. What readers are told of
-//! it is in between (`publish.rs`).
+//! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are
+//! written, then the bit is set that says so, then the bucket is written without what is not its
+//! own any more: one batch. What readers are told of it is in between (`publish.rs`).
 
 use super::publish::{Keys, Of};
 use super::step::Step;
@@ -15,13 +15,14 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
-/// round trips.
+/// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes
+/// hardly longer than the round trips.
 const PIECE: usize = 8 << 10;
-/// Bytes that pieces side by side may come to, what is written included: enough for the network to be busy all the time,
-/// and so few that a piece is done within some round trips.
+/// Bytes that pieces side by side may come to, what is written included: enough for the network to
+/// be busy all the time, and so few that a piece is done within some round trips.
 const PIECES: u64 = 256 << 10;
-/// Pieces that a sweep splits side by side, so that one is read while others are written: at least, and at most.
+/// Pieces that a sweep splits side by side, so that one is read while others are written: at least,
+/// and at most.
 const SWEPT_AT_ONCE: (u64, u64) = (2, 6);
 
 impl<E: Endpoint> DuoTable<E> {
@@ -49,8 +50,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(alone)
     }
 
-    /// Splits all buckets that are left, so many pieces side by side. Waits for those that others hold. If a piece fails,
-    /// no other is begun.
+    /// Splits all buckets that are left, so many pieces side by side. Waits for those that others
+    /// hold. If a piece fails, no other is begun.
     pub(in super::super) async fn split_rest(&self, width: usize) -> Result<()> {
         let width =
             width.min((self.most_at_once(self.vault.ratio()) / self.buckets_in_piece()) as usize);
@@ -88,8 +89,9 @@ impl<E: Endpoint> DuoTable<E> {
         free.or_else(|| index.unsplit_from(0).next())
     }
 
-    /// Splits a piece: buckets from this one on that are not split. Those that others hold are left for later: who waited for
-    /// them, holding some, could wait for ever. May split none, if something has come to be in doubt.
+    /// Splits a piece: buckets from this one on that are not split. Those that others hold are left
+    /// for later: who waited for them, holding some, could wait for ever. May split none, if
+    /// something has come to be in doubt.
     pub(in super::super) async fn split_piece(&self, held: &Held<'_>, bucket: u64) -> Result<()> {
         let most = self.most_at_once(self.vault.ratio());
         let most = self.buckets_in_piece().min(most).max(1) as usize;
@@ -157,8 +159,8 @@ impl<E: Endpoint> DuoTable<E> {
         let is_shared = self.has_threads || self.stamps.is_some();
         let first = origins.first().filter(|_| is_shared);
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
-            // Nothing but an atomic, for all of this to be visible: other threads use these buckets as soon as this one
-            // releases them, and readers must not meet what was.
+            // Nothing but an atomic, for all of this to be visible: other threads use these buckets
+            // as soon as this one releases them, and readers must not meet what was.
             steps.push(Step::Add(at, 0));
         }
         let doubt = self.doubt(self.slots_of(origins));
@@ -172,8 +174,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Sends off what this posts at once, as a batch by itself: pieces that are split side by side would wait for each other's
-    /// verbs if these were one batch, which completes as one.
+    /// Sends off what this posts at once, as a batch by itself: pieces that are split side by side
+    /// would wait for each other's verbs if these were one batch, which completes as one.
     async fn at_once<T>(&self, posting: impl Future<Output = T>) -> T {
         let (outcome, ()) = both(posting, async { self.endpoint.ring_doorbell() }).await;
         outcome

@@ -1,5 +1,5 @@
-//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to count what
-//! insertions cost, without a fabric.
+//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to
+//! count what insertions cost, without a fabric.
 
 use super::hashes::Candidates;
 use super::index::{Entry, Placement};
@@ -119,8 +119,8 @@ impl Vault {
         Some(cost)
     }
 
-    /// The keys that an insertion reads before it decides: those of the slots that match, and of all
-    /// in the bucket of the first array.
+    /// The keys that an insertion reads before it decides: those of the slots that match, and of
+    /// all in the bucket of the first array.
     fn known(&self, of: &Candidates, matched: &[SlotNumber]) -> Vec<(SlotNumber, Candidates)> {
         if matched.is_empty() {
             return Vec::new();

@@ -16,8 +16,8 @@ pub enum Entry {
     Primary,
     /// By its backup fingerprint, in its bucket of the first array.
     Backup,
-    /// By its primary fingerprint, in its bucket of the first array; the key that stands there by the
-    /// same one stands by its backup fingerprint from then on, in the same slot.
+    /// By its primary fingerprint, in its bucket of the first array; the key that stands there by
+    /// the same one stands by its backup fingerprint from then on, in the same slot.
     InsteadOf(SlotNumber, Candidates),
     /// By no fingerprint that is not ambiguous: in the stash.
     Stash,
@@ -161,8 +161,8 @@ impl Placement {
         (self.parts.get(slot), self.is_backup(slot))
     }
 
-    /// Gives a slot of the arrays a fingerprint, 0 to free it: for copies of an index, which do not count
-    /// their keys.
+    /// Gives a slot of the arrays a fingerprint, 0 to free it: for copies of an index, which do not
+    /// count their keys.
     pub fn copy_fingerprint(&mut self, slot: SlotNumber, fingerprint: u32, backup: bool) {
         self.parts.set(slot, fingerprint, backup);
     }
@@ -197,8 +197,8 @@ impl Placement {
         free.find_map(|(slot, _)| usable(slot).then_some(slot))
     }
 
-    /// How a key that is in none of its matches enters. `known` are the keys of the slots that match
-    /// it, and if there are any, of all in its bucket of the first array.
+    /// How a key that is in none of its matches enters. `known` are the keys of the slots that
+    /// match it, and if there are any, of all in its bucket of the first array.
     #[must_use]
     pub fn entry(&self, of: &Candidates, known: &[(SlotNumber, Candidates)]) -> Entry {
         let [first, second] = self.buckets_of(of);
@@ -249,8 +249,8 @@ impl Placement {
         }
     }
 
-    /// Notes that the records of a path's slots have moved on by one, and that a new key has entered in
-    /// its first slot: not by [`Entry::Stash`].
+    /// Notes that the records of a path's slots have moved on by one, and that a new key has
+    /// entered in its first slot: not by [`Entry::Stash`].
     pub fn enter(&mut self, path: &Path, of: &Candidates, entry: Entry) {
         for pair in path.slots.windows(2).rev() {
             let moved = self.parts.get(pair[0]);
@@ -266,8 +266,8 @@ impl Placement {
         self.live += 1;
     }
 
-    /// Notes that the key with this hash is in a slot that was free: as far as that is possible by an
-    /// unambiguous fingerprint.
+    /// Notes that the key with this hash is in a slot that was free: as far as that is possible by
+    /// an unambiguous fingerprint.
     pub fn assign(&mut self, slot: SlotNumber, hash: u64) {
         self.live += 1;
         if let Some(index) = slot.in_stash() {

@@ -1,5 +1,5 @@
-//! The numbers of all slots, in as many parts as the table has grown by: what is there stays where it is
-//! when a part is added.
+//! The numbers of all slots, in as many parts as the table has grown by: what is there stays where
+//! it is when a part is added.
 
 use super::packed::Packed;
 use crate::duo::bytes::SlotNumber;

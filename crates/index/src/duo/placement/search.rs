@@ -1,7 +1,7 @@
 //! The shortest way to a free slot, breadth first (paper 001, section III-B).
 //!
-//! Invariant: a path is found whole before anything is moved, its slots are all different, and all but
-//! the last hold a primary fingerprint, which says where its record may go.
+//! Invariant: a path is found whole before anything is moved, its slots are all different, and all
+//! but the last hold a primary fingerprint, which says where its record may go.
 
 use super::index::Placement;
 use super::path::Path;
@@ -20,9 +20,9 @@ thread_local! {
 }
 
 impl Placement {
-    /// The shortest path from one of the buckets `roots`, of which the roomier one is taken if there
-    /// is a free slot in either: that keeps buckets from filling up early. Buckets that are not
-    /// `usable` are gone round, and slots of `fixed` stay where they are.
+    /// The shortest path from one of the buckets `roots`, of which the roomier one is taken if
+    /// there is a free slot in either: that keeps buckets from filling up early. Buckets that are
+    /// not `usable` are gone round, and slots of `fixed` stay where they are.
     pub fn path(
         &self,
         roots: &[u64],
@@ -100,8 +100,8 @@ impl Placement {
     }
 }
 
-/// Whether the way to the bucket reached as number `at` has been to `bucket`: from there it could take
-/// a slot twice.
+/// Whether the way to the bucket reached as number `at` has been to `bucket`: from there it could
+/// take a slot twice.
 fn on_the_way(reached: &[Reached], mut at: usize, bucket: u64) -> bool {
     loop {
         if reached[at].bucket == bucket {

@@ -1,16 +1,16 @@
 //! Growth by a whole ratio r, bucket by bucket (paper 001, section III-D).
 //!
-//! With r times the buckets m, a key's bucket in either array is one of b, b + m, ..., b + (r-1)m, where b
-//! was its bucket before: for the first array this is plain, and for the second because the sum of the first
-//! bucket and the fingerprint's step is, modulo rm, congruent to what it was modulo m. So a bucket is
-//! *split* on its own: each of its keys goes on to that of the r buckets that is its own, in the same slot
-//! of it, and no other bucket has anything to do with that.
+//! With r times the buckets m, a key's bucket in either array is one of b, b + m, ..., b + (r-1)m,
+//! where b was its bucket before: for the first array this is plain, and for the second because the
+//! sum of the first bucket and the fingerprint's step is, modulo rm, congruent to what it was
+//! modulo m. So a bucket is *split* on its own: each of its keys goes on to that of the r buckets
+//! that is its own, in the same slot of it, and no other bucket has anything to do with that.
 //!
-//! Invariant: the key of a bucket that is not split is in the bucket that it had before, in that array; the r-1
-//! others are not in use. So every key has one bucket in each array at every moment.
+//! Invariant: the key of a bucket that is not split is in the bucket that it had before, in that
+//! array; the r-1 others are not in use. So every key has one bucket in each array at every moment.
 //!
-//! Which of the r is a key's own, a fingerprint does not say: the key's hash does. So a record in a bucket that
-//! is not split cannot be moved by its fingerprint to one that is.
+//! Which of the r is a key's own, a fingerprint does not say: the key's hash does. So a record in a
+//! bucket that is not split cannot be moved by its fingerprint to one that is.
 
 use super::growing::Growing;
 use super::hashes::Candidates;
@@ -67,7 +67,8 @@ impl Placement {
         buckets.filter_map(|bucket| self.to_split(bucket)).collect()
     }
 
-    /// Whether a bucket has keys of its own: not if it is one of those that another has to be split for.
+    /// Whether a bucket has keys of its own: not if it is one of those that another has to be split
+    /// for.
     #[inline]
     #[must_use]
     pub fn is_in_use(&self, bucket: u64) -> bool {
@@ -83,16 +84,17 @@ impl Placement {
         (bucket..=newest).step_by(apart as usize)
     }
 
-    /// The last one of the buckets that a bucket is split into, in whose extent the vault keeps that it is split, as the bit
-    /// of the bucket's own number; nothing if no growth is under way.
+    /// The last one of the buckets that a bucket is split into, in whose extent the vault keeps
+    /// that it is split, as the bit of the bucket's own number; nothing if no growth is under way.
     #[must_use]
     pub fn newest_sibling(&self, origin: u64) -> Option<u64> {
         self.growing.as_ref().map(|growing| growing.newest(origin))
     }
 
-    /// Whether a key with this hash can be in this slot as things stand. What is in a slot and cannot be there was
-    /// left behind when its bucket was split, and is nobody's: it could not be there at any later moment either,
-    /// for a bucket's keys after a growth are some of those before. In the stash any key can be.
+    /// Whether a key with this hash can be in this slot as things stand. What is in a slot and
+    /// cannot be there was left behind when its bucket was split, and is nobody's: it could not be
+    /// there at any later moment either, for a bucket's keys after a growth are some of those
+    /// before. In the stash any key can be.
     #[must_use]
     pub fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
         let bucket = self.bucket_of(slot);
@@ -123,7 +125,8 @@ impl Placement {
         self.growing = None;
     }
 
-    /// Splits a bucket whose keys have these hashes: each goes on in [`Placement::slot_after_split`].
+    /// Splits a bucket whose keys have these hashes: each goes on in
+    /// [`Placement::slot_after_split`].
     pub fn split(&mut self, origin: u64, keys: &[(SlotNumber, u64)]) {
         for (slot, hash) in keys {
             let after = self.slot_after_split(*slot, *hash);

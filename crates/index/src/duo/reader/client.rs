@@ -10,24 +10,25 @@ use farslot_fabric::{Endpoint, Nanos, RemoteAddr};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a reader's answer "absent" means. That a key is found, and its value, is linearizable always.
+/// What a reader's answer "absent" means. That a key is found, and its value, is linearizable
+/// always.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReaderPromise {
     /// The key was absent at a moment of the lookup: absent keys cost a round trip.
     #[default]
     Linearizable,
-    /// The key was absent at a moment of the lookup, or at one of the last so many nanoseconds before it: absent
-    /// keys cost nothing while [`DuoReader::refresh`] is called at least that often, but for those whose
-    /// segment of the index has changed of late.
+    /// The key was absent at a moment of the lookup, or at one of the last so many nanoseconds
+    /// before it: absent keys cost nothing while [`DuoReader::refresh`] is called at least that
+    /// often, but for those whose segment of the index has changed of late.
     BoundedStaleness {
         /// How old an answer may be.
         most: Nanos,
     },
 }
 
-/// A CuckooDuo table as the coroutines of one thread see it that is not its owner's: they look keys up, and
-/// write nothing, in the memory either. It follows a table that grows by itself; what it is to read there, on the
-/// table's node, it needs the right to read.
+/// A CuckooDuo table as the coroutines of one thread see it that is not its owner's: they look keys
+/// up, and write nothing, in the memory either. It follows a table that grows by itself; what it is
+/// to read there, on the table's node, it needs the right to read.
 pub struct DuoReader<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: DuoLayout,
@@ -41,8 +42,8 @@ pub struct DuoReader<E> {
 }
 
 impl<E: Endpoint> DuoReader<E> {
-    /// Opens the table that lies at `table`, for lookups only. This asks nothing of it yet: the copy of the index
-    /// is filled by the lookups, or by [`DuoReader::refresh`].
+    /// Opens the table that lies at `table`, for lookups only. This asks nothing of it yet: the
+    /// copy of the index is filled by the lookups, or by [`DuoReader::refresh`].
     ///
     /// # Errors
     /// [`IndexError::BadOption`] for a layout that no options give, or whose index is not
@@ -85,7 +86,8 @@ impl<E: Endpoint> DuoReader<E> {
         &self.endpoint
     }
 
-    /// Slots of both arrays, those that the table is growing to included: as far as this reader knows.
+    /// Slots of both arrays, those that the table is growing to included: as far as this reader
+    /// knows.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.copy.borrow().slots()

@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// The count of a segment that has to be read: no count is that.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The index, as far as it was read. What was not is empty, as in a table in which nothing was ever put.
+/// The index, as far as it was read. What was not is empty, as in a table in which nothing was ever
+/// put.
 pub(super) struct IndexCopy {
     layout: DuoLayout,
     /// Where everything is, as far as the table is known to have grown.
@@ -164,7 +165,8 @@ impl IndexCopy {
         self.unchanged[segment as usize] = false;
     }
 
-    /// Takes in the counts, which were asked for at that time; returns the segments that have changed.
+    /// Takes in the counts, which were asked for at that time; returns the segments that have
+    /// changed.
     pub(super) fn compare(&mut self, counts: &[u64], asked: Nanos) -> Vec<u64> {
         let same = counts.iter().zip(&self.counts).map(|(new, old)| new == old);
         self.unchanged = same.collect();
@@ -199,7 +201,8 @@ impl IndexCopy {
 
 /// What it knows of growths.
 impl IndexCopy {
-    /// The table has grown, after `known` times: so that all of the growth before is split. Nothing if the copy has it.
+    /// The table has grown, after `known` times: so that all of the growth before is split. Nothing
+    /// if the copy has it.
     pub(super) fn grow(&mut self, known: u64, entry: Entry) -> Result<()> {
         if self.vault.growths() as u64 != known {
             return Ok(());
@@ -228,7 +231,8 @@ impl IndexCopy {
         segments.for_each(|segment| self.is_unknown(segment));
     }
 
-    /// The word that has the bit of a bucket which is to be split, or was in a growth that is not over.
+    /// The word that has the bit of a bucket which is to be split, or was in a growth that is not
+    /// over.
     pub(super) fn bits_word(&self, origin: u64) -> Option<BitsWord> {
         let newest = self.index.newest_sibling(origin)?;
         let (at, place) = self.vault.split_bit_of(newest, origin);
@@ -236,8 +240,8 @@ impl IndexCopy {
         Some(BitsWord { at, first })
     }
 
-    /// The words of bits that say which of these buckets are split, which are of one extent: the first one, and
-    /// how many. None, if all are known to be, or are none.
+    /// The words of bits that say which of these buckets are split, which are of one extent: the
+    /// first one, and how many. None, if all are known to be, or are none.
     pub(super) fn words_of_bits(&self, buckets: Range<u64>) -> Option<(BitsWord, u64)> {
         let mut unsplit = self.index.unsplit_from(buckets.start);
         let first = unsplit.next().filter(|first| buckets.contains(first))?;
@@ -245,8 +249,8 @@ impl IndexCopy {
         Some((word, (buckets.end - word.first).div_ceil(64)))
     }
 
-    /// The words of bits that say whether these buckets, or those that they come from, are split, where that is not known:
-    /// as many as lie side by side.
+    /// The words of bits that say whether these buckets, or those that they come from, are split,
+    /// where that is not known: as many as lie side by side.
     pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> Vec<(BitsWord, u64)> {
         // A cursor may be of any number.
         let there = buckets.take_while(|bucket| *bucket < 2 * self.vault.buckets());
@@ -276,7 +280,8 @@ impl IndexCopy {
         self.index.belongs(slot, hash)
     }
 
-    /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of is known to be over.
+    /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of
+    /// is known to be over.
     pub(super) fn take_bits(&mut self, first: BitsWord, words: &[u64]) {
         let end = 2 * self.vault.buckets();
         for (number, bits) in (0..).zip(words) {

@@ -38,8 +38,8 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(GET, self.find(key)).await
     }
 
-    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's number,
-    /// in the order in which they come.
+    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's
+    /// number, in the order in which they come.
     pub async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -141,9 +141,9 @@ impl<E: Endpoint> DuoReader<E> {
         })
     }
 
-    /// Reads all that there is of the key in the published index into the copy: its pages and the stash, how often the
-    /// table has grown, and whether its buckets are split that were not. Whether it is as it was in the copy when
-    /// the search began.
+    /// Reads all that there is of the key in the published index into the copy: its pages and the
+    /// stash, how often the table has grown, and whether its buckets are split that were not.
+    /// Whether it is as it was in the copy when the search began.
     async fn read_pages(&self, hash: u64, view: &View) -> Result<bool> {
         let State { buckets, .. } = view.state;
         let words = self.layout.bucket_page().words() as usize;

@@ -1,8 +1,9 @@
 //! Bringing a reader's copy of the index up to date.
 //!
-//! The counts of changes say what has to be read. Invariant: they are read before what they are about, the bits
-//! that say what is split before the pages that are in use with them; and when they are read once more and are the
-//! same, the copy is as the table was at that moment, as far as answers go.
+//! The counts of changes say what has to be read. Invariant: they are read before what they are
+//! about, the bits that say what is split before the pages that are in use with them; and when they
+//! are read once more and are the same, the copy is as the table was at that moment, as far as
+//! answers go.
 
 use super::client::DuoReader;
 use super::copy::BitsWord;
@@ -19,14 +20,15 @@ const SEGMENTS_AT_ONCE: usize = 8;
 const MOST_PASSES: usize = 4;
 
 impl<E: Endpoint> DuoReader<E> {
-    /// Brings the copy of the index up to date. The counts of changes are read, then those segments that have
-    /// changed; then the counts once more, so that in a table where little changes absent keys are
-    /// known without asking.
+    /// Brings the copy of the index up to date. The counts of changes are read, then those segments
+    /// that have changed; then the counts once more, so that in a table where little changes absent
+    /// keys are known without asking.
     ///
     /// The first time, this reads the whole published index. Lookups go on meanwhile.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a table whose header is damaged; what the fabric says.
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a table whose header is damaged;
+    /// what the fabric says.
     pub async fn refresh(&self) -> Result<()> {
         self.endpoint.operation(UPKEEP, self.catch_up()).await
     }
@@ -56,9 +58,10 @@ impl<E: Endpoint> DuoReader<E> {
         Ok(!changed.is_empty())
     }
 
-    /// Reads the counts, and then how often the table has grown; returns the counts, and which segments have changed since
-    /// they were read last. In this order: a count that is of after a bucket was split is believed only by who knows of
-    /// the growth that it was split in, or reads the bits that say so for the first time.
+    /// Reads the counts, and then how often the table has grown; returns the counts, and which
+    /// segments have changed since they were read last. In this order: a count that is of after a
+    /// bucket was split is believed only by who knows of the growth that it was split in, or reads
+    /// the bits that say so for the first time.
     async fn read_counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut asked, mut counts) = (0, Vec::new());
         // In a table that goes on growing, what has come last is left for the next time.

@@ -1,13 +1,14 @@
 //! Visiting every record beside an owner that goes on writing.
 //!
-//! A slot is read as a lookup reads it: what counts is a record that is whole and that the slot's head is of. A key that
-//! is present all along is met, unless an insertion moves it meanwhile, or a removal brings it back from the stash, from
-//! a slot that is not read yet to one that has been; or it is met twice, the other way round.
+//! A slot is read as a lookup reads it: what counts is a record that is whole and that the slot's
+//! head is of. A key that is present all along is met, unless an insertion moves it meanwhile, or a
+//! removal brings it back from the stash, from a slot that is not read yet to one that has been; or
+//! it is met twice, the other way round.
 //!
-//! **A table that grows.** New buckets come behind those that they are split from. They count from when the reader has seen
-//! that they are in use, before they were read; and a slot that its key has left by a split, seen after it was read,
-//! counts for nothing. So a key is met in the bucket that is split, or later in the new one; or, if that happens in between, in
-//! both.
+//! **A table that grows.** New buckets come behind those that they are split from. They count from
+//! when the reader has seen that they are in use, before they were read; and a slot that its key
+//! has left by a split, seen after it was read, counts for nothing. So a key is met in the bucket
+//! that is split, or later in the new one; or, if that happens in between, in both.
 
 use super::client::DuoReader;
 use super::lookup::{TORN_READS, Wanted};
@@ -30,11 +31,13 @@ enum Met {
 }
 
 impl<E: Endpoint> DuoReader<E> {
-    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or nothing at the end. Keys that
-    /// the owner moves meanwhile may be met twice, or not at all; all others that are there, once.
+    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
+    /// nothing at the end. Keys that the owner moves meanwhile may be met twice, or not at all; all
+    /// others that are there, once.
     ///
     /// # Errors
-    /// [`IndexError::Unreadable`] for a record that was changed at every look; what the fabric says.
+    /// [`IndexError::Unreadable`] for a record that was changed at every look; what the fabric
+    /// says.
     pub async fn scan(
         &self,
         cursor: Cursor,
@@ -101,7 +104,8 @@ impl<E: Endpoint> DuoReader<E> {
         Ok(piece.next)
     }
 
-    /// The buckets of the piece that starts at a cursor, numbered through both arrays: of the stash's none.
+    /// The buckets of the piece that starts at a cursor, numbered through both arrays: of the
+    /// stash's none.
     fn buckets_of(&self, vault: &Vault, Cursor(first): Cursor) -> Range<u64> {
         match SlotNumber(first).in_stash() {
             Some(_) => 0..0,
@@ -109,8 +113,8 @@ impl<E: Endpoint> DuoReader<E> {
         }
     }
 
-    /// Learns how the table has grown, and which of the buckets of the piece that starts at a cursor are split, or come
-    /// of one that is.
+    /// Learns how the table has grown, and which of the buckets of the piece that starts at a
+    /// cursor are split, or come of one that is.
     async fn learn_splits(&self, cursor: Cursor) -> Result<()> {
         self.learn_of_growth().await?;
         let words = {

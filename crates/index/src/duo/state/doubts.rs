@@ -1,4 +1,5 @@
-//! What is in doubt: slots whose batch failed or was given up, and threads whose verbs may still be under way.
+//! What is in doubt: slots whose batch failed or was given up, and threads whose verbs may still be
+//! under way.
 
 use super::journal::Journal;
 use crate::duo::bytes::SlotNumber;
@@ -18,7 +19,8 @@ pub(in super::super) struct Doubts {
 #[derive(Default)]
 struct Open {
     slots: BTreeSet<SlotNumber>,
-    /// The threads whose verbs it was, and how long these may still be under way, which the others wait for.
+    /// The threads whose verbs it was, and how long these may still be under way, which the others
+    /// wait for.
     threads: BTreeMap<u32, Nanos>,
 }
 

@@ -8,8 +8,8 @@ const GROWS_AT: f64 = 0.85;
 /// Extents start at multiples of this.
 const ALIGNMENT: u64 = 4096;
 
-/// Memory of zeros, of which those who use it take one piece after the other. A word says how many bytes
-/// are taken; it may be the word by which a store's catalog counts the memory of its tables.
+/// Memory of zeros, of which those who use it take one piece after the other. A word says how many
+/// bytes are taken; it may be the word by which a store's catalog counts the memory of its tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrowthMemory {
     /// The word that counts the bytes taken, in whole multiples of 4096 if they were taken by this.
@@ -21,7 +21,8 @@ pub struct GrowthMemory {
 }
 
 impl GrowthMemory {
-    /// Takes zeros that nobody else has. If it fails with its effect in doubt, they may be taken for good.
+    /// Takes zeros that nobody else has. If it fails with its effect in doubt, they may be taken
+    /// for good.
     pub(in super::super) async fn take<E: Endpoint>(
         &self,
         endpoint: &E,
@@ -83,7 +84,8 @@ impl Growth {
 }
 
 impl DuoGrowth {
-    /// To twice the size, when the table is 0.85 full: with 8 slots a bucket there is room for a tenth more.
+    /// To twice the size, when the table is 0.85 full: with 8 slots a bucket there is room for a
+    /// tenth more.
     #[must_use]
     pub const fn from(memory: GrowthMemory) -> Self {
         Self {

@@ -24,8 +24,8 @@ impl SharedIndex {
         Self(RwLock::new(index))
     }
 
-    /// A look at it, for a moment: changes wait meanwhile. To be had once at a time by a thread, which could wait for a
-    /// change that waits for it, and never while a verb runs.
+    /// A look at it, for a moment: changes wait meanwhile. To be had once at a time by a thread,
+    /// which could wait for a change that waits for it, and never while a verb runs.
     #[inline]
     pub(in super::super) fn borrow(&self) -> RwLockReadGuard<'_, Placement> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)

@@ -1,8 +1,8 @@
 //! Slots in which a new record stands while it is written over the old one.
 //!
-//! A record of more than a word cannot be overwritten at one moment: an owner that died in between would
-//! leave neither the old nor the new one. So it is first written whole to a slot of the journal; a live
-//! slot of the journal is always the last word on its key.
+//! A record of more than a word cannot be overwritten at one moment: an owner that died in between
+//! would leave neither the old nor the new one. So it is first written whole to a slot of the
+//! journal; a live slot of the journal is always the last word on its key.
 
 use crate::client::locks::Waiting;
 use crate::duo::bytes::{DuoLayout, SlotNumber};

@@ -1,4 +1,7 @@
-//! What a client keeps of a table: the owner what its threads share, and each thread what is its own.
+//! What a client keeps: the state that the threads of an owner share (`owner.rs`), and that of one
+//! thread (`table.rs`).
+//!
+//! This floor runs no protocol; the files above it do.
 
 mod doubts;
 mod growth;

@@ -1,22 +1,25 @@
-//! What the threads of an owner share, and how they keep out of each other's way.
+//! The state that the threads of an owner share, and how they synchronize.
 //!
-//! **One mechanism for coroutines and threads.** Whatever changes the vault holds the buckets that it changes
-//! ([`BucketLocks`]), be it a coroutine of the same thread or of another: a path of moves all at once, and one that
-//! meets a bucket which is held is gone round (`insert.rs`). Who waits, waits as a coroutine: no thread blocks. The
-//! index is behind a lock of its own for the few instructions of a look or of a change; no
-//! verb runs meanwhile, and nobody takes another bucket's word for anything that it saw before it held the bucket.
+//! **Bucket locks.** An operation that changes buckets first locks them ([`BucketLocks`]), whether
+//! it competes with a coroutine of its own thread or with another thread. A path of moves locks all
+//! of its buckets at once; paths through a locked bucket are skipped (`insert.rs`). Waiting
+//! suspends the coroutine, never the thread. The index has a lock of its own, held for the few
+//! instructions of one look or change and never across a verb. Anything an operation saw before it
+//! locked a bucket, it checks again afterwards.
 //!
-//! **Lookups hold nothing.** Paper 001 has a lookup lock the slot that it reads. Here its slot says
-//! whether it is whole and whose: one that reads its key has its answer, at the moment of the READ. One that
-//! does not, asks whether anything that was written meanwhile may be the reason, and only then holds the
-//! key's buckets (`lookup.rs`).
+//! **Lookups lock nothing.** In paper 001 a lookup locks the slot that it reads. Here each slot
+//! tells whether it is whole and whose it is. A lookup that reads its key is answered as of the
+//! moment of the READ. Any other lookup checks whether a concurrent write may be the reason, and
+//! only then locks the key's buckets (`lookup.rs`).
 //!
-//! **Verbs of several endpoints are in no order**, as those of one are. So (a) who releases what it has changed
-//! lets an atomic be the last verb on what others go by: what was written is then visible to all; and (b) of verbs
-//! that failed or were given up, the other threads wait until they cannot take effect any more, as long as a verb
-//! may take, before they find out what became of them (`doubts.rs`). A thread's own later verbs are behind them
-//! anyway. As a take-over does, (b) trusts that a verb takes effect within its timeout or never: a thread that gives up an
-//! operation, and is not run by its machine for so long before its verbs leave, is beyond what is promised.
+//! **Verbs of different endpoints are unordered.** Two rules follow. (a) Before an operation
+//! unlocks what it changed, its last verb on anything that other threads rely on is an atomic, so
+//! its writes are visible to all. (b) If verbs failed or were abandoned, the other threads wait
+//! until those verbs can no longer take effect, which takes up to the verb timeout, before they
+//! find out what happened (`settle.rs`). A thread's own later verbs are ordered behind its earlier
+//! ones. Like a take-over, (b) relies on a verb taking effect within its timeout or never. A thread
+//! that abandons an operation and is then descheduled for longer than that, before its verbs leave
+//! the machine, breaks this assumption.
 
 use super::doubts::Doubts;
 use super::index::{SharedIndex, index_shape};
@@ -31,23 +34,25 @@ use farslot_fabric::RemoteAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The owner of a CuckooDuo table, for the threads of a process that use the table together: it has the index.
+/// The owner of a CuckooDuo table, shared by the threads of a process that write it together. It
+/// holds the index.
 ///
-/// Each thread has a [`DuoTable`](super::DuoTable) of it, over an endpoint of its own. Every promise of the table holds for all
-/// coroutines of all of these threads. To everybody else they are one client: what one of them does to become the owner
-/// ([`DuoTable::take_over`](super::DuoTable::take_over)), or to stop being it ([`DuoTable::resign`](super::DuoTable::resign)), it does for all.
+/// Each thread has its own [`DuoTable`](super::DuoTable) over its own endpoint. The table's
+/// promises hold across all coroutines of all these threads. Other processes see one client: when
+/// one thread becomes the owner ([`take_over`](super::DuoTable::take_over)) or resigns
+/// ([`resign`](super::DuoTable::resign)), it does so for all.
 ///
-/// A thread that ends, or drops what it was in the middle of, keeps nobody waiting: what it held is released, and what it
-/// leaves in doubt is found out by whichever comes next. If that is another thread, it waits for
-/// as long as a verb of the one that is gone may take ([`Limits::verb_timeout`](farslot_fabric::Limits)), and
-/// all writers with it. A thread that keeps a write unpolled for ever does keep others waiting.
+/// A thread that ends, or drops an operation half-way, blocks nobody: its locks are released, and
+/// the next operation of any thread resolves what it left in doubt. If that is another thread, it
+/// first waits for up to the verb timeout ([`Limits::verb_timeout`](farslot_fabric::Limits)), and
+/// all writers with it. A thread that neither polls nor drops a write blocks the others.
 pub struct DuoOwner {
     pub(in super::super) layout: DuoLayout,
     pub(in super::super) table: RemoteAddr,
     /// Good while this client is the owner.
     pub(in super::super) index: SharedIndex,
-    /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this that what it
-    /// went by is out of date.
+    /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this
+    /// that what it went by is out of date.
     changes: AtomicU64,
     pub(in super::super) locks: BucketLocks,
     pub(in super::super) journal: Journal,
@@ -69,8 +74,8 @@ pub struct DuoOwner {
 }
 
 impl DuoOwner {
-    /// An owner, for threads to come, of the table that lies at `table`. This asks nothing of it yet: the client
-    /// becomes the owner with its first operation, and makes its index then.
+    /// An owner, for threads to come, of the table that lies at `table`. This asks nothing of it
+    /// yet: the client becomes the owner with its first operation, and makes its index then.
     ///
     /// # Errors
     /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give.
@@ -128,8 +133,8 @@ impl DuoOwner {
         self.owns.load(Ordering::Acquire) && self.doubts.is_empty()
     }
 
-    /// How often anything has changed. To be compared with what it is later, after a look at what is held and in
-    /// doubt: who changes something counts it before it releases anything.
+    /// How often anything has changed. To be compared with what it is later, after a look at what
+    /// is held and in doubt: who changes something counts it before it releases anything.
     #[inline]
     pub(in super::super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -154,7 +159,8 @@ impl DuoOwner {
         self.vault.slot_at(&self.layout, slot)
     }
 
-    /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not the owner.
+    /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not
+    /// the owner.
     pub(in super::super) fn forget(&self) {
         debug_assert!(!self.owns.load(Ordering::Relaxed));
         let empty = Placement::new(index_shape(&self.layout));

@@ -3,8 +3,8 @@
 use crate::duo::bytes::{DuoLayout, PerPage};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
-/// changes it.
+/// How often each page has changed: the stamp of the word of it that was written last. Who holds a
+/// page's bucket changes it.
 pub(in super::super) struct Stamps(Mutex<PerPage>);
 
 impl Stamps {

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A CuckooDuo table as one thread's coroutines see it: the [owner](DuoOwner), whether or not it has other threads,
-/// and an endpoint.
+/// A CuckooDuo table as one thread's coroutines see it: the [owner](DuoOwner), whether or not it
+/// has other threads, and an endpoint.
 pub struct DuoTable<E> {
     pub(in super::super) endpoint: Rc<E>,
     owner: Arc<DuoOwner>,
@@ -41,8 +41,8 @@ pub struct Work {
     pub moved: u64,
     /// Keys that entered by a backup fingerprint, or made another key stand by one.
     pub adjusted: u64,
-    /// Copies of records that it has removed: of moves and of splits that were cut short, its own or those of
-    /// an owner before it.
+    /// Copies of records that it has removed: of moves and of splits that were cut short, its own
+    /// or those of an owner before it.
     pub copies_removed: u64,
     /// Keys that it has moved from the stash back to a bucket.
     pub brought_back: u64,
@@ -56,8 +56,8 @@ pub struct Work {
 pub(in super::super) struct Key<'k> {
     pub(in super::super) bytes: &'k [u8],
     pub(in super::super) hash: u64,
-    /// Its buckets, numbered through both arrays, as they were when the index was last asked: they change when a
-    /// bucket is split, if nobody holds them.
+    /// Its buckets, numbered through both arrays, as they were when the index was last asked: they
+    /// change when a bucket is split, if nobody holds them.
     pub(in super::super) buckets: Cell<[u64; 2]>,
 }
 
@@ -78,8 +78,9 @@ impl DuoOwner {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Opens the table that lies at `table`, for an owner of this thread alone; [`DuoOwner`] is for several. This asks
-    /// nothing of it yet: the client becomes the owner with its first operation, and makes its index then.
+    /// Opens the table that lies at `table`, for an owner of this thread alone; [`DuoOwner`] is for
+    /// several. This asks nothing of it yet: the client becomes the owner with its first operation,
+    /// and makes its index then.
     ///
     /// # Errors
     /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give.
@@ -130,14 +131,15 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// Notes an entry that came, or one that went, while its bucket is held; true when there is enough to
+    /// Notes an entry that came, or one that went, while its bucket is held; true when there is
+    /// enough to
     /// [tell](Self::tell_counts).
     pub(in super::super) fn note_entry(&self, change: i64) -> bool {
         self.counts.change(change, change)
     }
 
-    /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted is done, and counts
-    /// may lag.
+    /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted
+    /// is done, and counts may lag.
     pub(in super::super) async fn tell_counts(&self, enough: bool) {
         if enough {
             let _ = self.report().await;
