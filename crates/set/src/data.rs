@@ -3,83 +3,13 @@
 
 use crate::error::check_range;
 use crate::layout::{self, MAX_ELEMENTS};
-use crate::{Outcome, Segments, SetError, hash};
+use crate::{DataShape, Outcome, Segments, SetError, hash};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Units that an inserter takes at a time, so that the inserters of a rank seldom meet.
 const BLOCK: u64 = 64;
-/// The longest element or value.
-const MOST_BYTES: usize = 1 << 16;
-
-/// What the elements of a [`DataSet`] are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DataShape {
-    /// Bytes of each element; of the longest one if they vary.
-    pub element_bytes: usize,
-    /// Whether elements may be shorter.
-    pub varies: bool,
-    /// Words of the value that each element has; 0 for a set.
-    pub value_words: usize,
-}
-
-impl DataShape {
-    /// A set of elements of so many bytes.
-    #[must_use]
-    pub const fn fixed(element_bytes: usize) -> Self {
-        Self {
-            element_bytes,
-            varies: false,
-            value_words: 0,
-        }
-    }
-
-    /// A set of elements of up to so many bytes.
-    #[must_use]
-    pub const fn varying(most_bytes: usize) -> Self {
-        Self {
-            element_bytes: most_bytes,
-            varies: true,
-            value_words: 0,
-        }
-    }
-
-    /// The same with a value of so many words for each element: a map.
-    #[must_use]
-    pub const fn with_values(self, value_words: usize) -> Self {
-        Self {
-            value_words,
-            ..self
-        }
-    }
-
-    /// Words that an element of so many bytes takes, its length and its value included.
-    #[must_use]
-    pub const fn words_of(self, bytes: usize) -> u64 {
-        (self.varies as usize + bytes.div_ceil(8) + self.value_words) as u64
-    }
-
-    /// Words that an index counts in: whole elements where all are of one size.
-    const fn unit_words(self) -> u64 {
-        if self.varies {
-            1
-        } else {
-            self.words_of(self.element_bytes)
-        }
-    }
-
-    fn check(self) -> Result<(), SetError> {
-        let most = MOST_BYTES as u64;
-        check_range(
-            "the bytes of an element",
-            self.element_bytes as u64,
-            1,
-            most,
-        )?;
-        check_range("the words of a value", self.value_words as u64, 0, most / 8)
-    }
-}
 
 /// Element space that one thread has taken and not used yet. Each thread of a rank has one of its own, for as long as
 /// it inserts into one set; it stays good when the set is rebuilt.
@@ -181,7 +111,7 @@ impl DataSet {
         value: impl FnOnce(&mut [u64]),
     ) -> Result<Outcome, SetError> {
         let mut key = std::mem::take(&mut spare.key);
-        let put = self.key_of(element, &mut key).map(|()| {
+        let put = self.shape.key_of(element, &mut key).map(|()| {
             let put = self.put_key(spare, &key, value);
             self.segments.count_inserted(put.is_inserted().into());
             put
@@ -196,7 +126,7 @@ impl DataSet {
     /// [`SetError::WrongLength`].
     pub fn find(&self, element: &[u8]) -> Result<Option<u64>, SetError> {
         let mut key = Vec::new();
-        self.key_of(element, &mut key)?;
+        self.shape.key_of(element, &mut key)?;
         let hash = hash::of_words(&key);
         let found = self.segments.find(hash, |seen| self.is(seen, hash, &key));
         Ok(found.map(|(_, bucket)| layout::index_in(bucket)))
@@ -208,14 +138,8 @@ impl DataSet {
     /// [`SetError::NoSuchElement`] where there cannot be one. The index of an element that was collected has the bytes of no
     /// element in particular.
     pub fn get(&self, index: u64) -> Result<Vec<u8>, SetError> {
-        let (words, bytes) = self.element(index)?;
-        let start = usize::from(self.shape.varies);
-        let key = &words[start..start + bytes.div_ceil(8)];
-        let key: Vec<u64> = key
-            .iter()
-            .map(|word| word.load(Ordering::Relaxed))
-            .collect();
-        Ok(bytemuck::cast_slice(&key)[..bytes].to_vec())
+        let key = self.key_at(index)?;
+        Ok(self.shape.bytes_in(&key).to_vec())
     }
 
     /// The value of the element with this index: atomic words, to be used as flags, counts or parts of a larger value, which
@@ -224,8 +148,9 @@ impl DataSet {
     /// # Errors
     /// As [`DataSet::get`].
     pub fn value(&self, index: u64) -> Result<&[AtomicU64], SetError> {
-        let (words, _) = self.element(index)?;
-        Ok(&words[words.len() - self.shape.value_words..])
+        let words = self.element(index)?;
+        let value = words.get(..self.shape.value_words);
+        value.ok_or(SetError::NoSuchElement { index })
     }
 
     /// The indices of all elements of a rank's part of the table.
@@ -261,19 +186,16 @@ impl DataSet {
         )?;
         let new = Self::alone(self.shape, buckets, element_words)?;
         self.copy_elements(&new.segments);
-        let mut free = std::mem::take(&mut *self.lock_free());
+        let mut free = self.lock_free().clone();
         let mut kept = 0;
         for bucket in old.occupied(0) {
             let index = layout::index_in(bucket);
-            let (words, bytes) = self.element(index)?;
+            let key = self.key_at(index)?;
             if !keep(index) {
-                let units = self.units_of(bytes);
+                let units = self.shape.units_of(key.len());
                 free.entry(units).or_default().push(index);
                 continue;
             }
-            let start = usize::from(self.shape.varies);
-            let key = words[..start + bytes.div_ceil(8)].iter();
-            let key: Vec<u64> = key.map(|word| word.load(Ordering::Relaxed)).collect();
             let put = new
                 .segments
                 .find_or_put(hash::of_words(&key), |_| false, || Some(bucket));
@@ -301,30 +223,6 @@ impl DataSet {
         }
     }
 
-    /// Makes the words of an element that it is compared and hashed by: its length, if that varies, and its bytes.
-    fn key_of(&self, element: &[u8], key: &mut Vec<u64>) -> Result<(), SetError> {
-        let expected = self.shape.element_bytes;
-        let fits = if self.shape.varies {
-            element.len() <= expected
-        } else {
-            element.len() == expected
-        };
-        if !fits {
-            return Err(SetError::WrongLength {
-                len: element.len(),
-                expected,
-            });
-        }
-        key.clear();
-        if self.shape.varies {
-            key.push(element.len() as u64);
-        }
-        let start = key.len();
-        key.resize(start + element.len().div_ceil(8), 0);
-        bytemuck::cast_slice_mut(&mut key[start..])[..element.len()].copy_from_slice(element);
-        Ok(())
-    }
-
     /// Finds or inserts an element given as its key words, and does not count it.
     #[inline]
     pub(crate) fn put_key(
@@ -334,7 +232,7 @@ impl DataSet {
         value: impl FnOnce(&mut [u64]),
     ) -> Outcome {
         let hash = hash::of_words(key);
-        let units = (key.len() + self.shape.value_words) as u64 / self.shape.unit_words();
+        let units = self.shape.units_of(key.len());
         let (mut written, mut value) = (None, Some(value));
         let put = self.segments.find_or_put(
             hash,
@@ -361,9 +259,9 @@ impl DataSet {
             return false;
         }
         let (rank, unit) = self.segments.layout().unit_of(layout::index_in(bucket));
-        let start = (unit * self.shape.unit_words()) as usize;
-        let words = &self.segments.elements(rank)[start..];
-        // A shorter element's value must not be compared, nor what lies behind it: its length differs first.
+        let start = self.shape.key_of_unit(unit) as usize;
+        let words = self.segments.elements_of(rank).get(start..).unwrap_or(&[]);
+        // Of elements of different lengths the first word differs.
         let same = |(word, key): (&AtomicU64, &u64)| word.load(Ordering::Relaxed) == *key;
         words.len() >= key.len() && words.iter().zip(key).all(same)
     }
@@ -371,11 +269,6 @@ impl DataSet {
     fn index_of(&self, unit: u64) -> u64 {
         let segments = &self.segments;
         segments.layout().index_of(segments.rank() as u64, unit)
-    }
-
-    /// Units of an element of so many bytes.
-    fn units_of(&self, bytes: usize) -> u64 {
-        self.shape.words_of(bytes) / self.shape.unit_words()
     }
 
     /// Space for an element of so many units in this rank's part, its first one; it is used up by
@@ -434,20 +327,17 @@ impl DataSet {
     fn write(&self, unit: u64, key: &[u64], value: impl FnOnce(&mut [u64])) {
         let start = (unit * self.shape.unit_words()) as usize;
         let words = &self.segments.elements(self.segments.rank())[start..];
-        for (word, key) in words.iter().zip(key) {
-            word.store(*key, Ordering::Relaxed);
+        let (values, keys) = words.split_at(self.shape.value_words);
+        if !values.is_empty() {
+            let mut new = vec![0; values.len()];
+            value(&mut new);
+            store_all(values, &new);
         }
-        if self.shape.value_words > 0 {
-            let mut values = vec![0; self.shape.value_words];
-            value(&mut values);
-            for (word, value) in words[key.len()..].iter().zip(&values) {
-                word.store(*value, Ordering::Relaxed);
-            }
-        }
+        store_all(keys, key);
     }
 
-    /// The words of an element, length and value included, and its bytes.
-    fn element(&self, index: u64) -> Result<(&[AtomicU64], usize), SetError> {
+    /// The words of an element's rank from its first one on.
+    fn element(&self, index: u64) -> Result<&[AtomicU64], SetError> {
         let missing = SetError::NoSuchElement { index };
         let layout = self.segments.layout();
         let (rank, unit) = layout.unit_of(index);
@@ -456,18 +346,18 @@ impl DataSet {
         }
         let start = unit * self.shape.unit_words();
         let words = self.segments.elements(rank).get(start as usize..);
+        words.filter(|words| !words.is_empty()).ok_or(missing)
+    }
+
+    /// The key words of the element with this index.
+    fn key_at(&self, index: u64) -> Result<Vec<u64>, SetError> {
+        let missing = SetError::NoSuchElement { index };
+        let words = self.element(index)?.get(self.shape.value_words..);
         let words = words.ok_or(missing.clone())?;
-        let bytes = if self.shape.varies {
-            let len = words
-                .first()
-                .ok_or(missing.clone())?
-                .load(Ordering::Relaxed);
-            len.min(self.shape.element_bytes as u64) as usize
-        } else {
-            self.shape.element_bytes
-        };
-        let words = words.get(..self.shape.words_of(bytes) as usize);
-        Ok((words.ok_or(missing)?, bytes))
+        let first = words.first().ok_or(missing.clone())?;
+        let len = self.shape.key_words(first.load(Ordering::Relaxed));
+        let key = words.get(..len).ok_or(missing)?.iter();
+        Ok(key.map(|word| word.load(Ordering::Relaxed)).collect())
     }
 
     /// Units of this rank's element space that are in use or taken by a thread.
@@ -484,12 +374,16 @@ impl DataSet {
     #[inline]
     pub(crate) fn first_word(&self, index: u64) -> Option<u64> {
         let (rank, unit) = self.segments.layout().unit_of(index);
-        if rank as u64 >= self.segments.layout().ranks() {
-            return None;
-        }
         let start = unit * self.shape.unit_words();
-        let word = self.segments.elements(rank).get(start as usize)?;
+        let word = self.segments.elements_of(rank).get(start as usize)?;
         Some(word.load(Ordering::Relaxed))
+    }
+}
+
+/// Writes words that nobody sees yet.
+fn store_all(to: &[AtomicU64], from: &[u64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(*from, Ordering::Relaxed);
     }
 }
 

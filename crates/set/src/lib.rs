@@ -19,13 +19,15 @@ mod error;
 mod hash;
 mod layout;
 mod segments;
+mod shape;
 mod tree;
 mod words;
 
-pub use data::{DataSet, DataShape, Spare};
+pub use data::{DataSet, Spare};
 pub use error::SetError;
 pub use layout::{Layout, MAX_ELEMENTS, MAX_RANKS};
 pub use segments::Segments;
+pub use shape::DataShape;
 pub use tree::{StateId, Tree, TreeSet, TreeShape};
 pub use words::{MAX_WORD, WordSet};
 

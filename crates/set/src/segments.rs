@@ -175,6 +175,16 @@ impl Segments {
         &self.parts[rank][start..start + self.layout.element_words() as usize]
     }
 
+    /// The same of a rank that a word in memory names: empty if there is none.
+    #[inline]
+    pub(crate) fn elements_of(&self, rank: usize) -> &[AtomicU64] {
+        if rank < self.parts.len() {
+            self.elements(rank)
+        } else {
+            &[]
+        }
+    }
+
     /// Units of element space that were taken in a rank's part.
     pub(crate) fn taken(&self, rank: usize) -> &AtomicU64 {
         &self.parts[rank][TAKEN]
