@@ -203,17 +203,28 @@ impl Job {
     /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`], [`JobError::Io`], and as
     /// [`Job::all_gather`].
     pub fn join(launch: Launch) -> Result<Self, JobError> {
+        let listener = match &launch.rendezvous {
+            Some(address) if launch.rank == 0 && launch.ranks > 1 => {
+                Some(TcpListener::bind(address).map_err(io("listening at", address))?)
+            }
+            _ => None,
+        };
+        Self::join_over(launch, listener)
+    }
+
+    /// [`Job::join`], where rank 0 listens already.
+    fn join_over(launch: Launch, listener: Option<TcpListener>) -> Result<Self, JobError> {
         let (rank, ranks) = (launch.rank, launch.ranks);
         if rank >= ranks || ranks > MAX_RANKS {
             return Err(JobError::NoSuchRank { rank, ranks });
         }
         let address = launch.rendezvous.clone();
         let deadline = Instant::now() + launch.timeout;
-        let peers = match address {
+        let peers = match (listener, address) {
             _ if ranks == 1 => Vec::new(),
-            None => return Err(JobError::NoRendezvous { ranks }),
-            Some(address) if rank == 0 => gather_ranks(&address, ranks, deadline, launch.timeout)?,
-            Some(address) => vec![connect(&address, rank, ranks, deadline)?],
+            (Some(listener), _) => gather_ranks(&listener, ranks, deadline, launch.timeout)?,
+            (None, Some(address)) if rank > 0 => vec![connect(&address, rank, ranks, deadline)?],
+            _ => return Err(JobError::NoRendezvous { ranks }),
         };
         let mut job = Self { launch, peers };
         job.barrier()?;
@@ -312,15 +323,13 @@ impl Job {
 
 /// Rank 0: takes the connections of all others.
 fn gather_ranks(
-    address: &str,
+    listener: &TcpListener,
     ranks: u32,
     deadline: Instant,
     timeout: Duration,
 ) -> Result<Vec<TcpStream>, JobError> {
-    let listener = TcpListener::bind(address).map_err(io("listening at", address))?;
-    listener
-        .set_nonblocking(true)
-        .map_err(io("listening at", address))?;
+    let nonblocking = listener.set_nonblocking(true);
+    nonblocking.map_err(io("listening at", "the rendezvous"))?;
     let mut came: Vec<Option<TcpStream>> = (1..ranks).map(|_| None).collect();
     while came.iter().any(Option::is_none) {
         if Instant::now() >= deadline {
@@ -473,10 +482,15 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// An address that nobody listens at.
-    fn free_address() -> String {
+    fn rendezvous() -> (TcpListener, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
+        let address = listener.local_addr().unwrap().to_string();
+        (listener, address)
+    }
+
+    fn join(rank: u32, ranks: u32, (listener, address): &(TcpListener, String)) -> Job {
+        let listener = (rank == 0).then(|| listener.try_clone().unwrap());
+        Job::join_over(launch(rank, ranks, address), listener).unwrap()
     }
 
     fn launch(rank: u32, ranks: u32, address: &str) -> Launch {
@@ -519,12 +533,12 @@ mod tests {
 
     #[test]
     fn every_rank_gets_every_part() {
-        let address = free_address();
+        let meeting = rendezvous();
         std::thread::scope(|scope| {
             for rank in 0..4 {
-                let address = &address;
+                let meeting = &meeting;
                 scope.spawn(move || {
-                    let mut job = Job::join(launch(rank, 4, address)).unwrap();
+                    let mut job = join(rank, 4, meeting);
                     for round in 0..3u8 {
                         let part = vec![round; rank as usize * 1000];
                         let all = job.all_gather(&part).unwrap();
@@ -541,12 +555,12 @@ mod tests {
 
     #[test]
     fn a_rank_that_dies_is_named_to_all_others() {
-        let address = free_address();
+        let meeting = rendezvous();
         std::thread::scope(|scope| {
             for rank in 0..3 {
-                let address = &address;
+                let meeting = &meeting;
                 scope.spawn(move || {
-                    let mut job = Job::join(launch(rank, 3, address)).unwrap();
+                    let mut job = join(rank, 3, meeting);
                     if rank == 2 {
                         return;
                     }
@@ -558,7 +572,7 @@ mod tests {
 
     #[test]
     fn strangers_are_turned_away_and_absent_ranks_are_counted() {
-        let address = free_address();
+        let (listener, address) = rendezvous();
         let mut stranger = None;
         std::thread::scope(|scope| {
             let root = scope.spawn(|| {
@@ -566,7 +580,7 @@ mod tests {
                     timeout: Duration::from_millis(500),
                     ..launch(0, 2, &address)
                 };
-                Job::join(launch).map(drop)
+                Job::join_over(launch, Some(listener)).map(drop)
             });
             while !root.is_finished() {
                 if let Ok(mut stream) = TcpStream::connect(&address) {

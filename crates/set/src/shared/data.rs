@@ -27,6 +27,8 @@ pub struct SharedDataSet<E: Endpoint> {
     fresh: RefCell<Vec<Range<u64>>>,
     /// Space for elements that turned out to be there.
     spare: RefCell<Vec<(u64, u64)>>,
+    /// Whether an operation is taking a block.
+    refilling: Cell<bool>,
     inserted: Cell<u64>,
 }
 
@@ -42,6 +44,7 @@ impl<E: Endpoint> SharedDataSet<E> {
             table: Table { reach, chunks },
             fresh: RefCell::default(),
             spare: RefCell::default(),
+            refilling: Cell::new(false),
             inserted: Cell::new(0),
         })
     }
@@ -304,13 +307,18 @@ impl<E: Endpoint> SharedDataSet<E> {
         let layout = self.table.reach.layout();
         let capacity = layout.element_words() / self.shape.unit_words();
         let capacity = capacity.min(1 << layout.unit_bits());
-        let block = units.max(BLOCK);
-        let start = self.table.reach.add_to_own(TAKEN as u64, block).await?;
-        if start >= capacity {
-            return Ok(None);
+        // One operation takes a block for those to come; others that find none left meanwhile take what they need.
+        let refills = !self.refilling.replace(true);
+        let block = if refills { units.max(BLOCK) } else { units };
+        let start = self.table.reach.add_to_own(TAKEN as u64, block).await;
+        if refills {
+            self.refilling.set(false);
         }
-        let fresh = start..(start + block).min(capacity);
-        self.fresh.borrow_mut().push(fresh);
+        let start = start?;
+        if start < capacity {
+            let fresh = start..(start + block).min(capacity);
+            self.fresh.borrow_mut().push(fresh);
+        }
         Ok(self.take_fresh(units))
     }
 
