@@ -28,9 +28,11 @@ mod attach;
 mod endpoint;
 mod fd_passing;
 mod limit;
+mod mapped;
 mod serve;
 
 pub use crate::memory::{FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, available_memory};
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};
 pub use limit::LINE;
+pub use mapped::MappedWords;

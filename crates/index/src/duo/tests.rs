@@ -207,7 +207,7 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
     }
 }
 
-/// bucket is in.
+/// Sweeping keeps the network busy, and operations wait only for the piece that their bucket is in.
 #[test]
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
