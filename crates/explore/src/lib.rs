@@ -1,0 +1,5 @@
+//! State-space exploration over find-or-put.
+#![forbid(unsafe_code)]
+
+pub mod net;
+pub mod pnml;
