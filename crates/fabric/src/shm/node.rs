@@ -26,6 +26,8 @@ pub struct RegionSpec {
 struct Users {
     /// Agents whose threads execute verbs.
     agents: usize,
+    /// Holders of its words, whose processors execute atomics.
+    words: usize,
     /// The inbox of the agent whose NIC does.
     nic: Option<Weak<dyn NicInbox>>,
 }
@@ -42,6 +44,21 @@ pub(crate) struct AgentClaim(Node);
 impl Drop for AgentClaim {
     fn drop(&mut self) {
         self.0.users().agents -= 1;
+    }
+}
+
+/// Says that processors of this process use a node's words, for as long as it is held.
+pub(super) struct MapClaim(Node);
+
+impl MapClaim {
+    pub(super) fn node(&self) -> &Node {
+        &self.0
+    }
+}
+
+impl Drop for MapClaim {
+    fn drop(&mut self) {
+        self.0.users().words -= 1;
     }
 }
 
@@ -170,18 +187,36 @@ impl Node {
         Ok(AgentClaim(self.clone()))
     }
 
+    /// Claims the memory for processors of this process.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`] if a NIC serves it.
+    pub(super) fn claim_for_words(&self) -> Result<MapClaim> {
+        let mut users = self.users();
+        if users.nic.is_some() {
+            return Err(FabricError::NicAndProcessor {
+                used: "served over RDMA verbs",
+                wanted: "used by this process's processors",
+            });
+        }
+        users.words += 1;
+        Ok(MapClaim(self.clone()))
+    }
+
     /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints of shared
     /// memory fail from now on.
     ///
     /// # Errors
-    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, or a NIC
-    /// serves it already.
+    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, this
+    /// process's processors use its words, or a NIC serves it already.
     pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
         let mut users = self.users();
         let used = if self.0.watcher.is_some() {
             "served over shared memory"
         } else if users.agents > 0 {
             "served over TCP"
+        } else if users.words > 0 {
+            "used by this process's processors"
         } else if users.nic.is_some() {
             "served over RDMA verbs already"
         } else {
