@@ -15,10 +15,10 @@ use std::str::FromStr;
 const DEPTH: usize = 200;
 
 /// A condition on a marking.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Formula(Node);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Node {
     Compare(Sum, Comparison, Sum),
     And(Vec<Node>),
@@ -27,13 +27,13 @@ enum Node {
 }
 
 /// A constant and places with their factors.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Sum {
     constant: u64,
     places: Vec<(usize, u64)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Comparison {
     Less,
     LessOrEqual,

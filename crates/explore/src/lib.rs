@@ -1,5 +1,13 @@
 //! State-space exploration over find-or-put.
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod explicit;
+pub mod formula;
+pub mod model;
+pub mod models;
 pub mod net;
+pub mod packed;
 pub mod pnml;
+
+pub use error::ExploreError;

@@ -2,11 +2,12 @@
 
 /// A system with a finite set of states, to be explored.
 ///
-/// A state is a fixed number of 64-bit words, in which the model packs what it likes; two states are
-/// the same if their words are.
+/// A state is a fixed number of bits in 64-bit words, in which the model packs what it likes; two
+/// states are the same if their words are. States of up to 63 bits are stored as they are; longer ones
+/// are compressed, and the better the fewer different values each of their 32-bit halves takes.
 pub trait Model: Sync {
-    /// Words of a state, at least 1.
-    fn words(&self) -> usize;
+    /// Bits of a state, at least 1. It has as many words as that takes; bits above are 0.
+    fn bits(&self) -> usize;
 
     /// The initial states.
     fn initial(&self) -> Vec<Vec<u64>>;

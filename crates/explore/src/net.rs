@@ -2,7 +2,7 @@
 //! tokens into others.
 
 /// A place of a [`Net`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Unique among the net's places.
     pub id: String,
@@ -11,7 +11,7 @@ pub struct Place {
 }
 
 /// Tokens moved at one place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Arc {
     /// Index of the place.
     pub place: usize,
@@ -20,7 +20,7 @@ pub struct Arc {
 }
 
 /// A transition of a [`Net`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Transition {
     /// Unique among the net's transitions.
     pub id: String,
@@ -96,7 +96,7 @@ pub enum NetError {
 }
 
 /// A place/transition net with its initial marking.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Net {
     name: String,
     places: Vec<Place>,

@@ -68,7 +68,7 @@ pub struct PackedNet<'n> {
     invariant: Option<&'n Formula>,
     widths: Vec<u32>,
     fields: Vec<Field>,
-    words: usize,
+    bits: usize,
     /// The place to which each bit of each word belongs.
     owner: Vec<u32>,
     steps: Vec<Step>,
@@ -107,21 +107,21 @@ impl<'n> PackedNet<'n> {
         for (width, place) in widths.iter_mut().zip(net.places()) {
             *width = (*width).clamp(bits_for(u64::from(place.initial)), u32::BITS);
         }
-        let (fields, words) = lay_out(&widths);
-        let mut owner = vec![0; words * 64];
+        let (fields, bits) = lay_out(&widths);
+        let mut owner = vec![0; bits.div_ceil(64) * 64];
         for (place, (field, width)) in fields.iter().zip(&widths).enumerate() {
             let start = field.word * 64 + field.shift as usize;
             owner[start..start + *width as usize].fill(place as u32);
         }
         let (listed, free) = list_transitions(net);
         let steps = net.transitions().iter();
-        let steps = steps.map(|transition| step(&transition.effects(), &fields, words)).collect();
+        let steps = steps.map(|transition| step(&transition.effects(), &fields)).collect();
         Self {
             net,
             invariant,
             widths,
             fields,
-            words,
+            bits,
             owner,
             steps,
             listed,
@@ -192,12 +192,12 @@ impl<'n> PackedNet<'n> {
 }
 
 impl Model for PackedNet<'_> {
-    fn words(&self) -> usize {
-        self.words
+    fn bits(&self) -> usize {
+        self.bits
     }
 
     fn initial(&self) -> Vec<Vec<u64>> {
-        let mut state = vec![0; self.words];
+        let mut state = vec![0; self.bits.div_ceil(64)];
         for (field, place) in self.fields.iter().zip(self.net.places()) {
             state[field.word] |= u64::from(place.initial) << field.shift;
         }
@@ -259,20 +259,43 @@ fn bits_for(tokens: u64) -> u32 {
     (u64::BITS - tokens.leading_zeros()).max(1)
 }
 
-/// Puts fields into words one after the other; none lies in two words.
+/// States of so many bits are stored as they are, in one word.
+const ONE_WORD: usize = 63;
+/// Halves of words, of which longer states have at least so many.
+const LEAST_HALVES: usize = 4;
+
+/// Puts fields into words, and returns them with the bits of a state. Long states are spread evenly over
+/// the halves of their words, so that none of the pairs that they are compressed to takes most of
+/// the information. No field lies in two halves.
 fn lay_out(widths: &[u32]) -> (Vec<Field>, usize) {
-    let (mut word, mut shift) = (0, 0);
+    let total: usize = widths.iter().map(|width| *width as usize).sum();
     let mut fields = Vec::with_capacity(widths.len());
-    for &width in widths {
-        if shift + width > u64::BITS {
-            word += 1;
-            shift = 0;
+    let mut field = |at: usize, width: u32| {
+        fields.push(Field {
+            word: at / 64,
+            shift: (at % 64) as u32,
+            most: (1 << width) - 1,
+        });
+    };
+    let mut at = 0;
+    if total <= ONE_WORD {
+        for &width in widths {
+            field(at, width);
+            at += width as usize;
         }
-        let most = (1 << width) - 1;
-        fields.push(Field { word, shift, most });
-        shift += width;
+        return (fields, total.max(1));
     }
-    (fields, word + 1)
+    let halves = total.div_ceil(32).next_multiple_of(2).max(LEAST_HALVES);
+    let share = total.div_ceil(halves);
+    for &width in widths {
+        let used = at % 32;
+        if used >= share || used + width as usize > 32 {
+            at = at.next_multiple_of(32);
+        }
+        field(at, width);
+        at += width as usize;
+    }
+    (fields, at.max(LEAST_HALVES * 32))
 }
 
 /// Lists each transition at the place, of those that it needs, that the fewest transitions need.
@@ -293,9 +316,8 @@ fn list_transitions(net: &Net) -> (Vec<Vec<u32>>, Vec<u32>) {
     (listed, free)
 }
 
-fn step(effects: &[crate::net::Effect], fields: &[Field], words: usize) -> Step {
+fn step(effects: &[crate::net::Effect], fields: &[Field]) -> Step {
     let mut step = Step::default();
-    let mut add = vec![0_u64; words];
     for effect in effects {
         let field = fields[effect.place];
         let amount = |tokens: u64| Amount {
@@ -319,10 +341,12 @@ fn step(effects: &[crate::net::Effect], fields: &[Field], words: usize) -> Step 
             step.room.push(amount(effect.change.unsigned_abs()));
         }
         let change = effect.change.cast_unsigned() << field.shift;
-        add[field.word] = add[field.word].wrapping_add(change);
+        match step.add.iter_mut().find(|(word, _)| *word == field.word) {
+            Some((_, add)) => *add = add.wrapping_add(change),
+            None => step.add.push((field.word, change)),
+        }
     }
-    let changed = add.into_iter().enumerate().filter(|(_, add)| *add != 0);
-    step.add = changed.collect();
+    step.add.retain(|(_, add)| *add != 0);
     step
 }
 
