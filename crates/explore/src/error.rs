@@ -35,6 +35,9 @@ pub enum ExploreError {
     /// A thread of the exploration panicked, which only the model's own code should do.
     #[error("a thread of the exploration panicked")]
     Panicked,
+    /// The system gave no thread.
+    #[error("no thread: {0}")]
+    Thread(std::io::Error),
     /// The journal could not be read or written.
     #[error("journal {path}: {error}")]
     Journal {

@@ -7,7 +7,9 @@ pub mod formula;
 pub mod model;
 pub mod models;
 pub mod net;
+pub mod order;
 pub mod packed;
 pub mod pnml;
+pub mod symbolic;
 
 pub use error::ExploreError;

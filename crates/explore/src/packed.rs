@@ -8,6 +8,7 @@
 use crate::formula::Formula;
 use crate::model::{Model, NoRoom, Successors, Tokens};
 use crate::net::Net;
+use crate::order::places_in_order;
 
 /// Random walks that places are sized by, and their longest length.
 const WALKS: u64 = 64;
@@ -107,7 +108,7 @@ impl<'n> PackedNet<'n> {
         for (width, place) in widths.iter_mut().zip(net.places()) {
             *width = (*width).clamp(bits_for(u64::from(place.initial)), u32::BITS);
         }
-        let (fields, bits) = lay_out(&widths);
+        let (fields, bits) = lay_out(&widths, &places_in_order(net));
         let mut owner = vec![0; bits.div_ceil(64) * 64];
         for (place, (field, width)) in fields.iter().zip(&widths).enumerate() {
             let start = field.word * 64 + field.shift as usize;
@@ -264,38 +265,36 @@ const ONE_WORD: usize = 63;
 /// Halves of words, of which longer states have at least so many.
 const LEAST_HALVES: usize = 4;
 
-/// Puts fields into words, and returns them with the bits of a state. Long states are spread evenly over
-/// the halves of their words, so that none of the pairs that they are compressed to takes most of
-/// the information. No field lies in two halves.
-fn lay_out(widths: &[u32]) -> (Vec<Field>, usize) {
+/// Puts the places' fields into words, in this order, and returns them with the bits of a state. Long states are
+/// spread evenly over the halves of their words, so that none of the pairs that they are compressed
+/// to takes most of the information. No field lies in two halves.
+fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
     let total: usize = widths.iter().map(|width| *width as usize).sum();
-    let mut fields = Vec::with_capacity(widths.len());
-    let mut field = |at: usize, width: u32| {
-        fields.push(Field {
+    let spread = total > ONE_WORD;
+    let halves = total.div_ceil(32).next_multiple_of(2).max(LEAST_HALVES);
+    let share = total.div_ceil(halves);
+    let nowhere = Field {
+        word: 0,
+        shift: 0,
+        most: 0,
+    };
+    let mut fields = vec![nowhere; widths.len()];
+    let mut at = 0;
+    for &place in order {
+        let width = widths[place] as usize;
+        let used = at % 32;
+        if spread && (used >= share || used + width > 32) {
+            at = at.next_multiple_of(32);
+        }
+        fields[place] = Field {
             word: at / 64,
             shift: (at % 64) as u32,
             most: (1 << width) - 1,
-        });
-    };
-    let mut at = 0;
-    if total <= ONE_WORD {
-        for &width in widths {
-            field(at, width);
-            at += width as usize;
-        }
-        return (fields, total.max(1));
+        };
+        at += width;
     }
-    let halves = total.div_ceil(32).next_multiple_of(2).max(LEAST_HALVES);
-    let share = total.div_ceil(halves);
-    for &width in widths {
-        let used = at % 32;
-        if used >= share || used + width as usize > 32 {
-            at = at.next_multiple_of(32);
-        }
-        field(at, width);
-        at += width as usize;
-    }
-    (fields, at.max(LEAST_HALVES * 32))
+    let least = if spread { LEAST_HALVES * 32 } else { 1 };
+    (fields, at.max(least))
 }
 
 /// Lists each transition at the place, of those that it needs, that the fewest transitions need.

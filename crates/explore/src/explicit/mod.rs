@@ -84,6 +84,12 @@ impl Progress {
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// Tells that a level was reached, with so many bytes in use.
+    pub(crate) fn at_level(&self, depth: u64, bytes: u64) {
+        self.depth.store(depth, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// What an exploration found.

@@ -6,12 +6,12 @@ use farslot_set::{MAX_WORD, Outcome, SetError, Spare, StateId, Tree, TreeSet, Tr
 /// Bits that fit into a bucket of a set of words.
 const WORD_BITS: usize = 63;
 /// Buckets of a set of words to begin with.
-const FEW: u64 = 1 << 16;
+const FEW: u64 = 1 << 10;
 /// A set of words is enlarged when more of it than this is in use.
 const CROWDED: (u64, u64) = (9, 10);
 /// States whose buckets are asked for before the first of them is looked at.
 const AHEAD: usize = 16;
-/// Sets of words below this size double, larger ones grow by a quarter.
+/// Tree sets below this size double, larger ones grow by a quarter.
 const LARGE: u64 = 1 << 24;
 
 /// All states reached so far. A state is known by its *code*, a word from which it can be had back.
@@ -150,7 +150,7 @@ impl Store {
         match self {
             Self::Words(set) => {
                 let buckets = set.segments().layout().buckets();
-                let buckets = if buckets < LARGE { buckets * 2 } else { buckets + buckets / 4 };
+                let buckets = buckets + buckets / 4;
                 *set = set.rebuilt(buckets, |_| true)?;
             }
             Self::Tree(set) => set.grow()?,
