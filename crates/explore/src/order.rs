@@ -1,8 +1,8 @@
 //! An order of a net's places in which those of a transition are near each other.
 //!
 //! FORCE (Aloul, Markov and Sakallah, GLSVLSI 2003): every transition pulls its places towards their
-//! centre of gravity, until the order settles. It finds local minima, so it starts from several orders, and the
-//! one with the smallest sum of spans is taken.
+//! centre of gravity, until the order settles. It finds local minima, so it starts from several orders, of which
+//! the result with the smallest sum of spans is taken.
 
 use crate::net::Net;
 use std::collections::VecDeque;
@@ -13,31 +13,53 @@ const PATIENCE: usize = 12;
 /// Place visits of all rounds together, at most: a bound on the time for large nets.
 const MOST_VISITS: usize = 50_000_000;
 
-/// The places of a net, in the order found.
+/// The places of a net in one order that is likely good.
 #[must_use]
 pub fn places_in_order(net: &Net) -> Vec<usize> {
-    let edges: Vec<Vec<usize>> = net
-        .transitions()
-        .iter()
-        .map(|transition| {
-            let effects = transition.effects();
-            effects.iter().map(|effect| effect.place).collect::<Vec<_>>()
-        })
-        .filter(|places| places.len() > 1)
-        .collect();
-    let of_place = edges_of_places(&edges, net.places().len());
+    orders(net).swap_remove(0)
+}
+
+/// Several orders of a net's places, different from each other, the likely best first. Which one is best for decision
+/// diagrams only trying them tells.
+#[must_use]
+pub fn orders(net: &Net) -> Vec<Vec<usize>> {
     let mut visits_left = MOST_VISITS;
     let as_written: Vec<usize> = (0..net.places().len()).collect();
-    let walked = breadth_first(&edges, &of_place, 0);
-    // From the place that is farthest from the first one, as Cuthill and McKee start.
-    let far = walked.last().copied().unwrap_or_default();
-    let from_far = breadth_first(&edges, &of_place, far);
-    let deep = depth_first(&edges, &of_place, far);
-    let starts = [as_written, walked, from_far, deep];
-    let settled = starts.into_iter().map(|start| settle(start, &edges, &of_place, &mut visits_left));
-    let best = settled.min_by_key(|(cost, _)| *cost);
-    let (_, order) = best.unwrap_or_default();
-    deeper_way_round(order, &edges)
+    let mut orders: Vec<Vec<usize>> = Vec::new();
+    // Places that change together belong together, more than those that a transition only looks at.
+    for only_changed in [true, false] {
+        let edges = edges(net, only_changed);
+        let of_place = edges_of_places(&edges, net.places().len());
+        let walked = breadth_first(&edges, &of_place, 0);
+        // From the place that is farthest from the first one, as Cuthill and McKee start.
+        let far = walked.last().copied().unwrap_or_default();
+        let from_far = breadth_first(&edges, &of_place, far);
+        let deep = depth_first(&edges, &of_place, far);
+        let starts = [as_written.clone(), walked, from_far, deep];
+        let settled = starts.into_iter();
+        let settled = settled.map(|start| settle(start, &edges, &of_place, &mut visits_left));
+        let best = settled.min_by_key(|(cost, _)| *cost);
+        let (_, order) = best.unwrap_or_default();
+        orders.extend(both_ways(order, &edges));
+    }
+    orders.extend(both_ways(as_written, &edges(net, false)));
+    let mut distinct: Vec<Vec<usize>> = Vec::new();
+    for order in orders {
+        if !distinct.contains(&order) {
+            distinct.push(order);
+        }
+    }
+    distinct
+}
+
+/// The places of each transition, or those that it changes.
+fn edges(net: &Net, only_changed: bool) -> Vec<Vec<usize>> {
+    let places = net.transitions().iter().map(|transition| {
+        let effects = transition.effects().into_iter();
+        let effects = effects.filter(|effect| !only_changed || effect.change != 0);
+        effects.map(|effect| effect.place).collect::<Vec<_>>()
+    });
+    places.filter(|places| places.len() > 1).collect()
 }
 
 fn edges_of_places(edges: &[Vec<usize>], places: usize) -> Vec<Vec<usize>> {
@@ -111,9 +133,9 @@ fn settle(
     best
 }
 
-/// Of an order and its reverse the one whose transitions begin deeper: in a decision diagram they then
+/// An order and its reverse; first the one whose transitions begin deeper: in a decision diagram they then
 /// work on smaller parts.
-fn deeper_way_round(order: Vec<usize>, edges: &[Vec<usize>]) -> Vec<usize> {
+fn both_ways(order: Vec<usize>, edges: &[Vec<usize>]) -> [Vec<usize>; 2] {
     let places = positions(&order);
     let last = order.len().saturating_sub(1);
     let (mut tops, mut reversed) = (0, 0);
@@ -122,10 +144,11 @@ fn deeper_way_round(order: Vec<usize>, edges: &[Vec<usize>]) -> Vec<usize> {
         tops += at.clone().min().unwrap_or_default();
         reversed += last - at.max().unwrap_or_default();
     }
+    let backwards = order.iter().rev().copied().collect();
     if reversed > tops {
-        return order.into_iter().rev().collect();
+        return [backwards, order];
     }
-    order
+    [order, backwards]
 }
 
 /// All places, those joined by transitions before those farther away.

@@ -10,7 +10,9 @@ pub(super) struct Operation {
 }
 
 /// Entries to begin with; a power of 2.
-const FEW: usize = 1 << 14;
+const FEW: usize = 1 << 16;
+/// A cache is enlarged when it was written so many times as often as it has entries.
+const WRITES: u64 = 2;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -32,12 +34,17 @@ const EMPTY: Entry = Entry {
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: Vec<Entry>,
+    writes: u64,
+    most_bytes: u64,
 }
 
 impl Cache {
-    pub(super) fn new() -> Self {
+    /// A cache that grows up to so many bytes.
+    pub(super) fn new(most_bytes: u64) -> Self {
         Self {
             entries: vec![EMPTY; FEW],
+            writes: 0,
+            most_bytes,
         }
     }
 
@@ -58,23 +65,31 @@ impl Cache {
 
     #[inline]
     pub(super) fn put(&mut self, operation: Operation, result: u32) {
+        self.writes += 1;
+        if self.writes > WRITES * self.entries.len() as u64 {
+            self.grow();
+        }
         let place = self.place(operation);
         self.entries[place] = Entry { operation, result };
     }
 
-    /// Keeps the cache about as large as there are nodes, in at most so many bytes.
-    pub(super) fn fit(&mut self, nodes: u64, most_bytes: u64) {
+    fn grow(&mut self) {
         let wanted = self.entries.len() * 2;
-        let bytes = (wanted * size_of::<Entry>()) as u64;
-        if (self.entries.len() as u64) >= nodes || bytes > most_bytes {
+        if (wanted * size_of::<Entry>()) as u64 > self.most_bytes {
             return;
         }
         let old = std::mem::replace(&mut self.entries, vec![EMPTY; wanted]);
-        for Entry { operation, result } in old {
-            if operation != EMPTY.operation {
-                self.put(operation, result);
+        for entry in old {
+            if entry.operation != EMPTY.operation {
+                let place = self.place(entry.operation);
+                self.entries[place] = entry;
             }
         }
+    }
+
+    /// Results that were put: how much was done.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
     }
 
     pub(super) fn bytes(&self) -> u64 {

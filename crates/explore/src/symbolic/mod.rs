@@ -20,8 +20,8 @@ use crate::error::ExploreError;
 use crate::explicit::Progress;
 use crate::model::Tokens;
 use crate::net::Net;
-use crate::order::places_in_order;
-use nodes::Nodes;
+use crate::order::orders;
+use nodes::{Halt, Limits, Nodes};
 use num_bigint::BigUint;
 use saturate::Saturation;
 use std::time::Instant;
@@ -29,6 +29,13 @@ use std::time::Instant;
 /// Stack of the exploring thread: this much, and so much more for each level that it may be deep in.
 const STACK: usize = 16 << 20;
 const STACK_PER_LEVEL: usize = 4 << 10;
+
+/// Limits within which each order of the places is tried first, and how many times as much next.
+const LEAST: Limits = Limits {
+    memory: 16 << 20,
+    operations: 100_000,
+};
+const MORE: u64 = 4;
 
 /// What a symbolic exploration found.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,10 +81,12 @@ fn explore_here(
     progress: &Progress,
 ) -> Result<SymbolicallyExplored, ExploreError> {
     let started = Instant::now();
-    let order = places_in_order(net);
-    let mut saturation = Saturation::new(net, &order, Nodes::new(memory)?, progress);
-    let reached = saturation.reachable()?;
-    let dead = saturation.disabled(reached)?;
+    let orders = orders(net);
+    let (mut saturation, reached) = reach(net, &orders, memory, progress)?;
+    let dead = saturation.disabled(reached).map_err(|halt| match halt {
+        Halt::Failed(error) => error,
+        Halt::Operations => unreachable!("operations are not limited once all markings are reached"),
+    })?;
     let counts = count::Counts::of(&saturation, reached);
     Ok(SymbolicallyExplored {
         transitions: counts.transitions(&saturation),
@@ -88,4 +97,40 @@ fn explore_here(
         bytes: saturation.bytes(),
         seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// Reaches all markings by the first order that does it within small limits; if none does, within larger ones.
+fn reach<'n>(
+    net: &'n Net,
+    orders: &'n [Vec<usize>],
+    memory: u64,
+    progress: &'n Progress,
+) -> Result<(Saturation<'n>, u32), ExploreError> {
+    let mut limits = LEAST;
+    loop {
+        limits.memory = limits.memory.min(memory);
+        let mut too_small = None;
+        for order in orders {
+            let mut saturation = Saturation::new(net, order, Nodes::new(limits)?, progress);
+            match saturation.reachable() {
+                Ok(reached) => {
+                    let operations = u64::MAX;
+                    saturation.allow(Limits { memory, operations });
+                    return Ok((saturation, reached));
+                }
+                Err(Halt::Operations) => {}
+                Err(Halt::Failed(error @ ExploreError::OutOfMemory { .. })) => {
+                    too_small = Some(error);
+                }
+                Err(Halt::Failed(error)) => return Err(error),
+            }
+        }
+        match too_small {
+            Some(error) if limits.memory >= memory => return Err(error),
+            _ => {
+                limits.memory = limits.memory.saturating_mul(MORE);
+                limits.operations = limits.operations.saturating_mul(MORE);
+            }
+        }
+    }
 }

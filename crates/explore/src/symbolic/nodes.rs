@@ -26,23 +26,46 @@ pub(super) struct Node {
 /// One value of a level and what is below it.
 pub(super) type Branch = (u32, u32);
 
+/// What making a diagram may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes for the nodes and the operation cache.
+    pub(super) memory: u64,
+    /// Results of operations.
+    pub(super) operations: u64,
+}
+
+/// Why a diagram could not be made.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// After as many operations as were allowed.
+    Operations,
+    Failed(ExploreError),
+}
+
+impl From<ExploreError> for Halt {
+    fn from(error: ExploreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Nodes {
     table: PairSet,
     spare: Spare,
     pub(super) cache: Cache,
-    memory: u64,
+    limits: Limits,
     /// Branches of the lists that are being made, those of the innermost last.
     branches: Vec<Branch>,
 }
 
 impl Nodes {
-    pub(super) fn new(memory: u64) -> Result<Self, ExploreError> {
+    pub(super) fn new(limits: Limits) -> Result<Self, ExploreError> {
         Ok(Self {
             table: PairSet::new(FEW)?,
             spare: Spare::default(),
-            cache: Cache::new(),
-            memory,
+            cache: Cache::new(limits.memory / 3),
+            limits,
             branches: Vec::new(),
         })
     }
@@ -76,15 +99,14 @@ impl Nodes {
     fn grow(&mut self) -> Result<(), ExploreError> {
         // While it is copied, the old memory is there beside the new one.
         let needed = 3 * self.table.bytes() + self.cache.bytes();
-        if needed > self.memory {
+        if needed > self.limits.memory {
             return Err(ExploreError::OutOfMemory {
                 needed,
-                limit: self.memory,
+                limit: self.limits.memory,
                 states: self.table.len(),
             });
         }
         self.table.grow()?;
-        self.cache.fit(self.table.len(), self.memory / 4);
         Ok(())
     }
 
@@ -100,7 +122,7 @@ impl Nodes {
     }
 
     /// The markings of both.
-    pub(super) fn union(&mut self, one: u32, two: u32) -> Result<u32, ExploreError> {
+    pub(super) fn union(&mut self, one: u32, two: u32) -> Result<u32, Halt> {
         if one == two || two == EMPTY {
             return Ok(one);
         }
@@ -143,12 +165,22 @@ impl Nodes {
             result = self.put(Node { value, down, right })?;
             self.branches.pop();
         }
+        self.remember(operation, result)
+    }
+
+    /// Puts the result of an operation into the cache, and returns it.
+    #[inline]
+    pub(super) fn remember(&mut self, operation: Operation, result: u32) -> Result<u32, Halt> {
         self.cache.put(operation, result);
+        if self.cache.writes() > self.limits.operations {
+            return Err(Halt::Operations);
+        }
         Ok(result)
     }
 
-    pub(super) fn len(&self) -> u64 {
-        self.table.len()
+    /// Sets the limits anew.
+    pub(super) fn allow(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Saturation: the diagram of all reachable markings; and of those without an enabled transition.
 
 use super::cache::Operation;
-use super::nodes::{Branch, EMPTY, END, Nodes};
+use super::nodes::{Branch, EMPTY, END, Halt, Limits, Nodes};
 use crate::error::ExploreError;
 use crate::explicit::Progress;
 use crate::net::Net;
@@ -68,6 +68,11 @@ impl<'n> Saturation<'n> {
         }
     }
 
+    /// Sets what may be taken from now on.
+    pub(super) fn allow(&mut self, limits: Limits) {
+        self.nodes.allow(limits);
+    }
+
     pub(super) fn levels(&self) -> usize {
         self.order.len()
     }
@@ -85,7 +90,7 @@ impl<'n> Saturation<'n> {
     }
 
     /// The diagram of all reachable markings.
-    pub(super) fn reachable(&mut self) -> Result<u32, ExploreError> {
+    pub(super) fn reachable(&mut self) -> Result<u32, Halt> {
         let initial = self.net.initial();
         let mut below = END;
         for level in (0..self.levels()).rev() {
@@ -101,7 +106,7 @@ impl<'n> Saturation<'n> {
         &mut self,
         mut branches: Vec<Branch>,
         level: usize,
-    ) -> Result<u32, ExploreError> {
+    ) -> Result<u32, Halt> {
         branches.retain(|(_, down)| *down != EMPTY);
         if branches.is_empty() {
             return Ok(EMPTY);
@@ -110,7 +115,7 @@ impl<'n> Saturation<'n> {
         let result = self.fire_all(&transitions, &mut branches, level);
         self.beginning[level] = transitions;
         result?;
-        self.nodes.make(&branches)
+        Ok(self.nodes.make(&branches)?)
     }
 
     /// Fires transitions until the branches have all that they lead to.
@@ -119,7 +124,7 @@ impl<'n> Saturation<'n> {
         transitions: &[u32],
         branches: &mut Vec<Branch>,
         level: usize,
-    ) -> Result<(), ExploreError> {
+    ) -> Result<(), Halt> {
         // Transitions fired in a row without anything new.
         let mut quiet = 0;
         for &transition in transitions.iter().cycle() {
@@ -141,7 +146,7 @@ impl<'n> Saturation<'n> {
         transition: u32,
         branches: &mut Vec<Branch>,
         level: usize,
-    ) -> Result<bool, ExploreError> {
+    ) -> Result<bool, Halt> {
         let effect = self.effects[transition as usize][0];
         let mut changed = false;
         let mut at = if effect.change > 0 { 0 } else { branches.len() - 1 };
@@ -181,7 +186,7 @@ impl<'n> Saturation<'n> {
         value: u32,
         below: u32,
         level: usize,
-    ) -> Result<bool, ExploreError> {
+    ) -> Result<bool, Halt> {
         match branches.binary_search_by_key(&value, |branch| branch.0) {
             Ok(at) => {
                 let before = branches[at].1;
@@ -190,7 +195,7 @@ impl<'n> Saturation<'n> {
             }
             Err(at) => {
                 if branches.len() >= MOST_VALUES {
-                    return Err(self.unbounded(level, u64::from(value)));
+                    return Err(self.unbounded(level, u64::from(value)).into());
                 }
                 branches.insert(at, (value, below));
                 Ok(true)
@@ -205,7 +210,7 @@ impl<'n> Saturation<'n> {
         next: usize,
         node: u32,
         level: usize,
-    ) -> Result<u32, ExploreError> {
+    ) -> Result<u32, Halt> {
         let Some(&effect) = self.effects[transition as usize].get(next) else {
             return Ok(node);
         };
@@ -230,13 +235,13 @@ impl<'n> Saturation<'n> {
             }
         }
         let result = self.saturated(branches, level)?;
-        self.nodes.cache.put(operation, result);
-        Ok(result)
+        self.nodes.remember(operation, result)
     }
 
-    fn changed(&self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, ExploreError> {
+    fn changed(&self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, Halt> {
         let value = i64::from(value) + effect.change;
-        u32::try_from(value).map_err(|_| self.unbounded(level, value.unsigned_abs()))
+        let changed = u32::try_from(value);
+        changed.map_err(|_| self.unbounded(level, value.unsigned_abs()).into())
     }
 
     fn unbounded(&self, level: usize, tokens: u64) -> ExploreError {
@@ -247,7 +252,7 @@ impl<'n> Saturation<'n> {
     }
 
     /// Of the markings of a diagram, those in which no transition is enabled.
-    pub(super) fn disabled(&mut self, node: u32) -> Result<u32, ExploreError> {
+    pub(super) fn disabled(&mut self, node: u32) -> Result<u32, Halt> {
         let mut left = node;
         for transition in 0..self.effects.len() {
             left = self.without_enabled(transition as u32, 0, left, 0)?;
@@ -262,7 +267,7 @@ impl<'n> Saturation<'n> {
         next: usize,
         node: u32,
         level: usize,
-    ) -> Result<u32, ExploreError> {
+    ) -> Result<u32, Halt> {
         if node == EMPTY {
             return Ok(EMPTY);
         }
@@ -289,7 +294,6 @@ impl<'n> Saturation<'n> {
             }
         }
         let result = self.nodes.make(&branches)?;
-        self.nodes.cache.put(operation, result);
-        Ok(result)
+        self.nodes.remember(operation, result)
     }
 }
