@@ -9,6 +9,7 @@ pub mod create;
 pub mod del;
 pub mod demo;
 pub mod dump;
+pub mod explore;
 pub mod get;
 pub mod load;
 pub mod nodes;
