@@ -5,7 +5,7 @@
 //! pointers must be chased; its [`Policy`] changes to calls while READs keep failing. Changes are calls, executed at most once.
 //!
 //! * [`chained`]: a bucket table with overflow chains, derived from MICA's, with lock and version inline;
-//! * a FIFO queue and an ordered map follow.
+//! * [`queue`]: a FIFO queue, whose head clients remember.
 //!
 //! The owner's handlers touch memory that clients READ meanwhile. Every unit that a READ is judged by has a
 //! checksum over its words and its place, so that a mix of old and new words is noticed: by 64 bits, which two
@@ -17,6 +17,7 @@ pub mod chained;
 mod error;
 mod lock;
 mod policy;
+pub mod queue;
 mod remote;
 mod structure;
 mod sum;

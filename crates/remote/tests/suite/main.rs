@@ -3,4 +3,5 @@
 mod chained_faults;
 mod chained_model;
 mod local;
+mod queue;
 mod sim;
