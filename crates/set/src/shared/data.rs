@@ -242,7 +242,7 @@ impl<E: Endpoint> SharedDataSet<E> {
             Ok(Outcome::Inserted(_)) => self.inserted.set(self.inserted.get() + 1),
             // Nobody has seen the space; after an error it may have been published, so that it is left alone.
             Ok(_) => {
-                let unused = written.map(|bucket| layout::index_in(bucket));
+                let unused = written.map(layout::index_in);
                 let layout = self.table.reach.layout();
                 let unused =
                     unused.map(|index| (self.shape.units_of(key.len()), layout.unit_of(index).1));
@@ -296,11 +296,9 @@ impl<E: Endpoint> SharedDataSet<E> {
 
     /// Space for an element of so many units in this rank's part: its first unit.
     async fn reserve(&self, units: u64) -> Result<Option<u64>, SetError> {
-        let mut spare = self.spare.borrow_mut();
-        if let Some(at) = spare.iter().rposition(|(of, _)| *of == units) {
-            return Ok(Some(spare.swap_remove(at).1));
+        if let Some(unit) = self.take_spare(units) {
+            return Ok(Some(unit));
         }
-        drop(spare);
         if let Some(unit) = self.take_fresh(units) {
             return Ok(Some(unit));
         }
@@ -320,6 +318,12 @@ impl<E: Endpoint> SharedDataSet<E> {
             self.fresh.borrow_mut().push(fresh);
         }
         Ok(self.take_fresh(units))
+    }
+
+    fn take_spare(&self, units: u64) -> Option<u64> {
+        let mut spare = self.spare.borrow_mut();
+        let at = spare.iter().rposition(|(of, _)| *of == units)?;
+        Some(spare.swap_remove(at).1)
     }
 
     fn take_fresh(&self, units: u64) -> Option<u64> {
