@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn results_come_in_order_and_an_error_ends_it() {
-        let squares = in_order(100, |number| Ok(number * number)).unwrap();
+        let squares = in_order(100, |number| Ok::<_, BenchError>(number * number)).unwrap();
         assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
         let failing = in_order(10, |number| match number {
             7 => Err(BenchError::bad("job", 7, "no seventh")),
             number => Ok(number),
         });
         assert!(failing.is_err());
-        assert!(in_order(0, Ok).unwrap().is_empty());
+        assert!(in_order(0, Ok::<_, BenchError>).unwrap().is_empty());
     }
 }
