@@ -5,6 +5,7 @@ use farslot::index::IndexError;
 use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
 use farslot_bench::BenchError;
+use farslot_set::SetError;
 use std::net::SocketAddr;
 
 /// The result of a reproduction.
@@ -70,6 +71,9 @@ pub enum LabError {
         /// How many are needed.
         least: usize,
     },
+    /// What a set says.
+    #[error(transparent)]
+    Set(#[from] SetError),
     /// What the measurement says.
     #[error(transparent)]
     Bench(#[from] BenchError),

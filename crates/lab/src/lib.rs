@@ -17,6 +17,7 @@ pub mod baseline;
 mod error;
 mod paper000;
 mod paper001;
+mod paper002;
 mod paper004;
 pub mod program;
 mod report;

@@ -3,7 +3,7 @@
 pub use crate::scale::Options;
 
 use crate::scale::Reproduction;
-use crate::{LabError, Progress, ReproReport, Result, paper000, paper001, paper004};
+use crate::{LabError, Progress, ReproReport, Result, paper000, paper001, paper002, paper004};
 
 const ALL: &[Reproduction] = &[
     Reproduction {
@@ -163,6 +163,12 @@ const ALL: &[Reproduction] = &[
         run: paper001::supplement::run,
     },
     Reproduction {
+        id: paper002::table1::ID,
+        title: "paper 002, table 1 (left): latencies and round trips of find-or-put",
+        scale: paper002::table1::SCALE,
+        run: paper002::table1::run,
+    },
+    Reproduction {
         id: paper004::loop_ratio::ID,
         title: "paper 004, figure 1: insertions that walk into an endless loop",
         scale: paper004::loop_ratio::SCALE,
@@ -202,7 +208,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The papers of which there is something.
 pub fn papers() -> impl Iterator<Item = &'static str> {
-    ["000", "001", "004"].into_iter()
+    ["000", "001", "002", "004"].into_iter()
 }
 
 /// The ids of a paper's tables and figures, in order; none if nothing of that paper is here.

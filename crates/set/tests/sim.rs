@@ -55,7 +55,7 @@ impl Bed {
             clients,
             nodes,
             layouts: layouts.to_vec(),
-            direct: seed % 2 == 0,
+            direct: seed.is_multiple_of(2),
         }
     }
 
@@ -398,7 +398,7 @@ fn a_set_moves_into_a_larger_one() {
                 old.move_own_to(
                     &new,
                     WIDTH,
-                    |index| index % 3 != 0,
+                    |index| !index.is_multiple_of(3),
                     |_, _| *moved.borrow_mut() += 1,
                 )
                 .await
@@ -414,7 +414,7 @@ fn a_set_moves_into_a_larger_one() {
             for number in wanted {
                 let index = old.find(&element(number)).await.unwrap().unwrap();
                 let found = new.find(&element(number)).await.unwrap();
-                assert_eq!(found.is_some(), index % 3 != 0);
+                assert_eq!(found.is_some(), !index.is_multiple_of(3));
                 if let Some(index) = found {
                     assert_eq!(new.value(index, 0).await.unwrap(), number);
                     kept += 1;

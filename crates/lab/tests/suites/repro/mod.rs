@@ -1,6 +1,7 @@
 //! Every table and figure, small.
 
 mod paper001;
+mod paper002;
 
 use farslot_bench::BenchError;
 use farslot_lab::repro::{Options, all, of_paper, papers, run};
