@@ -1,6 +1,6 @@
 //! READs through an endpoint, from memory of this process.
 
-use super::Options;
+use super::options::Options;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::Endpoint;

@@ -1,7 +1,8 @@
 //! The graph of dependencies between transactions.
 
+use super::report::{Anomaly, CycleEdge, CycleKind, Dependency};
+use super::transaction::{Commit, Transaction};
 use super::versions::{KeyHistory, Versions};
-use super::{Anomaly, Commit, CycleEdge, CycleKind, Dependency, Transaction};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 

@@ -1,6 +1,6 @@
 //! Anomalies, and how they are printed.
 
-use super::{ListOp, Transaction};
+use super::transaction::{ListOp, Transaction};
 use std::fmt;
 
 /// Why one transaction must come before another.

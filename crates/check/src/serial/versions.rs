@@ -1,6 +1,7 @@
 //! The order of each key's versions, as the reads show it.
 
-use super::{Anomaly, Commit, ListOp, Transaction};
+use super::report::Anomaly;
+use super::transaction::{Commit, ListOp, Transaction};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
