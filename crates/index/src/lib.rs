@@ -43,10 +43,10 @@ mod value;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange};
+pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Waits, WriterChange};
 pub use operation::{
-    Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT, REMOVE,
-    SCAN, UPDATE, UPKEEP,
+    BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
+    REMOVE, SCAN, UPDATE, UPKEEP,
 };
 pub use scheme::{SchemeClient, SchemeKind};
 pub use slot::{KeyRule, SlotKind};

@@ -114,6 +114,11 @@ fn check_machine(bytes: u64) -> Result<()> {
 }
 
 impl Fabric {
+    /// Whether a round trip to the memory crosses a real network.
+    pub(crate) const fn is_networked(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Verbs(_))
+    }
+
     /// A new endpoint, whatever the fabric is.
     pub(crate) fn endpoint(&self, limits: Limits) -> Result<AnyEndpoint> {
         Ok(match self {

@@ -58,7 +58,7 @@ pub use error::{ErrorKind, Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;
-pub use farslot_index::cache::CacheCounts;
+pub use farslot_index::CacheCounts;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};

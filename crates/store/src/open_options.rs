@@ -2,7 +2,6 @@
 
 use crate::OnRestart;
 use crate::cache::Cache;
-use crate::fabrics::Fabric;
 use farslot_fabric::tcp::{ConnectOptions, Secret};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
@@ -92,15 +91,15 @@ impl OpenOptions {
         }
     }
 
-    /// Keys of which a client of a table, or of a partition of one that has such a share of the cache, remembers where
-    /// their records lie.
-    pub(crate) fn record_locations_over(&self, fabric: &Fabric, cache: Option<Cache>) -> usize {
-        self.record_locations.unwrap_or(match fabric {
-            Fabric::Tcp(_) | Fabric::Verbs(_) => cache.map_or(RECORD_LOCATIONS, |cache| {
+    /// How many records a client of a table, or of a partition with a share of the cache, remembers the locations of. By
+    /// default none where memory is not behind a network: a round trip costs next to nothing over shared memory, and a
+    /// simulation shall measure what was asked for.
+    pub(crate) fn record_locations_for(&self, networked: bool, cache: Option<Cache>) -> usize {
+        self.record_locations.unwrap_or(match networked {
+            true => cache.map_or(RECORD_LOCATIONS, |cache| {
                 cache.record_locations().min(RECORD_LOCATIONS)
             }),
-            // A round trip costs next to nothing there, and in a simulation what is measured shall be what was asked for.
-            Fabric::Shm(_) | Fabric::Sim(_) => 0,
+            false => 0,
         })
     }
 }

@@ -440,7 +440,7 @@ impl Store {
         spread::Linear {
             sizes: Arc::clone(&self.0.sizes),
             hints: options.cluster_hints,
-            record_locations: options.record_locations_over(&self.0.fabric, cache),
+            record_locations: options.record_locations_for(self.0.fabric.is_networked(), cache),
         }
     }
 

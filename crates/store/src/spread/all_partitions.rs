@@ -4,7 +4,7 @@ use super::opening::Opener;
 use super::{Spread, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::{Endpoint, window};
-use farslot_index::cache::CacheCounts;
+use farslot_index::CacheCounts;
 use farslot_index::{ClientState, Index, Record, Result as Answer};
 use std::cell::{Cell, RefCell};
 
