@@ -38,10 +38,7 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    farslot_cli::run_program(
-        |Cli { context, command }| (context, command),
-        |command, context| run(command, context),
-    )
+    farslot_cli::run_program(|Cli { context, command }| (context, command), run)
 }
 
 fn run(command: Command, context: &Context) -> Result<()> {
