@@ -5,7 +5,8 @@
 //! pointers must be chased; its [`Policy`] changes to calls while READs keep failing. Changes are calls, executed at most once.
 //!
 //! * [`chained`]: a bucket table with overflow chains, derived from MICA's, with lock and version inline;
-//! * [`queue`]: a FIFO queue, whose head clients remember.
+//! * [`queue`]: a FIFO queue, whose head clients remember;
+//! * [`ordered`]: a B+ tree, whose upper levels clients remember, with range scans.
 //!
 //! The owner's handlers touch memory that clients READ meanwhile. Every unit that a READ is judged by has a
 //! checksum over its words and its place, so that a mix of old and new words is noticed: by 64 bits, which two
@@ -16,6 +17,7 @@
 pub mod chained;
 mod error;
 mod lock;
+pub mod ordered;
 mod policy;
 pub mod queue;
 mod remote;

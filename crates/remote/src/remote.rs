@@ -3,7 +3,7 @@
 use crate::error::RemoteError;
 use crate::policy::{Policy, PolicyOptions};
 use crate::structure::{End, Found, RemoteStructure, Start};
-use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 use farslot_rpc::{Client, Effect, Reply, Request, Server};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
@@ -110,7 +110,11 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
                 .lookup_start(key, &mut self.cache.borrow_mut());
             if let Start::Read { offset, bytes } = start {
                 has_read = true;
-                let end = self.read(key, offset, bytes).await?;
+                let read = self.read(offset, bytes).await?;
+                let words = read.words();
+                let found = Found::Read { offset, words };
+                let mut cache = self.cache.borrow_mut();
+                let end = self.structure.lookup_end(key, found, &mut cache);
                 self.policy.note(!matches!(end, End::Unknown));
                 match end {
                     End::Found(item) => return Ok(self.count(|all| &mut all.by_read, Some(item))),
@@ -119,10 +123,7 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
                 }
             }
         }
-        let request = self.structure.lookup_request(key);
-        let room = self.structure.reply_bytes();
-        let (lookups, _) = self.object.methods();
-        let reply = self.client.call(lookups, &request, room).await?;
+        let reply = self.ask(&self.structure.lookup_request(key)).await?;
         let found = Found::Reply(&reply);
         let mut cache = self.cache.borrow_mut();
         let end = self.structure.lookup_end(key, found, &mut cache);
@@ -137,23 +138,28 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         Ok(self.count(|all| &mut all.by_call, item))
     }
 
-    async fn read(
-        &self,
-        key: &S::Key,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<End<S::Item>, RemoteError> {
+    /// READs bytes of the region, for walks of a structure's own such as scans.
+    ///
+    /// # Errors
+    /// [`RemoteError::Fabric`].
+    pub async fn read(&self, offset: u64, bytes: usize) -> Result<Buffer, RemoteError> {
         let (node, region) = self.client.to();
         let from = RemoteAddr {
             node,
             region,
             offset,
         };
-        let read = self.client.endpoint().read(from, bytes).await?;
-        let words = read.words();
-        let found = Found::Read { offset, words };
-        let mut cache = self.cache.borrow_mut();
-        Ok(self.structure.lookup_end(key, found, &mut cache))
+        Ok(self.client.endpoint().read(from, bytes).await?)
+    }
+
+    /// Has the owner answer a request that changes nothing.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn ask(&self, request: &[u8]) -> Result<Reply, RemoteError> {
+        let (lookups, _) = self.object.methods();
+        let room = self.structure.reply_bytes();
+        Ok(self.client.call(lookups, request, room).await?)
     }
 
     /// Has the owner execute a request that changes something, at most once.

@@ -3,5 +3,6 @@
 mod chained_faults;
 mod chained_model;
 mod local;
+mod ordered;
 mod queue;
 mod sim;

@@ -139,9 +139,7 @@ impl VerbsPeer {
                 self.note(slot, 1, None, what);
                 Ok(slot)
             }
-            Verb::Call { .. } => {
-                return Err(FabricError::CallsUnsupported { fabric: "verbs" });
-            }
+            Verb::Call { .. } => Err(FabricError::CallsUnsupported { fabric: "verbs" }),
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
