@@ -343,16 +343,16 @@ fn at_most(count: usize, limit: usize, what: &'static str) -> Result<(), Problem
 
 fn attribute(element: &BytesStart<'_>, name: &str) -> Result<Option<String>, Problem> {
     let malformed = |error: &dyn std::fmt::Display| Problem::Xml(error.to_string());
-    // The check for doubles is quadratic; the length of all attributes together is bounded.
+    let mut value = None;
+    // To the last one, so that doubles are noticed: a quadratic check, of a list of bounded length.
     for found in element.attributes() {
         let found = found.map_err(|error| malformed(&error))?;
         if found.key.local_name().as_ref() == name {
-            let value = found.normalized_value(XmlVersion::Implicit1_0);
-            let value = value.map_err(|error| malformed(&error))?;
-            return Ok(Some(value.into_owned()));
+            let found = found.normalized_value(XmlVersion::Implicit1_0);
+            value = Some(found.map_err(|error| malformed(&error))?.into_owned());
         }
     }
-    Ok(None)
+    Ok(value)
 }
 
 fn required(
