@@ -8,7 +8,6 @@
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`duo`]: two bucket arrays under an index of fingerprints that one owner keeps (paper 001).
 //! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper 001).
-//! * [`baseline`]: what paper 001 compares that with: MapEmbed and TEA.
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
@@ -16,15 +15,17 @@
 
 #![forbid(unsafe_code)]
 
-pub mod baseline;
 pub mod cache;
 mod client;
+mod closed_sets;
 pub mod cuckoo;
 pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;
 pub mod hints;
+#[doc(hidden)]
+pub mod internals;
 pub mod linear;
 mod operation;
 pub mod race;
@@ -36,6 +37,7 @@ mod table_map;
 mod value;
 
 pub use client::BucketCounts;
+
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use operation::{

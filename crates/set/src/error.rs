@@ -1,14 +1,18 @@
 //! What can go wrong in a set.
 
 use farslot_fabric::FabricError;
+use farslot_model::ModelError;
 
 /// A failed operation on a set. Each names the value and the limit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetError {
     /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// The model that chooses chunk sizes refused its parameters.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// An element of another length than the set's.
     #[error("an element of {len} bytes, in a set of elements of {expected}")]
     WrongLength {

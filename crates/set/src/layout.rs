@@ -183,7 +183,7 @@ mod tests {
             let bucket = bucket_of(u64::MAX / 3, index);
             assert_eq!(index_in(bucket), index);
             assert!(may_be(bucket, u64::MAX / 3));
-            assert!(!may_be(bucket, u64::MAX / 3 ^ 1));
+            assert!(!may_be(bucket, (u64::MAX / 3) ^ 1));
         }
     }
 

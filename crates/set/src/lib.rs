@@ -11,17 +11,20 @@
 //!
 //! A table belongs to p *ranks*, each of which owns k consecutive buckets of it. These types reach all
 //! of its memory by loads and compare-and-swap: one process with any number of threads, or several
-//! processes that have mapped each other's memory.
+//! processes that have mapped each other's memory. Those of [`shared`] reach other ranks' memory by the
+//! verbs of any fabric. A [`Job`](job::Job) is the processes that do so together.
 
 #![forbid(unsafe_code)]
 
 mod data;
 mod error;
 mod hash;
+pub mod job;
 mod layout;
 mod pairs;
 mod segments;
 mod shape;
+pub mod shared;
 mod tree;
 mod words;
 

@@ -88,7 +88,22 @@ pub struct Tree {
     state_bytes: usize,
 }
 
+/// Nodes that are still to be loaded, with what their parents say that they are.
+pub(crate) type Loading = SmallVec<[(usize, u32); 24]>;
+
 impl Tree {
+    /// A tree of a vector of zeros.
+    pub(crate) fn of_zeros(state_bytes: usize) -> Self {
+        let words = state_bytes.div_ceil(4).max(LEAST_WORDS);
+        let mut tree = Self {
+            values: vec![0; 2 * words].into(),
+            stale: vec![0; words.div_ceil(64)].into(),
+            state_bytes,
+        };
+        tree.spoil_all();
+        tree
+    }
+
     fn words(&self) -> usize {
         self.values.len() / 2
     }
@@ -155,13 +170,65 @@ impl Tree {
         }
     }
 
-    /// The last stale node, which has none below it.
+    /// The last stale inner node, below which none is stale, and the pair that its children are. The root, which is
+    /// stored nowhere as a node, is never given.
     #[inline]
-    fn last_stale(&self) -> Option<usize> {
+    pub(crate) fn stale_pair(&self) -> Option<(usize, u64)> {
         let words = self.stale.iter().enumerate().rev();
         let mut stale = words.filter(|(_, word)| **word != 0);
         let (at, word) = stale.next()?;
-        Some(at * 64 + 63 - word.leading_zeros() as usize)
+        let node = at * 64 + 63 - word.leading_zeros() as usize;
+        let (left, right) = (self.values[2 * node], self.values[2 * node + 1]);
+        (node > 1).then_some((node, u64::from(left) | u64::from(right) << 32))
+    }
+
+    /// Says that a node is stored under this index.
+    #[inline]
+    pub(crate) fn settle(&mut self, node: usize, index: u32) {
+        self.values[node] = index;
+        self.freshen(node);
+    }
+
+    /// The vector's id, once no node but the root is stale.
+    #[inline]
+    pub(crate) fn root(&mut self) -> StateId {
+        self.freshen(1);
+        let (left, right) = (self.values[2], self.values[3]);
+        StateId(u64::from(left) | u64::from(right) << HALF)
+    }
+
+    /// What is to be loaded first for an id.
+    pub(crate) fn start_loading(&mut self, id: StateId) -> Loading {
+        let (left, right) = id.halves();
+        smallvec![(2, left), (3, right)]
+    }
+
+    /// Whether a node's children are to be loaded: a leaf is filled in here, a node that is the same needs nothing.
+    #[inline]
+    pub(crate) fn wants(&mut self, node: usize, value: u32) -> bool {
+        if node >= self.words() {
+            self.values[node] = value;
+            return false;
+        }
+        self.values[node] != value || self.is_stale(node)
+    }
+
+    /// Marks all nodes as stale, where loading has stopped half way.
+    fn spoil_all(&mut self) {
+        (1..self.words()).for_each(|node| self.stale[node / 64] |= 1 << (node % 64));
+    }
+
+    /// Takes what a node's children are.
+    #[inline]
+    pub(crate) fn take(&mut self, node: usize, value: u32, pair: u64, next: &mut Loading) {
+        self.settle(node, value);
+        next.push((2 * node, pair as u32));
+        next.push((2 * node + 1, (pair >> 32) as u32));
+    }
+
+    /// Says that all was loaded.
+    pub(crate) fn loaded(&mut self) {
+        self.freshen(1);
     }
 
     fn is_stale(&self, node: usize) -> bool {
@@ -211,7 +278,7 @@ impl TreeSet {
     }
 
     fn over(state_bytes: usize, nodes: DataSet, roots: WordSet) -> Result<Self, SetError> {
-        check_range("the bytes of a vector", state_bytes as u64, 1, MOST_BYTES)?;
+        check_state_bytes(state_bytes)?;
         Ok(Self {
             state_bytes,
             nodes,
@@ -222,14 +289,7 @@ impl TreeSet {
     /// A tree for a thread to work with; its vector is all zeros.
     #[must_use]
     pub fn tree(&self) -> Tree {
-        let words = self.state_bytes.div_ceil(4).max(LEAST_WORDS);
-        let mut tree = Tree {
-            values: vec![0; 2 * words].into(),
-            stale: vec![0; words.div_ceil(64)].into(),
-            state_bytes: self.state_bytes,
-        };
-        (1..words).for_each(|node| tree.spoil(node));
-        tree
+        Tree::of_zeros(self.state_bytes)
     }
 
     /// Bytes of each vector.
@@ -259,16 +319,11 @@ impl TreeSet {
     /// where there is no room for them.
     #[inline]
     pub fn compress(&self, spare: &mut Spare, tree: &mut Tree) -> Option<StateId> {
-        while let Some(node) = tree.last_stale() {
-            if node > 1 {
-                let pair = pair_of(tree.values[2 * node], tree.values[2 * node + 1]);
-                let put = self.nodes.put_key(spare, &[pair], |_| ());
-                tree.values[node] = put.place()? as u32;
-            }
-            tree.freshen(node);
+        while let Some((node, pair)) = tree.stale_pair() {
+            let put = self.nodes.put_key(spare, &[pair], |_| ());
+            tree.settle(node, put.place()? as u32);
         }
-        let (left, right) = (tree.values[2], tree.values[3]);
-        Some(StateId(u64::from(left) | u64::from(right) << HALF))
+        Some(tree.root())
     }
 
     /// Asks the processor for the bucket of an id that [`TreeSet::compress`] has given.
@@ -299,32 +354,21 @@ impl TreeSet {
     /// Loads the vector of an id into a tree. Of what the tree held before only what differs is read.
     ///
     /// # Errors
-    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist. The tree's vector is unspecified then.
+    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist. The tree's vector is unspecified then, and all of
+    /// its nodes are stale.
     pub fn load(&self, id: StateId, tree: &mut Tree) -> Result<(), SetError> {
-        let missing = SetError::NoSuchElement { index: id.0 };
-        let words = tree.words();
-        let (left, right) = id.halves();
-        let mut next: SmallVec<[(usize, u32); 24]> = smallvec![(2, left), (3, right)];
+        let mut next = tree.start_loading(id);
         while let Some((node, value)) = next.pop() {
-            let known = tree.values[node] == value;
-            if node >= words {
-                tree.values[node] = value;
-                continue;
+            if tree.wants(node, value) {
+                let pair = self.nodes.first_word(u64::from(value));
+                let Some(pair) = pair else {
+                    tree.spoil_all();
+                    return Err(SetError::NoSuchElement { index: id.0 });
+                };
+                tree.take(node, value, pair, &mut next);
             }
-            if known && !tree.is_stale(node) {
-                continue;
-            }
-            let pair = self.nodes.first_word(u64::from(value));
-            let Some(pair) = pair else {
-                tree.spoil(node);
-                return Err(missing);
-            };
-            tree.values[node] = value;
-            tree.freshen(node);
-            next.push((2 * node, pair as u32));
-            next.push((2 * node + 1, (pair >> 32) as u32));
         }
-        tree.freshen(1);
+        tree.loaded();
         Ok(())
     }
 
@@ -451,9 +495,9 @@ impl TreeSet {
 /// A node is one word: what its two children are.
 const NODE: DataShape = DataShape::fixed(8);
 
-#[inline]
-fn pair_of(left: u32, right: u32) -> u64 {
-    u64::from(left) | u64::from(right) << 32
+/// Checks the length of vectors.
+pub(crate) fn check_state_bytes(state_bytes: usize) -> Result<(), SetError> {
+    check_range("the bytes of a vector", state_bytes as u64, 1, MOST_BYTES)
 }
 
 /// Buckets for so many nodes: three quarters full when all are there.

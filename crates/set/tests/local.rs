@@ -276,7 +276,7 @@ fn vectors_of_64_to_256_bytes_take_12_bytes_at_most() {
             for counter in 0..8 {
                 tree.set(
                     counter as usize * (bytes / 32),
-                    number * 5 >> (3 * counter) & 7,
+                    ((number * 5) >> (3 * counter)) & 7,
                 );
             }
             insert(&mut tree, &mut spare, &mut set);

@@ -9,8 +9,9 @@ mod question;
 mod small;
 
 pub use candidates::{Plan, Reads, Writers};
-pub use check::{CheckOptions, CheckRow, Checked, WriteCheck, check};
+pub use check::{CheckRow, Checked, WriteCheck, check};
 pub use question::Question;
+pub use small::CheckOptions;
 
 use crate::Result;
 use candidates::Candidate;
@@ -189,7 +190,3 @@ fn notes(question: &Question) -> Vec<String> {
     }
     notes
 }
-
-#[cfg(test)]
-#[path = "advise_tests.rs"]
-mod tests;

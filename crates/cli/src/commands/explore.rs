@@ -45,7 +45,9 @@ pub struct Args {
 /// # Errors
 /// A model that cannot be read or explored; [`Failure::Told`] where the invariant is violated.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let is_file = Path::new(&args.model).extension().is_some_and(|end| end == "pnml");
+    let is_file = Path::new(&args.model)
+        .extension()
+        .is_some_and(|end| end == "pnml");
     let found = if is_file || Path::new(&args.model).is_file() {
         explore_file(&args)?
     } else {
@@ -59,9 +61,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     let Some(trace) = trace else { return Ok(()) };
     // With --json, standard output has one object and nothing else.
-    let steps = trace.iter().map(|(action, state)| format!("  {action}: {state}"));
+    let steps = trace
+        .iter()
+        .map(|(action, state)| format!("  {action}: {state}"));
     let steps = steps.collect::<Vec<_>>().join("\n");
-    let violated = format!("the invariant is violated after {} steps:\n{steps}", trace.len() - 1);
+    let violated = format!(
+        "the invariant is violated after {} steps:\n{steps}",
+        trace.len() - 1
+    );
     if context.json {
         output::note(violated);
     } else {
@@ -191,7 +198,10 @@ fn shown(progress: &Progress, elapsed: Duration) -> String {
 
 fn summary(report: &Report) -> String {
     let mut lines = vec![
-        format!("{}: {} states, {} transitions", report.model, report.states, report.transitions),
+        format!(
+            "{}: {} states, {} transitions",
+            report.model, report.states, report.transitions
+        ),
         format!("deadlocks: {}", report.deadlocks),
     ];
     if let Some(depth) = report.depth {
@@ -199,7 +209,9 @@ fn summary(report: &Report) -> String {
     }
     if let Some(tokens) = report.tokens {
         let (place, marking) = (tokens.in_place, tokens.in_state);
-        lines.push(format!("most tokens: {place} in a place, {marking} in a marking"));
+        lines.push(format!(
+            "most tokens: {place} in a place, {marking} in a marking"
+        ));
     }
     let (seconds, bytes) = (report.seconds, report.bytes_per_state);
     lines.push(format!("{seconds:.3} s, {bytes:.3} bytes a state"));

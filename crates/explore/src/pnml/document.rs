@@ -3,8 +3,8 @@
 use super::error::{PnmlError, Problem};
 use super::limits;
 use super::text::Lines;
-use quick_xml::{Reader, XmlVersion};
 use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// What a document has, in its order, before names are resolved.
 #[derive(Debug, Default)]
@@ -171,7 +171,8 @@ impl Parser<'_> {
         }
         let kind = required(element, "net", "type")?;
         let short = kind.trim_end_matches('/').rsplit('/').next();
-        let known = |short: &str| matches!(short.trim_end_matches(".pntd"), "ptnet" | "PTNet" | "T net");
+        let known =
+            |short: &str| matches!(short.trim_end_matches(".pntd"), "ptnet" | "PTNet" | "T net");
         if !short.is_some_and(known) {
             return Err(Problem::NetType(kind));
         }
@@ -202,7 +203,12 @@ impl Parser<'_> {
                 (Open::Reference, NodeKind::ReferenceTransition { to })
             }
             "name" | "graphics" | "toolspecific" => return Ok(None),
-            other => return Err(Problem::Unsupported(format!("a net with <{}>", shortened(other)))),
+            other => {
+                return Err(Problem::Unsupported(format!(
+                    "a net with <{}>",
+                    shortened(other)
+                )));
+            }
         };
         match kind {
             NodeKind::Place { .. } | NodeKind::ReferencePlace { .. } => {

@@ -39,7 +39,11 @@ fn numbers(explored: &Explored) -> Plain {
 
 fn all_ways_agree(net: &Net, plain: &Plain) {
     for threads in [1, 3] {
-        assert_eq!(numbers(&explicitly(net, threads)), *plain, "{threads} threads");
+        assert_eq!(
+            numbers(&explicitly(net, threads)),
+            *plain,
+            "{threads} threads"
+        );
     }
     let symbolic = symbolically(net);
     assert_eq!(symbolic.states, plain.states.into());
@@ -61,7 +65,11 @@ fn known_nets_have_the_known_numbers_of_markings() {
     ];
     for (net, known) in nets {
         let plain = oracle::explore(&net, usize::MAX).unwrap();
-        assert!(known == 0 || plain.states == known, "{}: {plain:?}", net.name());
+        assert!(
+            known == 0 || plain.states == known,
+            "{}: {plain:?}",
+            net.name()
+        );
         all_ways_agree(&net, &plain);
     }
 }
@@ -88,7 +96,10 @@ fn a_place_that_needs_more_bits_than_were_guessed_gets_them() {
         }
         widened += 1;
     };
-    assert!(widened >= 12, "each place but the first four begins with one bit");
+    assert!(
+        widened >= 12,
+        "each place but the first four begins with one bit"
+    );
     assert_eq!(explored.states, 4600);
 }
 
@@ -101,11 +112,20 @@ fn unbounded_nets_end_with_an_error() {
         ..options(2)
     };
     let explored = explore_net(&net, None, &small, None, &Progress::default());
-    assert!(matches!(explored, Err(ExploreError::OutOfMemory { .. })), "{explored:?}");
+    assert!(
+        matches!(explored, Err(ExploreError::OutOfMemory { .. })),
+        "{explored:?}"
+    );
     let explored = explore_symbolically(&net, 1 << 30, &Progress::default());
-    assert!(matches!(explored, Err(ExploreError::Unbounded { .. })), "{explored:?}");
+    assert!(
+        matches!(explored, Err(ExploreError::Unbounded { .. })),
+        "{explored:?}"
+    );
     let explored = explore_symbolically(&manufacturing(50), 4 << 20, &Progress::default());
-    assert!(matches!(explored, Err(ExploreError::OutOfMemory { .. })), "{explored:?}");
+    assert!(
+        matches!(explored, Err(ExploreError::OutOfMemory { .. })),
+        "{explored:?}"
+    );
 }
 
 #[test]
@@ -127,17 +147,29 @@ fn a_violation_is_reached_by_a_shortest_path() {
         explore_net(&net, Some(&holds), &options(2), None, &Progress::default()).unwrap();
     assert_eq!((explored.violation, explored.states), (None, 81));
     let violated = Formula::parse("eat0 + eat2 < 2", &net).unwrap();
-    let (explored, packed) =
-        explore_net(&net, Some(&violated), &options(2), None, &Progress::default()).unwrap();
+    let (explored, packed) = explore_net(
+        &net,
+        Some(&violated),
+        &options(2),
+        None,
+        &Progress::default(),
+    )
+    .unwrap();
     let steps = explored.violation.unwrap();
-    assert_eq!(steps.len() as u64 - 1, oracle::nearest_violation(&packed).unwrap());
+    assert_eq!(
+        steps.len() as u64 - 1,
+        oracle::nearest_violation(&packed).unwrap()
+    );
     assert_eq!(steps[0].state, packed.initial()[0]);
     for pair in steps.windows(2) {
         let mut successors = Successors::new(pair[0].state.len());
         packed.successors(&pair[0].state, &mut successors).unwrap();
         let states = successors.states().chunks(pair[0].state.len());
         let mut reached = successors.actions().iter().zip(states);
-        assert!(reached.any(|(action, state)| Some(*action) == pair[1].action && state == pair[1].state));
+        assert!(
+            reached
+                .any(|(action, state)| Some(*action) == pair[1].action && state == pair[1].state)
+        );
     }
     assert!(!packed.invariant(&steps.last().unwrap().state));
 }
@@ -151,10 +183,14 @@ fn small_net() -> impl Strategy<Value = Net> {
         let transitions = prop::collection::vec((arcs.clone(), arcs), 0..7);
         let marking = prop::collection::vec(0..4_u32, places);
         (marking, transitions).prop_map(|(marking, transitions)| {
-            let marking: Vec<_> = (0..).zip(marking).map(|(p, tokens)| (format!("p{p}"), tokens)).collect();
+            let marking: Vec<_> = (0..)
+                .zip(marking)
+                .map(|(p, tokens)| (format!("p{p}"), tokens))
+                .collect();
             let numbered = (0..).zip(transitions);
-            let transitions: Vec<_> =
-                numbered.map(|(t, (takes, puts)): (i32, _)| (format!("t{t}"), takes, puts)).collect();
+            let transitions: Vec<_> = numbered
+                .map(|(t, (takes, puts)): (i32, _)| (format!("t{t}"), takes, puts))
+                .collect();
             net("small", &marking, &transitions)
         })
     })

@@ -33,7 +33,10 @@ fn a_journal_that_is_cut_off_anywhere_is_gone_on_from() {
     let net = philosophers(7);
     let whole = explored(&net, Some(&path)).unwrap();
     let bytes = std::fs::read(&path).unwrap();
-    for end in (0..bytes.len()).step_by(bytes.len() / 40).chain([bytes.len() - 1, bytes.len()]) {
+    for end in (0..bytes.len())
+        .step_by(bytes.len() / 40)
+        .chain([bytes.len() - 1, bytes.len()])
+    {
         std::fs::write(&path, &bytes[..end]).unwrap();
         match explored(&net, Some(&path)) {
             Ok(again) => assert!(same(&again, &whole), "cut off at {end}: {again:?}"),
@@ -68,11 +71,20 @@ fn a_journal_of_something_else_is_refused() {
     let path = directory.path().join("journal");
     explored(&philosophers(4), Some(&path)).unwrap();
     let other = explored(&kanban(1), Some(&path));
-    assert!(matches!(other, Err(ExploreError::WrongJournal { .. })), "{other:?}");
+    assert!(
+        matches!(other, Err(ExploreError::WrongJournal { .. })),
+        "{other:?}"
+    );
     let net = philosophers(4);
     let formula = Formula::parse("eat0 < 1", &net).unwrap();
     let options = Options::default();
-    let other = explore_net(&net, Some(&formula), &options, Some(&path), &Progress::default());
+    let other = explore_net(
+        &net,
+        Some(&formula),
+        &options,
+        Some(&path),
+        &Progress::default(),
+    );
     assert!(matches!(other, Err(ExploreError::WrongJournal { .. })));
 }
 

@@ -27,7 +27,10 @@ fn models_have_the_known_numbers_of_states() {
         ] {
             let NamedExplored { explored, trace } = explored(name, threads);
             assert_eq!((explored.states, trace), (states, None), "{name}");
-            assert!(depth.is_none_or(|depth| explored.depth == depth), "{name}: {explored:?}");
+            assert!(
+                depth.is_none_or(|depth| explored.depth == depth),
+                "{name}: {explored:?}"
+            );
         }
     }
 }
@@ -35,12 +38,18 @@ fn models_have_the_known_numbers_of_states() {
 #[test]
 fn states_of_several_words_are_told_apart() {
     // 40 philosophers take 80 bits, of which those far from each other change alone; 20 are within a word.
-    let (short, long) = (explored("philosophers:4", 1), explored("philosophers:12", 2));
+    let (short, long) = (
+        explored("philosophers:4", 1),
+        explored("philosophers:12", 2),
+    );
     assert_eq!((short.explored.states, short.explored.deadlocks), (34, 1));
     assert_eq!((long.explored.states, long.explored.deadlocks), (39_202, 1));
     let wide = explored("2pc:7", 2).explored;
     let narrow = explored("2pc:7", 1).explored;
-    assert_eq!((wide.states, wide.transitions), (narrow.states, narrow.transitions));
+    assert_eq!(
+        (wide.states, wide.transitions),
+        (narrow.states, narrow.transitions)
+    );
 }
 
 #[test]
@@ -52,8 +61,14 @@ fn broken_algorithms_are_found_out_by_a_shortest_trace() {
         ("peterson-broken", nearest(Algorithm::PetersonTurnFirst)),
         ("dekker", nearest(Algorithm::Dekker)),
         ("dekker-broken", nearest(Algorithm::DekkerTestFirst)),
-        ("2pc:4", oracle::nearest_violation(&TwoPhase::new(4, false).unwrap())),
-        ("2pc-broken:4", oracle::nearest_violation(&TwoPhase::new(4, true).unwrap())),
+        (
+            "2pc:4",
+            oracle::nearest_violation(&TwoPhase::new(4, false).unwrap()),
+        ),
+        (
+            "2pc-broken:4",
+            oracle::nearest_violation(&TwoPhase::new(4, true).unwrap()),
+        ),
     ] {
         assert_eq!(expected.is_some(), name.contains("broken"), "{name}");
         assert_eq!(steps(name), expected, "{name}");
@@ -62,10 +77,30 @@ fn broken_algorithms_are_found_out_by_a_shortest_trace() {
 
 #[test]
 fn names_that_are_no_models_are_refused() {
-    for name in ["", "puzzle", "puzzle:3", "puzzle:3x", "2pc", "peterson:2", "philosophers:-1"] {
-        assert!(matches!(name.parse::<Named>(), Err(NameError::Unknown(_))), "{name}");
+    for name in [
+        "",
+        "puzzle",
+        "puzzle:3",
+        "puzzle:3x",
+        "2pc",
+        "peterson:2",
+        "philosophers:-1",
+    ] {
+        assert!(
+            matches!(name.parse::<Named>(), Err(NameError::Unknown(_))),
+            "{name}"
+        );
     }
-    for name in ["puzzle:5x5", "puzzle:0x4", "puzzle:99999999999x99999999999", "2pc:0", "philosophers:1"] {
-        assert!(matches!(name.parse::<Named>(), Err(NameError::Size(_))), "{name}");
+    for name in [
+        "puzzle:5x5",
+        "puzzle:0x4",
+        "puzzle:99999999999x99999999999",
+        "2pc:0",
+        "philosophers:1",
+    ] {
+        assert!(
+            matches!(name.parse::<Named>(), Err(NameError::Size(_))),
+            "{name}"
+        );
     }
 }

@@ -5,9 +5,14 @@ use std::fmt::Write;
 
 /// A net from its initial tokens and, for each transition, the places that it takes from and puts into. A place that is
 /// named twice counts twice.
-pub fn net(name: &str, marking: &[(String, u32)], transitions: &[(String, Vec<String>, Vec<String>)]) -> Net {
+pub fn net(
+    name: &str,
+    marking: &[(String, u32)],
+    transitions: &[(String, Vec<String>, Vec<String>)],
+) -> Net {
     let mut places: Vec<Place> = Vec::new();
-    let mut add = |id: &String, initial: u32| match places.iter_mut().find(|place| place.id == *id) {
+    let mut add = |id: &String, initial: u32| match places.iter_mut().find(|place| place.id == *id)
+    {
         Some(place) => place.initial += initial,
         None => places.push(Place {
             id: id.clone(),
@@ -48,7 +53,10 @@ fn from_lines(name: &str, marking: &[(&str, u32)], lines: &str) -> Net {
     };
     let lines = lines.lines().filter(|line| !line.trim().is_empty());
     let transitions: Vec<_> = lines.map(transition).collect();
-    let marking: Vec<_> = marking.iter().map(|(id, tokens)| ((*id).to_owned(), *tokens)).collect();
+    let marking: Vec<_> = marking
+        .iter()
+        .map(|(id, tokens)| ((*id).to_owned(), *tokens))
+        .collect();
     net(name, &marking, &transitions)
 }
 
@@ -56,7 +64,9 @@ fn from_lines(name: &str, marking: &[(&str, u32)], lines: &str) -> Net {
 pub fn philosophers(count: usize) -> Net {
     let mut marking = Vec::new();
     let mut lines = String::new();
-    let thinking: Vec<_> = (0..count).map(|i| (format!("think{i}"), format!("fork{i}"))).collect();
+    let thinking: Vec<_> = (0..count)
+        .map(|i| (format!("think{i}"), format!("fork{i}")))
+        .collect();
     for (think, fork) in &thinking {
         marking.extend([(think.as_str(), 1), (fork.as_str(), 1)]);
     }
@@ -77,7 +87,11 @@ pub fn kanban(cards: u32) -> Net {
         "in: p4 > m4\n out: o1 > p1\n s1: o2 o3 p1 > p2 p3 m1\n s4: p2 p3 o4 > p4 m2 m3\n",
     );
     for i in 1..=4 {
-        writeln!(lines, "redo{i}: m{i} > b{i}\n ok{i}: m{i} > o{i}\n back{i}: b{i} > m{i}").unwrap();
+        writeln!(
+            lines,
+            "redo{i}: m{i} > b{i}\n ok{i}: m{i} > o{i}\n back{i}: b{i} > m{i}"
+        )
+        .unwrap();
     }
     let marking = [("p1", cards), ("p2", cards), ("p3", cards), ("p4", cards)];
     from_lines("kanban", &marking, &lines)
@@ -92,7 +106,14 @@ pub fn manufacturing(parts: u32) -> Net {
         tP1M1: P1M1 > P1d M1 \n tP1e: P1d > P1s \n tP1j: P1d > P1wP2 \n tP1s: P1s > P1
         tP2: P2 > P2wM2 \n tP2M2: P2M2 > P2d M2 \n tP2e: P2d > P2s \n tP2j: P2d > P2wP1 \n tP2s: P2s > P2
         tP3: P3 > P3M2 \n tP3M2: P3M2 M2 > M2 P3s \n tP3s: P3s > P3 \n tx: P2wP1 P1wP2 > P12";
-    let marking = [("P1", parts), ("P2", parts), ("P3", parts), ("M1", 3), ("M2", 1), ("M3", 2)];
+    let marking = [
+        ("P1", parts),
+        ("P2", parts),
+        ("P3", parts),
+        ("M1", 3),
+        ("M2", 1),
+        ("M3", 2),
+    ];
     from_lines("manufacturing", &marking, lines)
 }
 
@@ -109,32 +130,58 @@ pub fn flags(processes: usize) -> Net {
         let low = low.join(" ");
         writeln!(lines, "enter{i}: trying{i} {low} > critical{i} {low}").unwrap();
         for other in others {
-            writeln!(lines, "yield{i}_{other}: high{i} trying{i} high{other} > low{i} idle{i} high{other}").unwrap();
+            writeln!(
+                lines,
+                "yield{i}_{other}: high{i} trying{i} high{other} > low{i} idle{i} high{other}"
+            )
+            .unwrap();
         }
     }
-    let marking: Vec<_> = marking.iter().map(|(id, tokens)| (id.as_str(), *tokens)).collect();
+    let marking: Vec<_> = marking
+        .iter()
+        .map(|(id, tokens)| (id.as_str(), *tokens))
+        .collect();
     from_lines("flags", &marking, &lines)
 }
 
 /// A net as a PNML document.
 pub fn to_pnml(net: &Net) -> String {
-    let mut text = String::from("<?xml version=\"1.0\"?>\n<pnml xmlns=\"http://www.pnml.org/version-2009/grammar/pnml\">\n");
+    let mut text = String::from(
+        "<?xml version=\"1.0\"?>\n<pnml xmlns=\"http://www.pnml.org/version-2009/grammar/pnml\">\n",
+    );
     let kind = "http://www.pnml.org/version-2009/grammar/ptnet";
-    writeln!(text, "<net id=\"{}\" type=\"{kind}\">\n<page id=\"page\">", net.name()).unwrap();
+    writeln!(
+        text,
+        "<net id=\"{}\" type=\"{kind}\">\n<page id=\"page\">",
+        net.name()
+    )
+    .unwrap();
     for Place { id, initial } in net.places() {
         let marking = format!("<initialMarking><text>{initial}</text></initialMarking>");
         let marking = if *initial == 0 { "" } else { &marking };
-        writeln!(text, "<place id=\"{id}\"><name><text>{id}</text></name>{marking}</place>").unwrap();
+        writeln!(
+            text,
+            "<place id=\"{id}\"><name><text>{id}</text></name>{marking}</place>"
+        )
+        .unwrap();
     }
     let mut arcs = 0;
     for Transition { id, takes, puts } in net.transitions() {
         writeln!(text, "<transition id=\"{id}\"/>").unwrap();
-        let takes = takes.iter().map(|arc| (arc, &net.places()[arc.place].id, id));
-        let puts = puts.iter().map(|arc| (arc, id, &net.places()[arc.place].id));
+        let takes = takes
+            .iter()
+            .map(|arc| (arc, &net.places()[arc.place].id, id));
+        let puts = puts
+            .iter()
+            .map(|arc| (arc, id, &net.places()[arc.place].id));
         for (arc, source, target) in takes.chain(puts) {
             let weight = format!("<inscription><text>{}</text></inscription>", arc.weight);
             arcs += 1;
-            writeln!(text, "<arc id=\"arc{arcs}\" source=\"{source}\" target=\"{target}\">{weight}</arc>").unwrap();
+            writeln!(
+                text,
+                "<arc id=\"arc{arcs}\" source=\"{source}\" target=\"{target}\">{weight}</arc>"
+            )
+            .unwrap();
         }
     }
     text.push_str("</page>\n</net>\n</pnml>\n");

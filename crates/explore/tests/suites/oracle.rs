@@ -41,8 +41,14 @@ pub fn explore(net: &Net, most: usize) -> Option<Plain> {
             }
             enabled += 1;
             let mut next = marking.clone();
-            transition.takes.iter().for_each(|arc| next[arc.place] -= u64::from(arc.weight));
-            transition.puts.iter().for_each(|arc| next[arc.place] += u64::from(arc.weight));
+            transition
+                .takes
+                .iter()
+                .for_each(|arc| next[arc.place] -= u64::from(arc.weight));
+            transition
+                .puts
+                .iter()
+                .for_each(|arc| next[arc.place] += u64::from(arc.weight));
             if !depths.contains_key(&next) {
                 depths.insert(next.clone(), depth + 1);
                 queue.push_back(next);

@@ -15,8 +15,8 @@
 use super::client::Place;
 use super::layout::{Candidates, CuckooLayout, MOST_WAYS};
 use crate::Result;
+use crate::closed_sets::ClosedSets;
 use crate::slot::bad_option;
-use farslot_local::several::ClosedSets;
 
 /// In place of a slot's first other bucket: no record is there.
 const VACANT: u32 = u32::MAX;

@@ -3,8 +3,6 @@
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use crate::baseline::map_embed::MapEmbedTable;
-use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use crate::{FieldSize, Index};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
@@ -215,62 +213,6 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
             let looking = alone.endpoint.timeout(LONG, alone.get(&asked));
             assert_eq!(looking.await.is_ok(), !readers);
         });
-    }
-}
-
-/// The paper's comparison, at the same NIC and with as much under way: what decides are the bytes, of which both read the
-/// table once.
-#[test]
-fn an_active_growth_takes_less_than_map_embeds() {
-    for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
-        let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(slots, size, size, 7)
-        });
-        let record = |number: u64| vec![(number % 251) as u8 + 1; field as usize - 8];
-        let bytes = |number: u64| [&key(number)[..], &record(number)].concat();
-        let (executor, table) = bed.thread_of(&bed.owner());
-        let ours = executor.block_on(async {
-            for number in 0..slots * 85 / 100 {
-                let bytes = bytes(number);
-                table.put(&bytes, &bytes).await.unwrap();
-            }
-            table.grow(&bed.memory, 2).await.unwrap();
-            let begun = table.now();
-            table.sweep().await.unwrap();
-            table.now() - begun
-        });
-        let options = BaselineOptions {
-            bucket_slots: 8,
-            stash: 32,
-            ..BaselineOptions::new(slots, size, size, 7)
-        };
-        let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
-            // Room for a table of twice as many slots behind one of five times as many.
-            let bed = Bed::new(&DuoOptions {
-                load_factor: 0.2,
-                ..DuoOptions::new(slots, size, size, 7)
-            });
-            let endpoint = bed.endpoint();
-            let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE, &options).unwrap();
-            Executor::new(endpoint).block_on(async {
-                for number in 0..slots * 85 / 100 {
-                    let bytes = bytes(number);
-                    table.put(&bytes, &bytes).await.unwrap();
-                }
-                let begun = table.now();
-                let to = bed.memory.start;
-                table.grow(to, Cleaning::Active, pace).await.unwrap();
-                table.now() - begun
-            })
-        });
-        println!("{field} bytes: {ours} ns, MapEmbed {took:?} ns");
-        assert!(
-            took[0] as f64 > times * ours as f64,
-            "{took:?} and {ours} ns"
-        );
-        assert!(took[1] > took[0]);
     }
 }
 
