@@ -23,7 +23,9 @@ pub enum ExploreError {
         tokens: u64,
     },
     /// More memory would be needed than was allowed.
-    #[error("{needed} bytes are needed to go on after {states} states, above the limit of {limit} bytes")]
+    #[error(
+        "{needed} bytes are needed to go on after {states} states, above the limit of {limit} bytes"
+    )]
     OutOfMemory {
         /// Bytes needed.
         needed: u64,

@@ -121,7 +121,8 @@ impl Sum {
     /// As a number that cannot overflow: each product is below 2^128, and sums stop there.
     fn value(&self, tokens: &impl Fn(usize) -> u64) -> u128 {
         let products = self.places.iter();
-        let products = products.map(|&(place, factor)| u128::from(factor) * u128::from(tokens(place)));
+        let products =
+            products.map(|&(place, factor)| u128::from(factor) * u128::from(tokens(place)));
         products.fold(u128::from(self.constant), u128::saturating_add)
     }
 }
@@ -312,9 +313,8 @@ impl Parser<'_, '_> {
     }
 
     fn accept(&mut self, texts: &[&str]) -> bool {
-        let is_it = |token: &&Token| {
-            token.kind != Kind::Quoted && texts.contains(&token.text.as_str())
-        };
+        let is_it =
+            |token: &&Token| token.kind != Kind::Quoted && texts.contains(&token.text.as_str());
         let accepted = self.tokens.first().filter(is_it).is_some();
         if accepted {
             self.tokens = &self.tokens[1..];
@@ -363,7 +363,10 @@ mod tests {
             ("a=2 or a=1 and b.1-x=2", true),
             ("!(a=1) | not a<1 && \"and so on\" == 7", true),
             ("((a != 1))", false),
-            ("a <= 1 & 18446744073709551615 * \"and so on\" > 18446744073709551615", true),
+            (
+                "a <= 1 & 18446744073709551615 * \"and so on\" > 18446744073709551615",
+                true,
+            ),
         ] {
             assert_eq!(holds(text, [1, 2, 7]), Ok(expected), "{text}");
         }
@@ -372,18 +375,33 @@ mod tests {
     #[test]
     fn errors_say_where() {
         for (text, said) in [
-            ("", "character 1 of the formula: expected a number or a place, found the end"),
-            ("a = ", "character 5 of the formula: expected a number or a place"),
+            (
+                "",
+                "character 1 of the formula: expected a number or a place, found the end",
+            ),
+            (
+                "a = ",
+                "character 5 of the formula: expected a number or a place",
+            ),
             ("a 1", "character 3 of the formula: expected a comparison"),
-            ("zz = 1", "character 1 of the formula: the net has no place \"zz\""),
+            (
+                "zz = 1",
+                "character 1 of the formula: the net has no place \"zz\"",
+            ),
             ("(a=1", "character 5 of the formula: expected a closing"),
             ("a=1 b.1-x", "character 5 of the formula: expected the end"),
-            ("\"a", "character 1 of the formula: expected a closing quote"),
+            (
+                "\"a",
+                "character 1 of the formula: expected a closing quote",
+            ),
             ("a=18446744073709551616", "too large"),
         ] {
             let error = holds(text, [0; 3]).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
         }
-        assert_eq!(holds(&"(".repeat(100_000), [0; 3]), Err(FormulaError::TooDeep));
+        assert_eq!(
+            holds(&"(".repeat(100_000), [0; 3]),
+            Err(FormulaError::TooDeep)
+        );
     }
 }

@@ -78,7 +78,9 @@ impl Transition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
     /// An arc names a place that the net does not have.
-    #[error("transition {transition:?} has an arc to place {place}, but the net has {places} places")]
+    #[error(
+        "transition {transition:?} has an arc to place {place}, but the net has {places} places"
+    )]
     NoSuchPlace {
         /// The transition.
         transition: String,
@@ -88,7 +90,9 @@ pub enum NetError {
         places: usize,
     },
     /// A transition's arcs are not in strictly ascending order of places, or one has weight 0.
-    #[error("the arcs of transition {transition:?} are not one a place, in order, with weights of 1 and more")]
+    #[error(
+        "the arcs of transition {transition:?} are not one a place, in order, with weights of 1 and more"
+    )]
     BadArcs {
         /// The transition.
         transition: String,
@@ -183,21 +187,48 @@ mod tests {
             takes: vec![arc(0, 2), arc(2, u32::MAX)],
             puts: vec![arc(1, 3), arc(2, 1)],
         };
-        let effects: Vec<_> = transition.effects().iter().map(|e| (e.place, e.needs, e.change)).collect();
+        let effects: Vec<_> = transition
+            .effects()
+            .iter()
+            .map(|e| (e.place, e.needs, e.change))
+            .collect();
         let most = u32::MAX;
-        assert_eq!(effects, [(0, 2, -2), (1, 0, 3), (2, most, 1 - i64::from(most))]);
+        assert_eq!(
+            effects,
+            [(0, 2, -2), (1, 0, 3), (2, most, 1 - i64::from(most))]
+        );
     }
 
     #[test]
     fn arcs_are_checked() {
         let with = |takes| {
-            let transition = Transition { id: "t".into(), takes, puts: vec![] };
-            let place = Place { id: "p".into(), initial: 0 };
+            let transition = Transition {
+                id: "t".into(),
+                takes,
+                puts: vec![],
+            };
+            let place = Place {
+                id: "p".into(),
+                initial: 0,
+            };
             Net::new("n", vec![place], vec![transition])
         };
         assert!(with(vec![arc(0, 1)]).is_ok());
-        assert!(matches!(with(vec![arc(1, 1)]), Err(NetError::NoSuchPlace { place: 1, places: 1, .. })));
-        assert!(matches!(with(vec![arc(0, 0)]), Err(NetError::BadArcs { .. })));
-        assert!(matches!(with(vec![arc(0, 1), arc(0, 1)]), Err(NetError::BadArcs { .. })));
+        assert!(matches!(
+            with(vec![arc(1, 1)]),
+            Err(NetError::NoSuchPlace {
+                place: 1,
+                places: 1,
+                ..
+            })
+        ));
+        assert!(matches!(
+            with(vec![arc(0, 0)]),
+            Err(NetError::BadArcs { .. })
+        ));
+        assert!(matches!(
+            with(vec![arc(0, 1), arc(0, 1)]),
+            Err(NetError::BadArcs { .. })
+        ));
     }
 }

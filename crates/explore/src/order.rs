@@ -120,7 +120,8 @@ fn settle(
                 sum / near.len() as f64
             }
         };
-        let mut moved: Vec<(f64, usize)> = order.iter().map(|&place| (pulled(place), place)).collect();
+        let mut moved: Vec<(f64, usize)> =
+            order.iter().map(|&place| (pulled(place), place)).collect();
         moved.sort_by(|one, two| one.0.total_cmp(&two.0));
         order = moved.into_iter().map(|(_, place)| place).collect();
         let now = cost(edges, &positions(&order));

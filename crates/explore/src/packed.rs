@@ -116,7 +116,9 @@ impl<'n> PackedNet<'n> {
         }
         let (listed, free) = list_transitions(net);
         let steps = net.transitions().iter();
-        let steps = steps.map(|transition| step(&transition.effects(), &fields)).collect();
+        let steps = steps
+            .map(|transition| step(&transition.effects(), &fields))
+            .collect();
         Self {
             net,
             invariant,
@@ -163,13 +165,25 @@ impl<'n> PackedNet<'n> {
         if !step.set.iter().all(has) || !step.needs.iter().all(|a| a.field.of(state) >= a.tokens) {
             return Ok(());
         }
-        if step.clear.iter().any(|bits| state[bits.word] & bits.mask != 0) {
+        if step
+            .clear
+            .iter()
+            .any(|bits| state[bits.word] & bits.mask != 0)
+        {
             return Err(self.first_without_room(number, state));
         }
-        for Amount { place, field, tokens } in &step.room {
+        for Amount {
+            place,
+            field,
+            tokens,
+        } in &step.room
+        {
             let value = field.of(state) + tokens;
             if value > field.most {
-                return Err(NoRoom { part: *place, value });
+                return Err(NoRoom {
+                    part: *place,
+                    value,
+                });
             }
         }
         let next = out.push(number, state);
@@ -300,7 +314,11 @@ fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
 /// Lists each transition at the place, of those that it needs, that the fewest transitions need.
 fn list_transitions(net: &Net) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut takers = vec![0_u32; net.places().len()];
-    for arc in net.transitions().iter().flat_map(|transition| &transition.takes) {
+    for arc in net
+        .transitions()
+        .iter()
+        .flat_map(|transition| &transition.takes)
+    {
         takers[arc.place] += 1;
     }
     let mut listed = vec![Vec::new(); net.places().len()];
@@ -360,7 +378,11 @@ fn gather(all: &mut Vec<Bits>, one: Bits) {
 fn largest_seen(net: &Net) -> Vec<u64> {
     let initial: Vec<u64> = net.initial().into_iter().map(u64::from).collect();
     let mut most = initial.clone();
-    let effects: Vec<_> = net.transitions().iter().map(|transition| transition.effects()).collect();
+    let effects: Vec<_> = net
+        .transitions()
+        .iter()
+        .map(|transition| transition.effects())
+        .collect();
     let mut chance = Chance(1);
     let mut tests_left = WALK_TESTS;
     for _ in 0..WALKS {
@@ -374,7 +396,9 @@ fn largest_seen(net: &Net) -> Vec<u64> {
             let mut tried = (start..effects.len()).chain(0..start);
             let enabled = tried.find(|&number| {
                 tests_left = tests_left.saturating_sub(1);
-                effects[number].iter().all(|e| marking[e.place] >= u64::from(e.needs))
+                effects[number]
+                    .iter()
+                    .all(|e| marking[e.place] >= u64::from(e.needs))
             });
             let Some(number) = enabled else { break };
             for effect in &effects[number] {

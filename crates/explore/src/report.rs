@@ -62,7 +62,8 @@ impl Report {
     /// One JSON object, whose numbers are exact however large.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let or_null = |number: Option<u64>| number.map_or("null".into(), |number| number.to_string());
+        let or_null =
+            |number: Option<u64>| number.map_or("null".into(), |number| number.to_string());
         let in_place = or_null(self.tokens.map(|tokens| tokens.in_place));
         let in_state = or_null(self.tokens.map(|tokens| tokens.in_state));
         format!(

@@ -24,7 +24,9 @@ impl PairSet {
     /// Finds or inserts a pair; the outcome has its index.
     #[inline]
     pub fn find_or_put(&self, spare: &mut Spare, pair: [u64; 2]) -> Outcome<u32> {
-        self.0.put_key(spare, &pair, |_| ()).map(|index| index as u32)
+        self.0
+            .put_key(spare, &pair, |_| ())
+            .map(|index| index as u32)
     }
 
     /// The pair with this index, or zeros where there is none.
@@ -34,7 +36,11 @@ impl PairSet {
         let segments = self.0.segments();
         let (rank, unit) = segments.layout().unit_of(u64::from(index));
         let words = segments.elements(rank);
-        let word = |at: u64| words.get(at as usize).map_or(0, |word| word.load(Ordering::Relaxed));
+        let word = |at: u64| {
+            words
+                .get(at as usize)
+                .map_or(0, |word| word.load(Ordering::Relaxed))
+        };
         [word(2 * unit), word(2 * unit + 1)]
     }
 
@@ -101,7 +107,10 @@ mod tests {
         }
         for (pair, &index) in (0..).zip(&indices) {
             assert_eq!(set.get(index), [pair, !pair]);
-            assert_eq!(set.find_or_put(&mut spare, [pair, !pair]), Outcome::Found(index));
+            assert_eq!(
+                set.find_or_put(&mut spare, [pair, !pair]),
+                Outcome::Found(index)
+            );
         }
     }
 }

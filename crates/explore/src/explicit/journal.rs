@@ -90,7 +90,8 @@ impl Journal {
         let file = file.map_err(failed)?;
         let mut reader = Sums::new(BufReader::new(&file));
         let header = read_header(&mut reader).map_err(failed)?;
-        let header = header.ok_or_else(|| wrong("not a journal of this version, or a damaged one"))?;
+        let header =
+            header.ok_or_else(|| wrong("not a journal of this version, or a damaged one"))?;
         let start = reader.at;
         let end = last_whole(&mut reader, &header).map_err(failed)?;
         Ok(Self {
@@ -128,14 +129,20 @@ impl<M: Model> Search<'_, M> {
         let positioned = journal.file.seek(SeekFrom::Start(end));
         positioned.map_err(|error| journal.failed(error))?;
         let mut writer = Sums::new(BufWriter::new(&journal.file));
-        let head = [totals.depth, level.len()].into_iter().chain(to_words(totals));
-        let mut wrote = head.map(|word| writer.put(word)).collect::<io::Result<()>>();
+        let head = [totals.depth, level.len()]
+            .into_iter()
+            .chain(to_words(totals));
+        let mut wrote = head
+            .map(|word| writer.put(word))
+            .collect::<io::Result<()>>();
         let mut state = vec![0; self.words()];
         for code in level.codes() {
             self.read_store().decode(worker.coder(), code, &mut state)?;
             wrote = wrote.and_then(|()| state.iter().try_for_each(|word| writer.put(*word)));
         }
-        let wrote = wrote.and_then(|()| writer.put_sum()).and_then(|()| writer.inner.flush());
+        let wrote = wrote
+            .and_then(|()| writer.put_sum())
+            .and_then(|()| writer.inner.flush());
         let length = writer.at;
         drop(writer);
         wrote.map_err(|error| journal.failed(error))?;
@@ -192,11 +199,27 @@ fn to_words(totals: &Totals) -> [u64; RECORD_WORDS - 2] {
         deadlocks,
         ..
     } = *totals;
-    [states, transitions, deadlocks, has_tokens, tokens.in_place, tokens.in_state]
+    [
+        states,
+        transitions,
+        deadlocks,
+        has_tokens,
+        tokens.in_place,
+        tokens.in_state,
+    ]
 }
 
 fn from_words(head: &[u64; RECORD_WORDS]) -> Totals {
-    let [depth, _, states, transitions, deadlocks, has_tokens, in_place, in_state] = *head;
+    let [
+        depth,
+        _,
+        states,
+        transitions,
+        deadlocks,
+        has_tokens,
+        in_place,
+        in_state,
+    ] = *head;
     Totals {
         states,
         transitions,

@@ -50,7 +50,9 @@ pub fn explore_net<'n>(
             Err(ExploreError::NoRoom(no_room)) => no_room,
             Err(error) => return Err(error),
         };
-        packed = packed.widened(no_room).ok_or_else(|| unbounded(net, no_room))?;
+        packed = packed
+            .widened(no_room)
+            .ok_or_else(|| unbounded(net, no_room))?;
         if let Some(path) = journal {
             journal_file = Some(Journal::create(path, header_of(&packed, digest))?);
         }
@@ -87,7 +89,11 @@ fn resumed<'n>(
     path: &Path,
 ) -> Result<(PackedNet<'n>, Journal), ExploreError> {
     let journal = Journal::open(path)?;
-    let widths = journal.header().layout.iter().map(|width| u32::from(*width));
+    let widths = journal
+        .header()
+        .layout
+        .iter()
+        .map(|width| u32::from(*width));
     let packed = PackedNet::with_widths(net, invariant, widths.collect());
     if *journal.header() != header_of(&packed, digest) {
         return Err(ExploreError::WrongJournal {

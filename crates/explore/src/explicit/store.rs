@@ -135,7 +135,11 @@ impl Store {
     pub(super) fn grow(&mut self, limit: u64) -> Result<(), ExploreError> {
         // While it is copied, the old memory is there beside the new one.
         let bytes = self.bytes();
-        let needed = if bytes < LARGE * 8 { bytes * 3 } else { bytes / 4 * 9 };
+        let needed = if bytes < LARGE * 8 {
+            bytes * 3
+        } else {
+            bytes / 4 * 9
+        };
         if needed > limit {
             let states = match self {
                 Self::Words(set) => set.segments().counted(),

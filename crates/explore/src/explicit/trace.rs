@@ -1,9 +1,9 @@
 //! A shortest path to a state, found backwards through the levels.
 
+use super::TraceStep;
 use super::level::Blocks;
 use super::store::{Coder, Store};
 use super::worker::Search;
-use super::TraceStep;
 use crate::error::ExploreError;
 use crate::model::{Model, Successors};
 
@@ -36,12 +36,7 @@ impl<M: Model> Search<'_, M> {
         Ok(backwards)
     }
 
-    fn state(
-        &self,
-        store: &Store,
-        coder: &mut Coder,
-        code: u64,
-    ) -> Result<Vec<u64>, ExploreError> {
+    fn state(&self, store: &Store, coder: &mut Coder, code: u64) -> Result<Vec<u64>, ExploreError> {
         let mut state = vec![0; self.words()];
         store.decode(coder, code, &mut state)?;
         Ok(state)

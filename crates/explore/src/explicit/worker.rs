@@ -110,7 +110,9 @@ impl<'m, M: Model> Search<'m, M> {
     pub(super) fn show(&self, totals: &Totals) {
         let progress = self.progress;
         progress.states.store(totals.states, Ordering::Relaxed);
-        progress.transitions.store(totals.transitions, Ordering::Relaxed);
+        progress
+            .transitions
+            .store(totals.transitions, Ordering::Relaxed);
         progress.depth.store(totals.depth, Ordering::Relaxed);
         progress.bytes.store(self.bytes(), Ordering::Relaxed);
     }
@@ -276,7 +278,9 @@ impl<'s, 'm, M: Model> Worker<'s, 'm, M> {
         let progress = self.search.progress;
         let states = self.totals.states - before;
         progress.states.fetch_add(states, Ordering::Relaxed);
-        progress.transitions.fetch_add(done as u64, Ordering::Relaxed);
+        progress
+            .transitions
+            .fetch_add(done as u64, Ordering::Relaxed);
         self.successors.clear();
         Ok(())
     }

@@ -11,8 +11,8 @@ pub use philosophers::Philosophers;
 pub use puzzle::Puzzle;
 pub use two_phase::TwoPhase;
 
-use crate::explicit::{Explored, Options, Progress, explore};
 use crate::error::ExploreError;
+use crate::explicit::{Explored, Options, Progress, explore};
 use crate::model::Model;
 
 /// A number that a model cannot be made with.
@@ -29,7 +29,12 @@ pub struct SizeError {
     pub most: usize,
 }
 
-fn check_size(what: &'static str, value: usize, least: usize, most: usize) -> Result<(), SizeError> {
+fn check_size(
+    what: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+) -> Result<(), SizeError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
@@ -131,7 +136,10 @@ fn run(
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
     let explored = explore(model, options, None, progress)?;
-    let trace = explored.violation.as_ref().map(|steps| steps_as_text(model, steps));
+    let trace = explored
+        .violation
+        .as_ref()
+        .map(|steps| steps_as_text(model, steps));
     Ok(NamedExplored { explored, trace })
 }
 
@@ -141,7 +149,9 @@ pub fn steps_as_text(
     steps: &[crate::explicit::TraceStep],
 ) -> Vec<(String, String)> {
     let shown = steps.iter().map(|step| {
-        let action = step.action.map_or("initially".into(), |action| model.action(action));
+        let action = step
+            .action
+            .map_or("initially".into(), |action| model.action(action));
         (action, model.show(&step.state))
     });
     shown.collect()

@@ -116,9 +116,18 @@ impl Model for MutualExclusion {
                 CRITICAL => "critical".into(),
                 step => format!("at step {step}"),
             };
-            let flag = if get(state, FLAG[me], 1) == 0 { "down" } else { "up" };
+            let flag = if get(state, FLAG[me], 1) == 0 {
+                "down"
+            } else {
+                "up"
+            };
             format!("{me} {step}, flag {flag}")
         };
-        format!("{}; {}; turn {}", process(0), process(1), get(state, TURN, 1))
+        format!(
+            "{}; {}; turn {}",
+            process(0),
+            process(1),
+            get(state, TURN, 1)
+        )
     }
 }

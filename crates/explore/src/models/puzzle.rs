@@ -50,7 +50,9 @@ impl Model for Puzzle {
     #[inline]
     fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
         let cells = 0..self.cells();
-        let gap = cells.clone().find(|cell| get(state, cell * CELL as usize, CELL) == 0);
+        let gap = cells
+            .clone()
+            .find(|cell| get(state, cell * CELL as usize, CELL) == 0);
         let gap = gap.unwrap_or_default();
         let (row, column) = (gap / self.columns, gap % self.columns);
         let neighbours = [
@@ -71,8 +73,12 @@ impl Model for Puzzle {
     }
 
     fn action(&self, action: u32) -> String {
-        ["a tile slides down", "a tile slides up", "a tile slides right", "a tile slides left"]
-            [action as usize % 4]
+        [
+            "a tile slides down",
+            "a tile slides up",
+            "a tile slides right",
+            "a tile slides left",
+        ][action as usize % 4]
             .into()
     }
 

@@ -79,12 +79,18 @@ impl Model for TwoPhase {
     }
 
     fn invariant(&self, state: &[u64]) -> bool {
-        let is = |wanted| (0..self.managers).any(|manager| get(state, manager * MANAGER, 2) == wanted);
+        let is =
+            |wanted| (0..self.managers).any(|manager| get(state, manager * MANAGER, 2) == wanted);
         !(is(COMMITTED) && is(ABORTED))
     }
 
     fn action(&self, action: u32) -> String {
-        let kinds = ["is known to be prepared", "prepares", "aborts by itself", "receives the decision"];
+        let kinds = [
+            "is known to be prepared",
+            "prepares",
+            "aborts by itself",
+            "receives the decision",
+        ];
         match action.checked_sub(2) {
             Some(kind) => format!("resource manager {} {}", kind / 4, kinds[kind as usize % 4]),
             None if action == 0 => "the transaction manager commits".into(),
@@ -94,7 +100,8 @@ impl Model for TwoPhase {
 
     fn show(&self, state: &[u64]) -> String {
         let names = ["working", "prepared", "committed", "aborted"];
-        let managers = (0..self.managers).map(|manager| names[get(state, manager * MANAGER, 2) as usize]);
+        let managers =
+            (0..self.managers).map(|manager| names[get(state, manager * MANAGER, 2) as usize]);
         managers.collect::<Vec<_>>().join(", ")
     }
 }

@@ -3,8 +3,8 @@
 use super::error::{PnmlError, Problem};
 use super::limits;
 use super::text::Lines;
-use quick_xml::{Reader, XmlVersion};
 use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// What a document has, in its order, before names are resolved.
 #[derive(Debug, Default)]
@@ -171,7 +171,8 @@ impl Parser<'_> {
         }
         let kind = required(element, "net", "type")?;
         let short = kind.trim_end_matches('/').rsplit('/').next();
-        let known = |short: &str| matches!(short.trim_end_matches(".pntd"), "ptnet" | "PTNet" | "T net");
+        let known =
+            |short: &str| matches!(short.trim_end_matches(".pntd"), "ptnet" | "PTNet" | "T net");
         if !short.is_some_and(known) {
             return Err(Problem::NetType(kind));
         }
@@ -202,7 +203,12 @@ impl Parser<'_> {
                 (Open::Reference, NodeKind::ReferenceTransition { to })
             }
             "name" | "graphics" | "toolspecific" => return Ok(None),
-            other => return Err(Problem::Unsupported(format!("a net with <{}>", shortened(other)))),
+            other => {
+                return Err(Problem::Unsupported(format!(
+                    "a net with <{}>",
+                    shortened(other)
+                )));
+            }
         };
         match kind {
             NodeKind::Place { .. } | NodeKind::ReferencePlace { .. } => {
@@ -343,16 +349,16 @@ fn at_most(count: usize, limit: usize, what: &'static str) -> Result<(), Problem
 
 fn attribute(element: &BytesStart<'_>, name: &str) -> Result<Option<String>, Problem> {
     let malformed = |error: &dyn std::fmt::Display| Problem::Xml(error.to_string());
-    // The check for doubles is quadratic; the length of all attributes together is bounded.
+    let mut value = None;
+    // To the last one, so that doubles are noticed: a quadratic check, of a list of bounded length.
     for found in element.attributes() {
         let found = found.map_err(|error| malformed(&error))?;
         if found.key.local_name().as_ref() == name {
-            let value = found.normalized_value(XmlVersion::Implicit1_0);
-            let value = value.map_err(|error| malformed(&error))?;
-            return Ok(Some(value.into_owned()));
+            let found = found.normalized_value(XmlVersion::Implicit1_0);
+            value = Some(found.map_err(|error| malformed(&error))?.into_owned());
         }
     }
-    Ok(None)
+    Ok(value)
 }
 
 fn required(

@@ -29,7 +29,9 @@ pub enum Problem {
     #[error("malformed XML: {0}")]
     Xml(String),
     /// A document type declaration, which PNML has no use for.
-    #[error("a document type declaration (<!DOCTYPE>) is refused: PNML has none, and entities can be bombs")]
+    #[error(
+        "a document type declaration (<!DOCTYPE>) is refused: PNML has none, and entities can be bombs"
+    )]
     Doctype,
     /// An entity other than the five of XML.
     #[error("unknown entity &{0};")]

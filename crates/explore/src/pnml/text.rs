@@ -11,9 +11,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, PnmlError> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Cow::Borrowed(text)),
-        Err(_) if declares_latin1(bytes) => {
-            Ok(Cow::Owned(bytes.iter().map(|&byte| char::from(byte)).collect()))
-        }
+        Err(_) if declares_latin1(bytes) => Ok(Cow::Owned(
+            bytes.iter().map(|&byte| char::from(byte)).collect(),
+        )),
         Err(error) => Err(PnmlError {
             line: line_of(bytes, error.valid_up_to()),
             problem: Problem::Encoding,
@@ -76,6 +76,9 @@ mod tests {
     #[test]
     fn lines_are_counted_forwards() {
         let mut lines = Lines::new("a\nb\n\nc");
-        assert_eq!([0, 1, 2, 3, 4, 5, 99].map(|offset| lines.at(offset)), [1, 1, 2, 2, 3, 4, 4]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5, 99].map(|offset| lines.at(offset)),
+            [1, 1, 2, 2, 3, 4, 4]
+        );
     }
 }

@@ -62,7 +62,9 @@ impl Counts {
     /// How often transitions are enabled, summed over all markings and transitions.
     pub(super) fn transitions(&self, saturation: &Saturation<'_>) -> BigUint {
         let effects = saturation.effects().iter();
-        effects.map(|effects| self.enabled(saturation, effects)).sum()
+        effects
+            .map(|effects| self.enabled(saturation, effects))
+            .sum()
     }
 
     /// In how many markings a transition is enabled: only the levels between its first and last need are looked at.
@@ -77,9 +79,16 @@ impl Counts {
             let here = needs.iter().find(|need| need.level == level);
             let least = here.map_or(0, |need| need.needs);
             let counted = self.above[level].keys().map(|&list| {
-                let branches = saturation.nodes().list(list).filter(|branch| branch.0 >= least);
+                let branches = saturation
+                    .nodes()
+                    .list(list)
+                    .filter(|branch| branch.0 >= least);
                 let counts = branches.filter_map(|(_, down)| {
-                    let below = if level == last.level { &self.below } else { &enabled };
+                    let below = if level == last.level {
+                        &self.below
+                    } else {
+                        &enabled
+                    };
                     below.get(&down)
                 });
                 (list, counts.sum())

@@ -85,7 +85,9 @@ fn explore_here(
     let (mut saturation, reached) = reach(net, &orders, memory, progress)?;
     let dead = saturation.disabled(reached).map_err(|halt| match halt {
         Halt::Failed(error) => error,
-        Halt::Operations => unreachable!("operations are not limited once all markings are reached"),
+        Halt::Operations => {
+            unreachable!("operations are not limited once all markings are reached")
+        }
     })?;
     let counts = count::Counts::of(&saturation, reached);
     Ok(SymbolicallyExplored {

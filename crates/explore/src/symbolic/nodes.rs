@@ -87,7 +87,10 @@ impl Nodes {
     }
 
     fn put(&mut self, node: Node) -> Result<u32, ExploreError> {
-        let pair = [u64::from(node.down) | u64::from(node.right) << 32, u64::from(node.value)];
+        let pair = [
+            u64::from(node.down) | u64::from(node.right) << 32,
+            u64::from(node.value),
+        ];
         loop {
             match self.table.find_or_put(&mut self.spare, pair) {
                 Outcome::Found(index) | Outcome::Inserted(index) => return Ok(index + FIRST),

@@ -96,17 +96,14 @@ impl<'n> Saturation<'n> {
         for level in (0..self.levels()).rev() {
             let tokens = initial[self.order[level]];
             below = self.saturated(vec![(tokens, below)], level)?;
-            self.progress.at_level((self.levels() - level) as u64, self.bytes());
+            self.progress
+                .at_level((self.levels() - level) as u64, self.bytes());
         }
         Ok(below)
     }
 
     /// Saturates the list of these branches, which are saturated below.
-    fn saturated(
-        &mut self,
-        mut branches: Vec<Branch>,
-        level: usize,
-    ) -> Result<u32, Halt> {
+    fn saturated(&mut self, mut branches: Vec<Branch>, level: usize) -> Result<u32, Halt> {
         branches.retain(|(_, down)| *down != EMPTY);
         if branches.is_empty() {
             return Ok(EMPTY);
@@ -149,7 +146,11 @@ impl<'n> Saturation<'n> {
     ) -> Result<bool, Halt> {
         let effect = self.effects[transition as usize][0];
         let mut changed = false;
-        let mut at = if effect.change > 0 { 0 } else { branches.len() - 1 };
+        let mut at = if effect.change > 0 {
+            0
+        } else {
+            branches.len() - 1
+        };
         loop {
             let (value, down) = branches[at];
             if value >= effect.needs {
@@ -204,13 +205,7 @@ impl<'n> Saturation<'n> {
     }
 
     /// Fires a transition in the markings of `node`, at its effects from number `next` on; saturates what it leads to.
-    fn fire(
-        &mut self,
-        transition: u32,
-        next: usize,
-        node: u32,
-        level: usize,
-    ) -> Result<u32, Halt> {
+    fn fire(&mut self, transition: u32, next: usize, node: u32, level: usize) -> Result<u32, Halt> {
         let Some(&effect) = self.effects[transition as usize].get(next) else {
             return Ok(node);
         };
