@@ -1,8 +1,8 @@
 //! The threads of an exploration: how a level is expanded.
 
 use super::level::{Blocks, Collector, Level};
+use super::options::{Options, Progress};
 use super::store::{Coder, Store};
-use super::{Options, Progress};
 use crate::error::ExploreError;
 use crate::model::{Model, Successors, Tokens};
 use farslot_set::Outcome;

@@ -4,47 +4,18 @@ mod bits;
 mod mutual_exclusion;
 mod philosophers;
 mod puzzle;
+mod size;
 mod two_phase;
 
 pub use mutual_exclusion::{Algorithm, MutualExclusion};
 pub use philosophers::Philosophers;
 pub use puzzle::Puzzle;
+pub use size::SizeError;
 pub use two_phase::TwoPhase;
 
 use crate::error::ExploreError;
 use crate::explicit::{Explored, Options, Progress, explore};
 use crate::model::Model;
-
-/// A number that a model cannot be made with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {value}: it must be from {least} to {most}")]
-pub struct SizeError {
-    /// What.
-    pub what: &'static str,
-    /// Its value.
-    pub value: usize,
-    /// The least allowed.
-    pub least: usize,
-    /// The most allowed.
-    pub most: usize,
-}
-
-fn check_size(
-    what: &'static str,
-    value: usize,
-    least: usize,
-    most: usize,
-) -> Result<(), SizeError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(SizeError {
-        what,
-        value,
-        least,
-        most,
-    })
-}
 
 /// A model that has a name.
 #[derive(Debug, Clone)]

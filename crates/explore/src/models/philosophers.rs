@@ -1,7 +1,7 @@
 //! Dining philosophers: each takes its left fork, then its right one.
 
 use super::bits::{get, set};
-use super::{SizeError, check_size};
+use super::size::{SizeError, check_size};
 use crate::model::{Model, NoRoom, Successors};
 
 const BITS: u32 = 2;

@@ -1,7 +1,7 @@
 //! The sliding puzzle: tiles on a board with one gap, into which a tile beside it may slide.
 
 use super::bits::{get, set};
-use super::{SizeError, check_size};
+use super::size::{SizeError, check_size};
 use crate::model::{Model, NoRoom, Successors};
 
 /// Bits of a cell.

@@ -1,7 +1,7 @@
 //! Two-phase commit, as Gray and Lamport specify it in TLA+ ("Consensus on Transaction Commit", 2006).
 
 use super::bits::{get, set};
-use super::{SizeError, check_size};
+use super::size::{SizeError, check_size};
 use crate::model::{Model, NoRoom, Successors};
 
 /// Bits of a resource manager: its state (2), whether the transaction manager knows that it is prepared, and whether
