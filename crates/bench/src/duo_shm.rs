@@ -13,6 +13,7 @@ use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result};
 use farslot::Store;
 use farslot::fabric::shm::{Node, ShmEndpoint};
 use farslot::fabric::{Endpoint, Executor, Limits, NodeId, RegionId, RemoteAddr};
+use farslot::index::Sizing;
 use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
 use farslot::index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
@@ -82,14 +83,16 @@ impl Options {
                 return Err(BenchError::bad(option, value, format!("at least {least}")));
             }
         }
-        let duo = DuoOptions {
-            load_factor: self.load,
-            ..DuoOptions::new(self.records, FIELD, FIELD, self.seed)
-        };
+        let duo = DuoOptions::new(Sizing {
+            load_factor: Some(self.load),
+            ..Sizing::new(self.records, FIELD, FIELD, self.seed)
+        });
         let linear = LinearOptions {
-            load_factor: self.linear_load,
             slot: Some(SlotKind::Pair),
-            ..LinearOptions::new(self.records, FIELD, FIELD, self.seed)
+            ..LinearOptions::new(Sizing {
+                load_factor: Some(self.linear_load),
+                ..Sizing::new(self.records, FIELD, FIELD, self.seed)
+            })
         };
         let (duo, linear) = (duo.layout()?, linear.layout()?);
         let bytes = |of: u128| u64::try_from(of).unwrap_or(u64::MAX / 4);

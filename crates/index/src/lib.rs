@@ -34,6 +34,7 @@ mod read_policy;
 mod record_locations;
 mod scheme;
 pub mod sealed;
+mod sizing;
 mod slot;
 mod survey;
 mod table_map;
@@ -48,6 +49,7 @@ pub use operation::{
     SCAN, UPDATE, UPKEEP,
 };
 pub use scheme::{SchemeClient, SchemeKind};
+pub use sizing::Sizing;
 pub use slot::{KeyRule, SlotKind};
 pub use survey::Survey;
 pub use value::Value;

@@ -8,6 +8,7 @@ use crate::simulated::{
     OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, Written,
 };
 use crate::{BenchRow, LookupScheme, Result};
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::duo::DuoOptions;
 use farslot::index::linear::ReadSizes;
@@ -75,9 +76,11 @@ impl Bench<'_> {
             }
             LookupScheme::Cuckoo => {
                 let options = CuckooOptions {
-                    load_factor: 1.0,
                     slot: Some(SlotKind::Word),
-                    ..CuckooOptions::new(slots, FIELD, FIELD, seed)
+                    ..CuckooOptions::new(Sizing {
+                        load_factor: Some(1.0),
+                        ..Sizing::new(slots, FIELD, FIELD, seed)
+                    })
                 };
                 let layout = options.layout()?;
                 let of = Looked {
@@ -91,10 +94,10 @@ impl Bench<'_> {
                 self.looked_up(OpenCuckoo { layout, order }, of)
             }
             LookupScheme::Race => {
-                let options = RaceOptions {
-                    load_factor: 1.0,
-                    ..RaceOptions::new(slots, FIELD, FIELD, seed)
-                };
+                let options = RaceOptions::new(Sizing {
+                    load_factor: Some(1.0),
+                    ..Sizing::new(slots, FIELD, FIELD, seed)
+                });
                 let layout = options.layout()?;
                 let pair = 2 * layout.bucket_slots;
                 let of = Looked {
@@ -108,9 +111,11 @@ impl Bench<'_> {
             }
             LookupScheme::Duo => {
                 let options = DuoOptions {
-                    load_factor: 1.0,
                     readers: true,
-                    ..DuoOptions::new(slots, FIELD, FIELD, seed)
+                    ..DuoOptions::new(Sizing {
+                        load_factor: Some(1.0),
+                        ..Sizing::new(slots, FIELD, FIELD, seed)
+                    })
                 };
                 let layout = options.layout()?;
                 let of = Looked {

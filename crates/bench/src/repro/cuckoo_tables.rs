@@ -8,6 +8,7 @@ use crate::simulated::{
 use crate::{BenchError, Result};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::IndexError;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
 use farslot::index::linear::SlotKind;
 use farslot::{FieldSize, StoreError};
@@ -35,11 +36,13 @@ impl Shape {
     pub(super) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
         let four_bytes = FieldSize::Fixed(4);
         let options = CuckooOptions {
-            load_factor: 1.0,
             ways: self.ways,
             bucket_slots: self.bucket_slots,
             slot: Some(SlotKind::Word),
-            ..CuckooOptions::new(slots, four_bytes, four_bytes, seed)
+            ..CuckooOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(slots, four_bytes, four_bytes, seed)
+            })
         };
         Ok(options.layout()?)
     }

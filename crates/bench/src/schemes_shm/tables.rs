@@ -8,6 +8,7 @@ use farslot::fabric::shm::{Node, ShmEndpoint};
 use farslot::fabric::{
     Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr, window,
 };
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedForm, SealedOptions, SealedTable, SlotOrder};
@@ -79,9 +80,11 @@ impl Tables {
         let slots = options.table_bytes / 8;
         let four = FieldSize::Fixed(4);
         let cuckoo = CuckooOptions {
-            load_factor: 1.0,
             slot: Some(SlotKind::Word),
-            ..CuckooOptions::new(slots, four, four, options.seed)
+            ..CuckooOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(slots, four, four, options.seed)
+            })
         };
         Ok(Self {
             areas: Areas::new(options.table_bytes),
@@ -180,16 +183,16 @@ impl Tables {
         load: f64,
     ) -> Result<SealedTable<ShmEndpoint>> {
         let four = FieldSize::Fixed(4);
-        let layout = SealedOptions {
-            load_factor: load,
+        let records = self.options.table_bytes as f64 / 8.0 * load;
+        let options = SealedOptions {
             form: Some(SealedForm::Inline),
             order: SlotOrder::ByHash,
-            ..SealedOptions::new(four, four, self.options.seed)
+            ..SealedOptions::new(Sizing {
+                load_factor: Some(load),
+                ..Sizing::new(records.round() as u64, four, four, self.options.seed)
+            })
         };
-        let layout = layout.layout(
-            (self.options.table_bytes as f64 / 8.0 * load).round() as u64,
-            0,
-        )?;
+        let layout = options.layout()?;
         let policy = ReadPolicy::throughput(self.options.nic);
         Ok(SealedTable::open(endpoint, self.areas.at(SEALED), layout, policy).await?)
     }

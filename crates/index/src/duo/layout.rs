@@ -2,6 +2,7 @@
 
 use super::growth;
 use super::placement::{MOST_BUCKET_SLOTS, MOST_DEPTH, Placement, Shape, SlotNumber};
+use crate::Sizing;
 use crate::hash::{checksum, word_of};
 use crate::heap::{BlockRef, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
@@ -40,28 +41,25 @@ const AT_START: RemoteAddr = RemoteAddr {
     offset: 0,
 };
 
+/// The load factor unless another is asked for.
+const LOAD_FACTOR: f64 = 0.95;
+
 /// What a CuckooDuo table shall be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DuoOptions {
-    /// Keys that the table must be able to hold.
-    pub capacity: u64,
-    /// Keys that it has room for when it has grown by itself; by default `capacity`: it does not grow then, unless it
+    /// How much it shall hold: 0.95 full unless told otherwise. Its keys are unique; keys and values have
+    /// at most 65,535 bytes in the slots. By default its heap, if it has one, has room for `most_capacity` of the longest
+    /// records, and some more.
+    pub sizing: Sizing,
+    /// Keys that it has room for when it has grown by itself; by default the capacity: it does not grow then, unless it
     /// is [told to](super::DuoTable::with_growth). It doubles each time, in memory behind it that belongs to it from the
     /// start, but is not touched before it is needed. An extendible table has room for as many sub-tables there, each of
     /// which has room for its share of these keys and five standard deviations more.
     pub most_capacity: Option<u64>,
-    /// The size of its keys: at most 65,535 bytes in the slots.
-    pub key: FieldSize,
-    /// The size of its values: at most 65,535 bytes in the slots.
-    pub value: FieldSize,
     /// Where its records are: [`SlotKind::Inline`] in the slots, of which each has room for the longest; or
     /// [`SlotKind::Heap`] in a heap, for records of many lengths. A lookup takes a READ more then, and
     /// so does an update.
     pub slot: SlotKind,
-    /// Bytes of the heap, if there is one; by default room for `most_capacity` of the longest records, and some more.
-    pub heap_bytes: Option<u64>,
-    /// Slots in use per slot when `capacity` keys are in the table.
-    pub load_factor: f64,
     /// Slots of a bucket, 1 to 16: the paper's d.
     pub bucket_slots: u32,
     /// Bits of a fingerprint in the owner's memory, 8 to 32: the paper's f.
@@ -76,33 +74,23 @@ pub struct DuoOptions {
     /// Whether [readers](super::DuoReader) beside the owner shall be served: the index is then published
     /// beside the vault, and a removal takes a round trip more.
     pub readers: bool,
-    /// The hash function.
-    pub hasher: Hasher,
-    /// What the checksums derive from.
-    pub checksum_seed: u64,
 }
 
 impl DuoOptions {
-    /// Options for `capacity` keys as in the paper: 8 slots a bucket, fingerprints of 16 bits, at most 3
-    /// moves, 32 slots of stash; 0.95 full then. The seed should be random.
+    /// Options for a table of that size as in the paper: 8 slots a bucket, fingerprints of 16 bits, at most 3
+    /// moves, 32 slots of stash.
     #[must_use]
-    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+    pub const fn new(sizing: Sizing) -> Self {
         Self {
-            capacity,
+            sizing,
             most_capacity: None,
-            key,
-            value,
             slot: SlotKind::Inline,
-            heap_bytes: None,
-            load_factor: 0.95,
             bucket_slots: 8,
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
             extendible: false,
             readers: false,
-            hasher: Hasher::Xxh3 { seed },
-            checksum_seed: seed,
         }
     }
 
@@ -111,13 +99,15 @@ impl DuoOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<DuoLayout> {
+        let sizing = &self.sizing;
+        sizing.unique_keys("CuckooDuo")?;
         let (buckets, growths) = self.buckets_and_growths()?;
-        let most_capacity = self.most_capacity.unwrap_or(self.capacity);
-        let shape = RecordShape::new(self.key, self.value);
+        let most_capacity = self.most_capacity.unwrap_or(sizing.capacity);
+        let shape = sizing.shape();
         let heap_bytes = match self.slot {
             SlotKind::Heap => {
                 shape.check(self.slot)?;
-                shape.heap_bytes(self.slot, most_capacity, self.heap_bytes)?
+                shape.heap_bytes(self.slot, most_capacity, sizing.heap_bytes)?
             }
             _ => 0,
         };
@@ -127,15 +117,15 @@ impl DuoOptions {
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
             stash: self.stash,
-            key: self.key,
-            value: self.value,
+            key: sizing.key,
+            value: sizing.value,
             kind: self.slot,
             heap_bytes,
             extendible: self.extendible,
             published: self.readers,
             reserve_bytes: 0,
-            hasher: self.hasher,
-            checksum_seed: self.checksum_seed,
+            hasher: sizing.hasher,
+            checksum_seed: sizing.seed,
         };
         layout.check()?;
         layout.reserve_bytes = growth::reserve_bytes(&layout, growths)
@@ -147,19 +137,19 @@ impl DuoOptions {
     /// Buckets of each array at first, and how often they double: so that there are as many in the end as are needed.
     fn buckets_and_growths(&self) -> Result<(u64, u32)> {
         let buckets = |capacity| {
-            let slots = slots_for(capacity, self.load_factor)?;
+            let slots = self.sizing.slots_for(capacity, LOAD_FACTOR)?;
             Ok::<_, crate::IndexError>(slots.div_ceil(2 * u64::from(self.bucket_slots.max(1))))
         };
-        let at_first = buckets(self.capacity)?;
-        let most = self.most_capacity.unwrap_or(self.capacity);
-        if most < self.capacity {
-            let limit = format!("at least the capacity, {}", self.capacity);
+        let at_first = buckets(self.sizing.capacity)?;
+        let most = self.most_capacity.unwrap_or(self.sizing.capacity);
+        if most < self.sizing.capacity {
+            let limit = format!("at least the capacity, {}", self.sizing.capacity);
             return Err(bad_option("most capacity", most, limit));
         }
-        if most == self.capacity {
+        if most == self.sizing.capacity {
             return Ok((at_first, 0));
         }
-        let doublings = (most / self.capacity).max(2).ilog2();
+        let doublings = (most / self.sizing.capacity).max(2).ilog2();
         if self.extendible {
             let depth = doublings.min(MOST_DEPTH);
             // By their hashes, a sub-table may get more keys than its share.

@@ -3,6 +3,7 @@
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
+use crate::Sizing;
 use crate::baseline::map_embed::MapEmbedTable;
 use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use crate::{FieldSize, Index, IndexExt};
@@ -78,7 +79,7 @@ impl Bed {
 
 fn options() -> DuoOptions {
     let word = FieldSize::Fixed(8);
-    DuoOptions::new(1_000, word, word, 7)
+    DuoOptions::new(Sizing::new(1_000, word, word, 7))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -224,10 +225,10 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
 fn an_active_growth_takes_less_than_map_embeds() {
     for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(slots, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(slots, size, size, 7)
+        }));
         let record = |number: u64| vec![(number % 251) as u8 + 1; field as usize - 8];
         let bytes = |number: u64| [&key(number)[..], &record(number)].concat();
         let (executor, table) = bed.thread_of(&bed.owner());
@@ -248,10 +249,10 @@ fn an_active_growth_takes_less_than_map_embeds() {
         };
         let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
             // Room for a table of twice as many slots behind one of five times as many.
-            let bed = Bed::new(&DuoOptions {
-                load_factor: 0.2,
-                ..DuoOptions::new(slots, size, size, 7)
-            });
+            let bed = Bed::new(&DuoOptions::new(Sizing {
+                load_factor: Some(0.2),
+                ..Sizing::new(slots, size, size, 7)
+            }));
             let endpoint = bed.endpoint();
             let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE, &options).unwrap();
             Executor::new(endpoint).block_on(async {
@@ -279,10 +280,10 @@ fn an_active_growth_takes_less_than_map_embeds() {
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(1 << 14, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(1 << 14, size, size, 7)
+        }));
         let bytes = |number: u64| number.to_le_bytes().repeat(field as usize / 8);
         let (executor, table) = bed.thread_of(&bed.owner());
         executor.block_on(async {
@@ -326,7 +327,7 @@ fn what_a_split_left_that_did_not_come_about_is_written_over() {
     let bytes = |number: u64| number.to_le_bytes().repeat(64);
     let mut given_up = 0;
     for span in (3_500..12_000).step_by(500) {
-        let bed = Bed::new(&DuoOptions::new(200, word, word, 7));
+        let bed = Bed::new(&DuoOptions::new(Sizing::new(200, word, word, 7)));
         let (executor, first) = bed.thread_of(&bed.owner());
         executor.block_on(async {
             for number in 0..150 {

@@ -7,6 +7,7 @@ use crate::common::duo::{
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::{Endpoint, Limits};
+use farslot_index::Sizing;
 use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOptions, DuoReader, GrowthMemory};
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
@@ -239,7 +240,7 @@ fn an_extendible_table_with_memory_of_its_own_grows_until_that_is_used_up() {
             extendible: true,
             readers,
             stash: 8,
-            ..DuoOptions::new(500, RECORD.key, RECORD.value, 5)
+            ..DuoOptions::new(Sizing::new(500, RECORD.key, RECORD.value, 5))
         };
         let layout = layout.layout().unwrap();
         assert_eq!(layout.most_slots(), 16 * layout.slots());
@@ -297,7 +298,7 @@ fn a_table_with_memory_of_its_own_grows_until_that_is_used_up() {
         let layout = DuoOptions {
             most_capacity: Some(MOST),
             slot: kind,
-            ..DuoOptions::new(100, RECORD.key, RECORD.value, 4)
+            ..DuoOptions::new(Sizing::new(100, RECORD.key, RECORD.value, 4))
         };
         let layout = layout.layout().unwrap();
         assert!(layout.slots() < 250 && layout.most_slots() >= MOST * 20 / 19);
