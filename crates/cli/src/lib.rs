@@ -68,8 +68,6 @@ enum Command {
     Advise(commands::advise::Args),
     /// Measure what a fabric costs: a NIC profile for the model and the simulator
     Calibrate(commands::calibrate::Args),
-    /// Count the states that a Petri net or another model can reach, and check an invariant (paper 002)
-    Explore(commands::explore::Args),
     /// Say where the papers' tables and figures are reproduced now
     #[command(hide = true)]
     Repro(commands::repro::Args),
@@ -93,7 +91,6 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),
-        Command::Explore(args) => commands::explore::run(args, context),
         Command::Repro(args) => commands::repro::run(&args),
     }
 }

@@ -35,6 +35,7 @@ mod read_policy;
 mod record_locations;
 mod scheme;
 pub mod sealed;
+mod sizing;
 mod slot;
 mod survey;
 mod table_map;
@@ -49,6 +50,7 @@ pub use operation::{
     REMOVE, SCAN, UPDATE, UPKEEP,
 };
 pub use scheme::{SchemeClient, SchemeKind};
+pub use sizing::Sizing;
 pub use slot::{KeyRule, SlotKind};
 pub use survey::Survey;
 pub use value::Value;

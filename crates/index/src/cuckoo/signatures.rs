@@ -148,6 +148,7 @@ impl HeapBuckets {
 mod tests {
     use super::*;
     use crate::FieldSize;
+    use crate::Sizing;
     use crate::cuckoo::CuckooOptions;
     use crate::cuckoo::layout::signature_of;
     use crate::slot::SlotKind;
@@ -156,8 +157,10 @@ mod tests {
     fn options(capacity: u64, heap_bytes: Option<u64>) -> CuckooOptions {
         CuckooOptions {
             slot: Some(SlotKind::Signatures),
-            heap_bytes,
-            ..CuckooOptions::new(capacity, FieldSize::UpTo(16), FieldSize::UpTo(50), 1)
+            ..CuckooOptions::new(Sizing {
+                heap_bytes,
+                ..Sizing::new(capacity, FieldSize::UpTo(16), FieldSize::UpTo(50), 1)
+            })
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
+use crate::Sizing;
 use crate::{FieldSize, Index, IndexExt};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
@@ -77,7 +78,7 @@ impl Bed {
 
 fn options() -> DuoOptions {
     let word = FieldSize::Fixed(8);
-    DuoOptions::new(1_000, word, word, 7)
+    DuoOptions::new(Sizing::new(1_000, word, word, 7))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -212,10 +213,10 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(1 << 14, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(1 << 14, size, size, 7)
+        }));
         let bytes = |number: u64| number.to_le_bytes().repeat(field as usize / 8);
         let (executor, table) = bed.thread_of(&bed.owner());
         executor.block_on(async {
@@ -260,7 +261,7 @@ fn what_a_split_left_that_did_not_come_about_is_written_over() {
     let bytes = |number: u64| number.to_le_bytes().repeat(64);
     let mut given_up = 0;
     for span in (3_500..12_000).step_by(500) {
-        let bed = Bed::new(&DuoOptions::new(200, word, word, 7));
+        let bed = Bed::new(&DuoOptions::new(Sizing::new(200, word, word, 7)));
         let (executor, first) = bed.thread_of(&bed.owner());
         executor.block_on(async {
             for number in 0..150 {

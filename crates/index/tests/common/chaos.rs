@@ -288,7 +288,7 @@ impl Shape {
         let mut options = slot.options(slots, rng.random());
         if slot.has_heap() {
             let tight = [None, Some(1 << 9), Some(1 << 12), Some(1 << 14)];
-            options.heap_bytes = tight[rng.random_range(0..4)];
+            options.sizing.heap_bytes = tight[rng.random_range(0..4)];
         }
         let clients = rng.random_range(3..=5);
         let fixed = [None, Some(1), Some(3), Some(64)][rng.random_range(0..4)];

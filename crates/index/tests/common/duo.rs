@@ -5,6 +5,7 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
+use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoReader, DuoTable, GrowthMemory};
 use std::rc::Rc;
 
@@ -57,14 +58,16 @@ impl Dimensions {
 
     pub fn options(self, slot: Slot, seed: u64) -> DuoOptions {
         DuoOptions {
-            load_factor: 1.0,
             bucket_slots: self.bucket_slots,
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
             stash: self.stash,
             readers: self.readers,
             slot: slot.kind,
-            ..DuoOptions::new(self.slots, slot.key, slot.value, seed)
+            ..DuoOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(self.slots, slot.key, slot.value, seed)
+            })
         }
     }
 

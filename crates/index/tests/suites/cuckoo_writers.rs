@@ -198,7 +198,7 @@ pub fn a_sealed_table_refuses_writes_and_serves(fabric: Fabric) {
 
 pub fn several_records_of_a_key_are_built_and_never_put(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let client = table(fabric, slot, |options| options.keys = KeyRule::Multi);
+        let client = table(fabric, slot, |options| options.sizing.keys = KeyRule::Multi);
         let builder = client();
         let multi = |operation| Err(IndexError::MultiKey { operation });
         assert_eq!(builder.put(1, 1), multi("put"));
@@ -223,7 +223,9 @@ pub fn only_an_empty_table_is_built(fabric: Fabric) {
             ..Fabric::limits()
         };
         // So many slots that counts of their use are reported late.
-        let client = table_with(fabric, slot, limits, |options| options.capacity = 1 << 15);
+        let client = table_with(fabric, slot, limits, |options| {
+            options.sizing.capacity = 1 << 15
+        });
         let writer = client();
         assert_eq!(writer.put(1, 1), Ok(true));
         let full = Err(IndexError::NotEmpty { slots: 1 });
@@ -246,7 +248,7 @@ pub fn what_cannot_be_built_leaves_the_table_as_it_was(fabric: Fabric) {
             _ => 4096,
         };
         let open = table(fabric, slot, |options| {
-            options.heap_bytes = Some(heap_bytes)
+            options.sizing.heap_bytes = Some(heap_bytes)
         });
         let client = open();
         let too_many = client.build((0..100).map(|key| (key, key)));
@@ -286,7 +288,7 @@ pub fn what_cannot_be_built_leaves_the_table_as_it_was(fabric: Fabric) {
 /// The next writer finds what this one held of the heap.
 pub fn a_resignation_hands_the_heap_over(fabric: Fabric) {
     let mut options = options(HEAP, 64, ways(3, 4), 7);
-    options.heap_bytes = Some(1 << 14);
+    options.sizing.heap_bytes = Some(1 << 14);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     for _ in 0..fabric.cases(200) {

@@ -87,7 +87,7 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
         for multi in [false, true] {
             let mut options = slot.options(128, 5);
             if multi {
-                options.keys = KeyRule::Multi;
+                options.sizing.keys = KeyRule::Multi;
             }
             let (node, layout) = filled(fabric, &options, slot);
             for read_size in [1, 2, 5, 128] {

@@ -4,6 +4,7 @@ use crate::common::costs::spent;
 use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
 use farslot_fabric::{Executor, window};
+use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
 use farslot_index::{GET_ALL, Index, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
@@ -131,7 +132,10 @@ pub fn old_hints_change_no_answer(fabric: Fabric) {
                 &runs,
                 |(steps, reads, most, seed)| {
                     let options = LinearOptions {
-                        keys,
+                        sizing: Sizing {
+                            keys,
+                            ..slot.options(64, seed).sizing
+                        },
                         ..slot.options(64, seed)
                     };
                     let layout = options.layout().unwrap();
@@ -180,7 +184,10 @@ struct Client {
 impl Shared {
     fn new(fabric: Fabric, slots: u64) -> Self {
         let options = LinearOptions {
-            keys: KeyRule::Multi,
+            sizing: Sizing {
+                keys: KeyRule::Multi,
+                ..PAIR.options(slots, 9).sizing
+            },
             ..PAIR.options(slots, 9)
         };
         let layout = options.layout().unwrap();

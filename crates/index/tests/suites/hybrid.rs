@@ -5,6 +5,7 @@ use crate::common::{
     HYBRID, Reads, Slot, TABLE, cuckoo, new_client, new_node, new_table, scan_all,
 };
 use farslot_fabric::{Endpoint, EndpointExt, OperationClass};
+use farslot_index::Sizing;
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, SlotKind};
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
@@ -153,7 +154,12 @@ pub fn a_head_that_says_more_than_its_slot_holds_is_unreadable(fabric: Fabric) {
 
 /// A cuckoo table moves its slots, and its buckets are read whole.
 pub fn a_cuckoo_table_has_no_hybrid_slots(fabric: Fabric) {
-    let options = CuckooOptions::new(100, FieldSize::Fixed(8), FieldSize::Fixed(16), 1);
+    let options = CuckooOptions::new(Sizing::new(
+        100,
+        FieldSize::Fixed(8),
+        FieldSize::Fixed(16),
+        1,
+    ));
     let mut layout = options.layout().unwrap();
     let hybrid = CuckooOptions {
         slot: Some(SlotKind::Hybrid),

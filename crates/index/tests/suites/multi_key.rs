@@ -4,6 +4,7 @@ use crate::common::model::{Checked, run_cases};
 use crate::common::{
     HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
 };
+use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric};
@@ -15,7 +16,10 @@ const SLOTS: [Slot; 6] = [WORD, PAIR, INLINE, HEAP, HYBRID, HYBRID_SHORT];
 
 fn options(slot: Slot, slots: u64, seed: u64) -> LinearOptions {
     LinearOptions {
-        keys: KeyRule::Multi,
+        sizing: Sizing {
+            keys: KeyRule::Multi,
+            ..slot.options(slots, seed).sizing
+        },
         ..slot.options(slots, seed)
     }
 }

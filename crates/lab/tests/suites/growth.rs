@@ -2,6 +2,7 @@
 
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};
+use farslot::index::Sizing;
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
 use farslot::index::{FieldSize, Index, IndexExt};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
@@ -80,10 +81,10 @@ fn key(number: u64) -> [u8; 8] {
 fn an_active_growth_takes_less_than_map_embeds() {
     for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(slots, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(slots, size, size, 7)
+        }));
         let record = |number: u64| vec![(number % 251) as u8 + 1; field as usize - 8];
         let bytes = |number: u64| [&key(number)[..], &record(number)].concat();
         let (executor, table) = bed.thread_of(&bed.owner());
@@ -104,10 +105,10 @@ fn an_active_growth_takes_less_than_map_embeds() {
         };
         let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
             // Room for a table of twice as many slots behind one of five times as many.
-            let bed = Bed::new(&DuoOptions {
-                load_factor: 0.2,
-                ..DuoOptions::new(slots, size, size, 7)
-            });
+            let bed = Bed::new(&DuoOptions::new(Sizing {
+                load_factor: Some(0.2),
+                ..Sizing::new(slots, size, size, 7)
+            }));
             let endpoint = bed.endpoint();
             let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE, &options).unwrap();
             Executor::new(endpoint).block_on(async {

@@ -54,7 +54,7 @@ impl Shape {
         };
         let mut options = options(slot, slots, of[rng.random_range(0..5)], rng.random());
         if slot.has_heap() && rng.random_bool(0.5) {
-            options.heap_bytes = Some(1 << 14);
+            options.sizing.heap_bytes = Some(1 << 14);
         }
         let clients = rng.random_range(3..=5);
         Self {

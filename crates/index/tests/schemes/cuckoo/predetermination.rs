@@ -104,7 +104,7 @@ fn what_is_known_beforehand_is_so() {
                 false => u64::from(of.bucket_slots),
             };
             let mut options = options(slot, rng.random_range(3..=8) * of_bucket, of, seed);
-            options.heap_bytes = slot.has_heap().then_some(1 << 18);
+            options.sizing.heap_bytes = slot.has_heap().then_some(1 << 18);
             let layout = options.layout().unwrap();
             let world = world(seed, &layout);
             let mut writer = Client::new(&world, &layout, slot);
@@ -392,7 +392,7 @@ fn a_change_in_doubt_ends_what_is_known() {
 fn a_full_heap_changes_nothing_that_is_known() {
     for slot in [HEAP, SIGNATURES] {
         let mut options = options(slot, 256, ways(3, 4), 5);
-        options.heap_bytes = Some(1 << 14);
+        options.sizing.heap_bytes = Some(1 << 14);
         let layout = options.layout().unwrap();
         let client = Client::new(&world(1, &layout), &layout, slot);
         let refused = (0..200).filter(|key| {

@@ -8,6 +8,7 @@ use crate::common::{Slot, TABLE};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{Chance, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
 use farslot_fabric::{Executor, Limits};
+use farslot_index::Sizing;
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::heap::LARGEST_RECORD;
 use farslot_index::linear::{LinearTable, ReadPolicy, ReadSizes, SlotKind};
@@ -46,8 +47,10 @@ fn reads(
 fn a_hit_reads_three_words_and_hardly_more_than_one_record() {
     let options = CuckooOptions {
         slot: Some(SlotKind::Signatures),
-        load_factor: 0.65,
-        ..CuckooOptions::new(80_000, FieldSize::Fixed(8), FieldSize::Fixed(24), 5)
+        ..CuckooOptions::new(Sizing {
+            load_factor: Some(0.65),
+            ..Sizing::new(80_000, FieldSize::Fixed(8), FieldSize::Fixed(24), 5)
+        })
     };
     let layout = options.layout().unwrap();
     let records: Vec<_> = (0..80_000).map(|number| (key(number), [9; 24])).collect();
@@ -195,18 +198,22 @@ fn what_words_of_signatures_cannot_do_is_refused() {
     refused(|options| options.bucket_slots = 3, "bucket slots");
     refused(|options| options.bucket_slots = 0, "bucket slots");
     refused(|options| options.ways = 5, "ways");
-    refused(|options| options.heap_bytes = Some(1 << 36), "heap bytes");
-    refused(|options| options.capacity = 1 << 30, "heap bytes");
     refused(
-        |options| options.value = FieldSize::UpTo(LARGEST_RECORD as u32 / 4 - 40),
+        |options| options.sizing.heap_bytes = Some(1 << 36),
+        "heap bytes",
+    );
+    refused(|options| options.sizing.capacity = 1 << 30, "heap bytes");
+    refused(
+        |options| options.sizing.value = FieldSize::UpTo(LARGEST_RECORD as u32 / 4 - 40),
         "key and value size",
     );
     refused(
-        |options| options.value = FieldSize::UpTo(u32::MAX),
+        |options| options.sizing.value = FieldSize::UpTo(u32::MAX),
         "key and value size",
     );
     assert!(
-        layout(|options| options.value = FieldSize::UpTo(LARGEST_RECORD as u32 / 4 - 56)).is_ok()
+        layout(|options| options.sizing.value = FieldSize::UpTo(LARGEST_RECORD as u32 / 4 - 56))
+            .is_ok()
     );
 }
 

@@ -7,6 +7,7 @@ use crate::common::duo::{
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, Slot, scan_all};
 use farslot_fabric::{Endpoint, Limits};
+use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, GrowthMemory};
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
@@ -202,7 +203,7 @@ fn a_table_with_memory_of_its_own_grows_until_that_is_used_up() {
         let layout = DuoOptions {
             most_capacity: Some(MOST),
             slot: kind,
-            ..DuoOptions::new(100, RECORD.key, RECORD.value, 4)
+            ..DuoOptions::new(Sizing::new(100, RECORD.key, RECORD.value, 4))
         };
         let layout = layout.layout().unwrap();
         assert!(layout.slots() < 250 && layout.most_slots() >= MOST * 20 / 19);

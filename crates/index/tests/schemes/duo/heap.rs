@@ -6,6 +6,7 @@ use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader}
 use crate::common::{INLINE, Slot};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationClass};
+use farslot_index::Sizing;
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::{
     FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, SCAN, SlotKind, UPDATE, UPKEEP,
@@ -23,8 +24,11 @@ const ANY: Slot = Slot {
 fn layout(slots: u64, heap_bytes: u64, readers: bool) -> DuoLayout {
     let dimensions = Dimensions::of_paper(slots);
     let options = DuoOptions {
-        heap_bytes: Some(heap_bytes),
         readers,
+        sizing: Sizing {
+            heap_bytes: Some(heap_bytes),
+            ..dimensions.options(ANY, 9).sizing
+        },
         ..dimensions.options(ANY, 9)
     };
     options.layout().unwrap()
@@ -178,15 +182,24 @@ fn records_that_no_heap_holds_are_refused() {
     let of = Dimensions::of_paper(1 << 10).options(ANY, 1);
     let refused = [
         DuoOptions {
-            value: FieldSize::UpTo(u32::MAX),
+            sizing: Sizing {
+                value: FieldSize::UpTo(u32::MAX),
+                ..of.clone().sizing
+            },
             ..of.clone()
         },
         DuoOptions {
-            key: FieldSize::Fixed(0),
+            sizing: Sizing {
+                key: FieldSize::Fixed(0),
+                ..of.clone().sizing
+            },
             ..of.clone()
         },
         DuoOptions {
-            heap_bytes: Some(u64::MAX),
+            sizing: Sizing {
+                heap_bytes: Some(u64::MAX),
+                ..of.clone().sizing
+            },
             ..of.clone()
         },
         DuoOptions {

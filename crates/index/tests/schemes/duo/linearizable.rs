@@ -13,6 +13,7 @@ use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, faults};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{FaultPlan, Simulation};
 use farslot_fabric::{Limits, Nanos, window};
+use farslot_index::Sizing;
 use farslot_index::SlotKind;
 use farslot_index::duo::{DuoLayout, DuoOptions, DuoOwner};
 use rand::{RngExt, SeedableRng};
@@ -91,7 +92,10 @@ impl Shape {
 fn layout(dimensions: Dimensions, slot: Slot, rng: &mut ChaCha8Rng) -> DuoLayout {
     let tight = [Some(1 << 12), Some(1 << 13), Some(1 << 14), Some(1 << 16)];
     let options = DuoOptions {
-        heap_bytes: tight[rng.random_range(0..4)],
+        sizing: Sizing {
+            heap_bytes: tight[rng.random_range(0..4)],
+            ..dimensions.options(slot, rng.random()).sizing
+        },
         ..dimensions.options(slot, rng.random())
     };
     options.layout().unwrap()

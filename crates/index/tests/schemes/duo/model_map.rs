@@ -8,6 +8,7 @@ use crate::common::duo::{
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::Executor;
+use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner};
 use farslot_index::{
     FieldSize, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind,
@@ -225,7 +226,10 @@ fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
         ..INLINE
     };
     let options = DuoOptions {
-        heap_bytes: (kind == SlotKind::Heap).then_some(1 << 20),
+        sizing: Sizing {
+            heap_bytes: (kind == SlotKind::Heap).then_some(1 << 20),
+            ..dimensions.options(slot, 7).sizing
+        },
         ..dimensions.options(slot, 7)
     };
     let layout = options.layout().unwrap();

@@ -8,7 +8,9 @@ use crate::common::{HEAP, INLINE, Slot, TABLE, WORD};
 use farslot_check::{OpId, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, RunEnd, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, Rights, window};
-use farslot_index::cache::{CacheCounts, CacheOptions, Cached};
+use farslot_index::Sizing;
+use farslot_index::CacheCounts;
+use farslot_index::cache::{CacheOptions, Cached};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
@@ -353,7 +355,7 @@ fn answers_of_a_sealed_table_are_kept_for_ever() {
         .iter()
         .map(|(key, value)| (&key[..], &value[..]))
         .collect();
-    let options = SealedOptions::new(HEAP.key, HEAP.value, 5);
+    let options = SealedOptions::new(Sizing::new(0, HEAP.key, HEAP.value, 5));
     let layout = options.layout_for(&records).unwrap();
     let bytes = TABLE.offset + u64::try_from(layout.table_bytes()).unwrap();
     let world = World::new(1, NicProfile::connectx5_edr());

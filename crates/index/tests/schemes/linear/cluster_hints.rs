@@ -6,6 +6,7 @@ use farslot_fabric::sim::{
     ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
 };
 use farslot_fabric::{Nanos, NodeId};
+use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{Index, IndexExt, Value};
 use rand::{RngExt, SeedableRng};
@@ -131,7 +132,10 @@ fn records_that_stay_are_found_under_faults() {
     for seed in 0..300 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let options = LinearOptions {
-            keys: KeyRule::Multi,
+            sizing: Sizing {
+                keys: KeyRule::Multi,
+                ..PAIR.options(64, seed).sizing
+            },
             ..PAIR.options(64, seed)
         };
         let layout = options.layout().unwrap();

@@ -5,6 +5,7 @@ use crate::common::chaos::{limits, open, world};
 use crate::common::{HEAP, INLINE, Reads, Slot, TORN};
 use farslot_fabric::EndpointExt;
 use farslot_fabric::sim::{Chance, FaultPlan, HostId, RunEnd, Simulation};
+use farslot_index::Sizing;
 use farslot_index::linear::{LinearOptions, SlotKind};
 use farslot_index::{FieldSize, Index, IndexExt};
 use std::cell::Cell;
@@ -38,7 +39,10 @@ const HOT: Slot = Slot {
 fn race_updates(slot: Slot, heap_bytes: Option<u64>, seed: u64) -> u64 {
     const UPDATES: u64 = 200;
     let options = LinearOptions {
-        heap_bytes,
+        sizing: Sizing {
+            heap_bytes,
+            ..slot.options(8, seed).sizing
+        },
         ..slot.options(8, seed)
     };
     let layout = options.layout().unwrap();

@@ -3,6 +3,7 @@
 use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD, region_bytes};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Executor, Limits, Rights};
+use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{Index, IndexExt};
 use std::rc::Rc;
@@ -20,7 +21,10 @@ fn a_record_behind_a_dead_slot_is_found() {
         let mut dead_in_front = 0;
         for last in 1..8 {
             let options = LinearOptions {
-                keys: KeyRule::Multi,
+                sizing: Sizing {
+                    keys: KeyRule::Multi,
+                    ..slot.options(16, 3).sizing
+                },
                 ..slot.options(16, 3)
             };
             let layout = options.layout().unwrap();

@@ -72,7 +72,7 @@ struct Two {
 impl Two {
     fn new(slot: Slot, keys: KeyRule) -> Self {
         let mut options = slot.options(1 << 12, 5);
-        options.keys = keys;
+        options.sizing.keys = keys;
         let layout: LinearLayout = options.layout().unwrap();
         let node = new_node(Fabric::Sim, &layout);
         let (executor, table) = new_client(&node, &layout, Reads::fixed(4));

@@ -5,6 +5,7 @@ use crate::common::race::{SHORT, region_bytes, shm_client};
 use farslot_fabric::Endpoint;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::{OperationCounters, Rights};
+use farslot_index::Sizing;
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::{Cursor, GET, Index, IndexExt, Operation, Outcome, PUT, UPDATE};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,7 @@ fn layout(keys: u64) -> RaceLayout {
     let options = RaceOptions {
         most_capacity: Some(keys),
         subtable_slots: Some(1_000),
-        ..RaceOptions::new(800, SHORT.key, SHORT.value, 3)
+        ..RaceOptions::new(Sizing::new(800, SHORT.key, SHORT.value, 3))
     };
     let layout = options.layout().unwrap();
     assert_eq!((layout.roots, layout.subtable_slots()), (1, 1_008));

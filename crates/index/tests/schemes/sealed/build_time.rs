@@ -1,6 +1,7 @@
 //! How long it takes to build a large table: paper 000's 8-byte records.
 
 use crate::common::sealed::new_table;
+use farslot_index::Sizing;
 use farslot_index::sealed::{ReadPolicy, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Index};
 use farslot_testbed::Fabric;
@@ -11,7 +12,7 @@ fn build(records: u64, order: SlotOrder) {
     let pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &[][..])).collect();
     let options = SealedOptions {
         order,
-        ..SealedOptions::new(FieldSize::Fixed(8), FieldSize::Fixed(0), 1)
+        ..SealedOptions::new(Sizing::new(0, FieldSize::Fixed(8), FieldSize::Fixed(0), 1))
     };
     let started = Instant::now();
     let layout = options.layout_for(&pairs).unwrap();

@@ -3,6 +3,7 @@
 use crate::common::costs::spent;
 use crate::common::sealed::{new_client, new_node};
 use farslot_fabric::{Executor, OperationClass};
+use farslot_index::Sizing;
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SealedTable, SlotOrder};
 use farslot_index::{FieldSize, GET, GET_ALL, Index, IndexExt, KeyRule};
 use farslot_model::{HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad, Workload};
@@ -33,9 +34,9 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn build(options: &SealedOptions, homes: u64, policy: ReadPolicy) -> Built {
-    let records = (homes as f64 * options.load_factor) as u64;
+    let records = (homes as f64 * options.sizing.load_factor.unwrap()) as u64;
     let keys: Vec<[u8; 8]> = (0..records).map(key).collect();
-    let value = vec![7; options.value.most()];
+    let value = vec![7; options.sizing.value.most()];
     let pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
     let layout = options.layout_for(&pairs).unwrap();
     let node = new_node(Fabric::Shm, &layout);
@@ -97,8 +98,10 @@ fn options(form: SealedForm, order: SlotOrder, load_factor: f64, seed: u64) -> S
     SealedOptions {
         form: Some(form),
         order,
-        load_factor,
-        ..SealedOptions::new(FieldSize::Fixed(8), FieldSize::Fixed(0), seed)
+        ..SealedOptions::new(Sizing {
+            load_factor: Some(load_factor),
+            ..Sizing::new(0, FieldSize::Fixed(8), FieldSize::Fixed(0), seed)
+        })
     }
 }
 
@@ -188,7 +191,10 @@ fn out_of_band_the_order_saves_the_records_of_others() {
 fn all_matches_of_an_ordered_table_end_behind_the_key() {
     let load = 0.9;
     let multi = |order| SealedOptions {
-        keys: KeyRule::Multi,
+        sizing: Sizing {
+            keys: KeyRule::Multi,
+            ..options(SealedForm::Inline, order, load, 3).sizing
+        },
         ..options(SealedForm::Inline, order, load, 3)
     };
     for order in [SlotOrder::Arrival, SlotOrder::ByHash] {
