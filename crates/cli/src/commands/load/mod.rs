@@ -5,14 +5,14 @@ pub mod measure;
 mod whole;
 mod workers;
 
-use super::table_args::{SchemeArg, TableArgs, count};
+use super::table_args::{TableArgs, count};
 use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Reader};
 use crate::output;
 use crate::shape::Shape;
 use bad_lines::BadLines;
-use farslot::{Scheme, Store, Table};
+use farslot::{Scheme, SchemeKind, Store, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -70,7 +70,7 @@ pub struct Args {
 impl Args {
     /// Whether the table that is made first never changes.
     fn sealed(&self) -> bool {
-        self.seal || self.shape.scheme == SchemeArg::Sealed
+        self.seal || self.shape.scheme == SchemeKind::Sealed
     }
 }
 
