@@ -1,8 +1,9 @@
 //! What is loaded: the options, and the lines of a file or of standard input.
 
-use crate::commands::table_args::{SchemeArg, TableArgs, count};
+use crate::commands::table_args::{TableArgs, count};
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Reader};
+use farslot::SchemeKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -58,7 +59,7 @@ pub struct Args {
 impl Args {
     /// Whether the table that is made first never changes.
     pub(super) fn sealed(&self) -> bool {
-        self.seal || self.shape.scheme == SchemeArg::Sealed
+        self.seal || self.shape.scheme == SchemeKind::Sealed
     }
 }
 
