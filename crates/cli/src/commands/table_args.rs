@@ -78,9 +78,7 @@ fn scheme_names() -> impl TypedValueParser<Value = SchemeKind> {
 const fn help_of(scheme: SchemeKind) -> &'static str {
     match scheme {
         SchemeKind::Linear => "Beside its home slot: one read a lookup, any number of writers",
-        SchemeKind::Cuckoo => {
-            "In one of a few small buckets: fuller tables, one writer at a time"
-        }
+        SchemeKind::Cuckoo => "In one of a few small buckets: fuller tables, one writer at a time",
         SchemeKind::Duo => {
             "In one of two buckets, of which the clients know the slot: nearly full tables, one slot read a lookup, \
              one writer at a time"
