@@ -17,16 +17,19 @@ pub enum LookupScheme {
     Race,
     /// CuckooDuo, its clients readers beside the writer.
     Duo,
+    /// CuckooDuo for its writer alone, which is the client that looks keys up.
+    DuoAlone,
 }
 
 impl LookupScheme {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Linear,
         Self::Sealed,
         Self::Cuckoo,
         Self::Race,
         Self::Duo,
+        Self::DuoAlone,
     ];
 
     /// What it is called.
@@ -38,6 +41,7 @@ impl LookupScheme {
             Self::Cuckoo => "cuckoo",
             Self::Race => "race",
             Self::Duo => "duo",
+            Self::DuoAlone => "duo-alone",
         }
     }
 
@@ -47,7 +51,7 @@ impl LookupScheme {
         match self {
             Self::Linear | Self::Sealed | Self::Cuckoo => 0.95,
             Self::Race => RaceShape::default().limit(),
-            Self::Duo => DuoShape::default().limit(),
+            Self::Duo | Self::DuoAlone => DuoShape::default().limit(),
         }
     }
 
@@ -68,7 +72,7 @@ impl LookupScheme {
         let full = match self {
             Self::Linear | Self::Cuckoo => 1.0,
             Self::Sealed => load,
-            Self::Race | Self::Duo => self.limit(),
+            Self::Race | Self::Duo | Self::DuoAlone => self.limit(),
         };
         let capacity = (slots as f64 * full) as u64;
         let options = TableOptions::new(capacity)
@@ -81,6 +85,10 @@ impl LookupScheme {
             Self::Cuckoo => options.cuckoo(CuckooShape::default()),
             Self::Race => options.race(RaceShape::default()),
             Self::Duo => options.duo(DuoShape::default()),
+            Self::DuoAlone => options.duo(DuoShape {
+                readers: false,
+                ..DuoShape::default()
+            }),
         }
     }
 }

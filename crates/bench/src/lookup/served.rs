@@ -222,6 +222,9 @@ impl Bench<'_> {
             }
         };
         let table = self.store.table(&name)?;
+        if table.scheme().writer_alone() {
+            table.start_writing()?;
+        }
         if scheme.learns() {
             timed::meet(&table, self.keys, records)?;
         }

@@ -11,8 +11,8 @@ use super::{LookupScheme, Options};
 use crate::advise::{Advice, Question, advise};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, CLIENT_THREADS, Clients, Experiment, Measured, OpenCuckoo, OpenDuo,
-    OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP,
-    Writes, Written,
+    OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records, TableMemory,
+    Until, WARM_UP, Writes, Written,
 };
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use farslot::fabric::Nanos;
@@ -85,14 +85,21 @@ pub fn simulated(
         reads: BTreeMap::new(),
         rows: Vec::new(),
     };
+    let whole = options.schemes.contains(&LookupScheme::Sealed);
     for load in &options.loads {
-        let predicted = [bench.predicted(*load, 1.0)?, bench.predicted(*load, 0.0)?];
+        let written = bench.predicted(*load, false)?;
+        // The advisor takes cuckoo tables too for sealed where all may be.
+        let whole = whole.then(|| bench.predicted(*load, true)).transpose()?;
         for scheme in &options.schemes {
+            let predicted = match (scheme, &whole) {
+                (LookupScheme::Sealed, Some(whole)) => whole,
+                _ => &written,
+            };
             let place = Place {
                 load: *load,
                 scheme: *scheme,
             };
-            bench.at_load(place, &predicted)?;
+            bench.at_load(place, predicted)?;
         }
     }
     Ok(BenchReport {
@@ -123,20 +130,20 @@ struct Looked {
 }
 
 impl Bench<'_> {
-    /// What the model says of all schemes.
-    fn predicted(&self, load: f64, hit_ratio: f64) -> Result<Advice> {
-        let profile = self.measure.profile.clone();
-        advise(&Question {
-            load: Some(load),
-            hit_ratio,
-            sealed: self.options.schemes.contains(&LookupScheme::Sealed),
-            ..Question::new(
-                self.options.records_at(load),
-                FIELD_BYTES,
-                FIELD_BYTES,
-                profile,
-            )
-        })
+    /// What the model says of all schemes, for hits and for misses: of tables that are written, or
+    /// also of those that are built whole.
+    fn predicted(&self, load: f64, sealed: bool) -> Result<[Advice; 2]> {
+        let records = self.options.records_at(load);
+        let profile = || self.measure.profile.clone();
+        let ask = |hit_ratio| {
+            advise(&Question {
+                load: Some(load),
+                hit_ratio,
+                sealed,
+                ..Question::new(records, FIELD_BYTES, FIELD_BYTES, profile())
+            })
+        };
+        Ok([ask(1.0)?, ask(0.0)?])
     }
 
     fn at_load(&mut self, place: Place, predicted: &[Advice; 2]) -> Result<()> {
@@ -188,7 +195,8 @@ impl Bench<'_> {
                 let layout = built.layout;
                 of.read = (read_size.into(), read_size as usize * layout.slot_bytes());
                 of.table_bytes = layout.table_bytes() as u64;
-                self.looked_up(&OpenSealed { layout, read_size }, &built.memory, &of)
+                let table = OpenSealed { layout, read_size };
+                self.looked_up(|| Ok(table.clone()), &built.memory, &of)
             }
             LookupScheme::Cuckoo => {
                 let options = CuckooOptions {
@@ -216,9 +224,10 @@ impl Bench<'_> {
                 let of = looked(layout.slots(), read, layout.table_bytes(), "race");
                 self.written(OpenRace { layout }, of)
             }
-            LookupScheme::Duo => {
+            LookupScheme::Duo | LookupScheme::DuoAlone => {
+                let readers = place.scheme == LookupScheme::Duo;
                 let options = DuoOptions {
-                    readers: true,
+                    readers,
                     ..DuoOptions::new(Sizing {
                         load_factor: Some(1.0),
                         ..Sizing::new(slots, FIELD, FIELD, seed)
@@ -226,8 +235,19 @@ impl Bench<'_> {
                 };
                 let layout = options.layout()?;
                 let read = (1, layout.slot_bytes());
-                let of = looked(layout.slots(), read, layout.table_bytes(), "duo, inline");
-                self.written(OpenDuo { layout }, of)
+                let name = match readers {
+                    true => "duo, inline",
+                    false => "duo, inline, writer alone",
+                };
+                let of = looked(layout.slots(), read, layout.table_bytes(), name);
+                let table = OpenDuo { layout };
+                if readers {
+                    return self.written(table, of);
+                }
+                let memory = self.filled(&table, &of)?;
+                // All client threads are the writer's.
+                let open = || Ok(OpenDuoAlone::new(table.layout.clone())?);
+                self.looked_up(open, &memory, &of)
             }
         }
     }
@@ -244,17 +264,23 @@ impl Bench<'_> {
 
     /// Writes a table and looks it up.
     fn written<T: OpenWriter>(&mut self, table: T, of: Looked) -> Result<()> {
-        let count = of.records.count();
-        (self.progress)(&of.place.name(&format!("writing {count} records")));
-        let filled = Written::new(table)?;
-        filled.write(&of.records, &Writes::Puts(0..count))?;
-        self.looked_up(&filled.table, &filled.memory, &of)
+        let memory = self.filled(&table, &of)?;
+        self.looked_up(|| Ok(table.clone()), &memory, &of)
     }
 
-    /// The rows of a table.
+    /// The memory of a table that has the records.
+    fn filled<T: OpenWriter>(&self, table: &T, of: &Looked) -> Result<TableMemory> {
+        let count = of.records.count();
+        (self.progress)(&of.place.name(&format!("writing {count} records")));
+        let filled = Written::new(table.clone())?;
+        filled.write(&of.records, &Writes::Puts(0..count))?;
+        Ok(filled.memory)
+    }
+
+    /// The rows of a table, which `open` says how to open: anew for each measurement.
     fn looked_up<T: OpenTable>(
         &mut self,
-        table: &T,
+        open: impl Fn() -> Result<T>,
         memory: &TableMemory,
         of: &Looked,
     ) -> Result<()> {
@@ -268,7 +294,7 @@ impl Bench<'_> {
             (self.progress)(&of.place.name(kind));
             let lookups = |threads, width, until| {
                 let asked = (ask.clone(), threads, width, until);
-                self.lookups_of(table, memory, &of.records, asked)
+                self.lookups_of(open()?, memory, &of.records, asked)
             };
             let window = Until::Elapsed(self.measure.window);
             let busy = lookups(CLIENT_THREADS, self.measure.width, window)?;
@@ -294,14 +320,14 @@ impl Bench<'_> {
 
     fn lookups_of<T: OpenTable>(
         &self,
-        table: &T,
+        table: T,
         memory: &TableMemory,
         records: &Records,
         (ask, threads, width, until): (Ask, usize, usize, Until),
     ) -> Result<Measured> {
         let seed = self.options.seed;
         let experiment = Experiment {
-            table: table.clone(),
+            table,
             records: records.clone(),
             ask,
             answer: Answer::Value,

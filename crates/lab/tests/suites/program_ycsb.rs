@@ -11,9 +11,9 @@ const SMALL: [&str; 10] = [
     "--value-bytes",
     "64",
     "--seconds",
-    "0.04",
+    "0.3",
     "--rounds",
-    "2",
+    "3",
     "--pipeline",
     "512",
 ];

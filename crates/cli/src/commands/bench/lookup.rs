@@ -27,7 +27,8 @@ pub(super) struct Args {
     /// Where the tables are
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
-    /// Schemes to measure side by side, with the same records: linear, sealed, cuckoo, race, duo
+    /// Schemes to measure side by side, with the same records: linear, sealed, cuckoo, race,
+    /// duo, duo-alone (whose client is its writer)
     #[arg(
         long,
         value_name = "NAME,..",

@@ -356,6 +356,7 @@ fn insertions_cost_more_the_fuller_the_table_is() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn a_seed_gives_the_same_figures() {
     let options = Options {
         slots: Some(1 << 10),
