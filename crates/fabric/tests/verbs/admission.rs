@@ -19,7 +19,7 @@ fn asking(grant: &str, secret: Option<Secret>) -> VerbsOptions {
     VerbsOptions::from(ConnectOptions {
         grant: grant.into(),
         secret,
-        ..ConnectOptions::default()
+        ..patient().connect
     })
 }
 

@@ -45,7 +45,7 @@ fn gathers_take_a_request_a_piece_and_more_than_the_queue_holds_are_refused() {
         &agent,
         &VerbsOptions::from(ConnectOptions {
             limits,
-            ..ConnectOptions::default()
+            ..patient().connect
         }),
     );
     let endpoint = Rc::clone(executor.endpoint());
