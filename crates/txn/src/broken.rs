@@ -49,10 +49,7 @@ impl<E: Endpoint> Transaction<'_, E> {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<Vec<u8>>>, TxnError> {
-        if !matches!(
-            self.breach(),
-            Some(Breach::NoLock | Breach::WriteThrough)
-        ) {
+        if !matches!(self.breach(), Some(Breach::NoLock | Breach::WriteThrough)) {
             return Ok(None);
         }
         let seen = self.database.look(table, key).await?;
@@ -88,11 +85,7 @@ impl<E: Endpoint> Transaction<'_, E> {
     }
 
     /// Makes the changes without the protocol; `false` if this is not broken.
-    pub(crate) async fn commit_plainly(
-        &self,
-        lock: Lock,
-        nodes: &[u8],
-    ) -> Result<bool, TxnError> {
+    pub(crate) async fn commit_plainly(&self, lock: Lock, nodes: &[u8]) -> Result<bool, TxnError> {
         match self.breach() {
             Some(Breach::WriteThrough) => return Ok(true),
             Some(Breach::NoLock) => {}

@@ -95,8 +95,14 @@ pub(crate) struct Served<E> {
 
 /// What a call to lock a key came to.
 pub(crate) enum Locked {
-    Held { version: u64, value: Option<Vec<u8>> },
-    ByOther { by: Lock, is_over: bool },
+    Held {
+        version: u64,
+        value: Option<Vec<u8>>,
+    },
+    ByOther {
+        by: Lock,
+        is_over: bool,
+    },
     LeaseOver,
 }
 
@@ -290,11 +296,7 @@ impl<E: Endpoint> Database<E> {
     }
 
     /// Whether a witness still stands: one READ of one word.
-    pub(crate) async fn stands(
-        &self,
-        table: TableId,
-        witness: &Witness,
-    ) -> Result<bool, TxnError> {
+    pub(crate) async fn stands(&self, table: TableId, witness: &Witness) -> Result<bool, TxnError> {
         let client = &self.nodes[usize::from(self.table(table)?.node)].client;
         let (node, region) = client.to();
         let at = RemoteAddr {

@@ -261,12 +261,7 @@ impl Turn<'_> {
     }
 
     /// Commits, if no lock was lost: the one moment at which a transaction comes into effect.
-    fn decide(
-        &mut self,
-        lock: Lock,
-        own: &[u8],
-        others: &[(u8, &[u8])],
-    ) -> Result<Status, Fault> {
+    fn decide(&mut self, lock: Lock, own: &[u8], others: &[(u8, &[u8])]) -> Result<Status, Fault> {
         let writes = writes_of(own).ok_or(Fault::Refused(MALFORMED))?;
         #[cfg(test)]
         if self.owner.blind {

@@ -92,7 +92,12 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     ///
     /// # Errors
     /// See [`Transaction::read`].
-    pub async fn write(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Result<(), TxnError> {
+    pub async fn write(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), TxnError> {
         self.check_open()?;
         let end = match self.check_fits(table, key, value) {
             Ok(()) => self.entry(table, key).await,
@@ -425,7 +430,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
 
     /// What each node is to do, for every node at which something is locked.
     fn parts(&self) -> Result<BTreeMap<u8, Part>, TxnError> {
-        let mut parts: BTreeMap<u8, Part> = self.nodes.iter().map(|node| (*node, Part::new())).collect();
+        let mut parts: BTreeMap<u8, Part> =
+            self.nodes.iter().map(|node| (*node, Part::new())).collect();
         for entry in &self.entries {
             let Some(change) = &entry.change else {
                 continue;

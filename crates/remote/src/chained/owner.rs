@@ -61,8 +61,7 @@ impl Owner<'_> {
         let mut words = self.words(spot.slot)?;
         words[1] = lock;
         self.memory.store(spot.slot + LOCK, lock)?;
-        self.memory
-            .store(spot.slot, check_of(spot.slot, &words))?;
+        self.memory.store(spot.slot, check_of(spot.slot, &words))?;
         match spot.link {
             None => self.stamp(bucket),
             Some(_) => Ok(()),
