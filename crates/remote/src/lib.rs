@@ -27,5 +27,5 @@ mod sum;
 pub use error::RemoteError;
 pub use lock::Lock;
 pub use policy::{Policy, PolicyOptions};
-pub use remote::{LookupCounts, ObjectId, Remote, serve};
+pub use remote::{LookupCounts, ObjectId, Remote, serve, serve_alone};
 pub use structure::{End, Found, RemoteStructure, Start};

@@ -18,14 +18,26 @@ const OBJECTS: u16 = 1 << 15;
 
 impl ObjectId {
     /// The methods of lookups and of changes.
-    fn methods(self) -> (u16, u16) {
+    #[must_use]
+    pub fn methods(self) -> (u16, u16) {
         (self.0 % OBJECTS, self.0 % OBJECTS + OBJECTS)
     }
 }
 
 /// Has a server answer calls to a structure. Calls are executed one at a time.
 pub fn serve<S: RemoteStructure>(server: &mut Server, object: ObjectId, structure: S) {
-    let structure = Arc::new((structure, Mutex::new(())));
+    serve_alone(server, object, structure, Arc::default());
+}
+
+/// As [`serve`], for a structure that must not be changed while others hold `alone`: several structures, or methods
+/// beside them, that change the same memory share it.
+pub fn serve_alone<S: RemoteStructure>(
+    server: &mut Server,
+    object: ObjectId,
+    structure: S,
+    alone: Arc<Mutex<()>>,
+) {
+    let structure = Arc::new((structure, alone));
     let (lookups, changes) = object.methods();
     for (method, effect) in [(lookups, Effect::None), (changes, Effect::Once)] {
         let structure = Arc::clone(&structure);

@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 /// Words of a slot that tell its lock and version.
 const BRIEF: usize = 3;
+/// Words of a bucket that tell that a key is absent.
+const ABSENCE: usize = 2;
 
 impl Owner<'_> {
     /// Executes a request.
@@ -26,7 +28,10 @@ impl Owner<'_> {
             }
         };
         let mut slot = Vec::new();
-        if at != 0 {
+        if at == walk.bucket {
+            slot.resize(ABSENCE, 0);
+            self.memory.copy_out(at, &mut slot)?;
+        } else if at != 0 {
             slot = self.words(at)?;
             if !matches!(ask.operation, Operation::Get | Operation::Lock) {
                 slot.truncate(BRIEF);
@@ -46,7 +51,8 @@ impl Owner<'_> {
     fn get(&self, walk: &Walk) -> (Outcome, u64) {
         match &walk.found {
             Some((spot, words)) if !Slot(words).is_reserved() => (Outcome::Present, spot.slot),
-            _ => (Outcome::Absent, 0),
+            Some((spot, _)) => (Outcome::Absent, spot.slot),
+            None => (Outcome::Absent, walk.bucket),
         }
     }
 
@@ -85,7 +91,7 @@ impl Owner<'_> {
         if slot.lock() != 0 && slot.lock() != ask.lock {
             return Ok((Outcome::Locked, spot.slot));
         }
-        self.set_lock(spot.slot, ask.lock)?;
+        self.set_lock(*spot, walk.bucket, ask.lock)?;
         let absent = slot.is_reserved();
         let outcome = if absent {
             Outcome::Absent
@@ -110,13 +116,14 @@ impl Owner<'_> {
         };
         match ask.operation {
             Operation::Commit => {
-                self.set_value(*spot, walk.bucket, words, ask)?;
+                let mut words = words.clone();
+                words[1] = 0;
+                self.set_value(*spot, walk.bucket, &words, ask)?;
                 if was_absent {
                     self.add_keys(1)?;
                 }
-                self.set_lock(spot.slot, 0)?;
             }
-            Operation::Unlock if !was_absent => self.set_lock(spot.slot, 0)?,
+            Operation::Unlock if !was_absent => self.set_lock(*spot, walk.bucket, 0)?,
             _ => {
                 self.remove(*spot, walk.bucket)?;
                 return Ok((outcome, 0));
@@ -192,6 +199,7 @@ impl Owner<'_> {
         if !reserved {
             self.add_keys(-1)?;
         }
+        self.add_removal(bucket)?;
         self.stamp(bucket)
     }
 }

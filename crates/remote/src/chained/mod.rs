@@ -7,8 +7,8 @@
 //! slot      | check | lock | version | lengths | key, padded | value, padded |
 //! ```
 //! A key is in one slot: inline in its bucket, or in the bucket's chain. Key, lock and version are inline, so
-//! that one READ brings all that a reader or a transaction needs. A slot's *check* is over its words from the
-//! version on and its place; a bucket's *stamp* is over its second word and its slots' checks. So a READ of a bucket
+//! that one READ brings all that a reader or a transaction needs. A slot's *check* is over its other words
+//! and its place; a bucket's *stamp* is over its second word and its slots' checks. So a READ of a bucket
 //! whose checks and stamp fit was the bucket's content at one moment: it proves that a key is there, and, if
 //! nothing is chained, that it is not. (In the paper a lookup that does not find its key always calls.)
 //!
@@ -27,8 +27,10 @@
 mod cache;
 mod change;
 mod client;
+mod held;
 mod item;
 mod layout;
+mod observation;
 mod owner;
 mod request;
 mod split;
@@ -39,4 +41,5 @@ pub use cache::Cache;
 pub use client::Chained;
 pub use item::Item;
 pub use layout::Shape;
+pub use observation::{Observation, Observed, Witness};
 pub use structure::Table;

@@ -56,13 +56,29 @@ impl Owner<'_> {
         Ok(self.memory.store(slot, check_of(slot, words))?)
     }
 
-    pub(super) fn set_lock(&mut self, slot: u64, lock: u64) -> Result<(), Fault> {
-        Ok(self.memory.store(slot + LOCK, lock)?)
+    /// Sets the lock of a key's slot, which is part of what its check is over.
+    pub(super) fn set_lock(&mut self, spot: Spot, bucket: u64, lock: u64) -> Result<(), Fault> {
+        let mut words = self.words(spot.slot)?;
+        words[1] = lock;
+        self.memory.store(spot.slot + LOCK, lock)?;
+        self.memory.store(spot.slot, check_of(spot.slot, &words))?;
+        match spot.link {
+            None => self.stamp(bucket),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Counts a removed key in its bucket.
+    pub(super) fn add_removal(&mut self, bucket: u64) -> Result<(), Fault> {
+        let meta = self.meta(bucket)?;
+        let removals = meta.removals.wrapping_add(1);
+        let meta = Meta { removals, ..meta };
+        Ok(self.memory.store(bucket + 8, meta.word())?)
     }
 
     pub(super) fn clear_slot(&mut self, slot: u64) -> Result<(), Fault> {
         self.memory.store(slot, 0)?;
-        self.set_lock(slot, 0)
+        Ok(self.memory.store(slot + LOCK, 0)?)
     }
 
     /// Makes the bucket's stamp that of its content: what ends every change to it.

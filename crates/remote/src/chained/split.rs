@@ -48,7 +48,12 @@ impl Owner<'_> {
                 self.move_slot(slot, self.shape.slot_at(to, vacant))?;
             }
         }
-        self.memory.store(to + 8, Meta { depth, first: 0 }.word())?;
+        let meta = Meta {
+            depth,
+            removals: 0,
+            first: 0,
+        };
+        self.memory.store(to + 8, meta.word())?;
         // From the end on: what an entry is named by stays where it is while those behind it are taken out.
         for spot in self.chained(from)?.into_iter().rev() {
             let Some((entry, link)) = spot.link else {
@@ -67,8 +72,8 @@ impl Owner<'_> {
             }
         }
         self.stamp(to)?;
-        let first = self.meta(from)?.first;
-        self.memory.store(from + 8, Meta { depth, first }.word())?;
+        let meta = self.meta(from)?;
+        self.memory.store(from + 8, Meta { depth, ..meta }.word())?;
         self.draw_in(from)?;
         self.stamp(from)
     }

@@ -3,6 +3,7 @@
 use super::cache::Cache;
 use super::item::Item;
 use super::layout::{Meta, Shape, Slot, stamp_of};
+use super::observation::{Observation, Witness};
 use super::owner::Owner;
 use super::request::{Answer, Ask, Operation, Outcome};
 use crate::error::Refusal;
@@ -71,28 +72,54 @@ impl Table {
         })
     }
 
+    /// What the key's slot tells.
+    pub(super) fn observe_slot(&self, at: u64, slot: Slot<'_>) -> Option<Observation> {
+        let item = match slot.is_reserved() {
+            true => None,
+            false => Some(self.item(at, slot)?),
+        };
+        Some(Observation {
+            item,
+            lock: Lock::of_word(slot.lock()),
+            witness: Witness {
+                at,
+                word: slot.check(),
+                removals: 0,
+            },
+        })
+    }
+
+    /// What a bucket without the key tells.
+    fn observe_absence(at: u64, stamp: u64, meta: u64) -> Observation {
+        Observation {
+            item: None,
+            lock: None,
+            witness: Witness {
+                at,
+                word: stamp,
+                removals: Meta::of_word(meta).removals,
+            },
+        }
+    }
+
     /// What a READ of one slot tells.
-    fn judge_slot(&self, key: &[u8], at: u64, words: &[u64]) -> End<Item> {
+    fn judge_slot(&self, key: &[u8], at: u64, words: &[u64]) -> Option<Observation> {
         let slot = Slot(words);
         if !slot.is_of(key) || !slot.is_whole(at) {
-            return End::Unknown;
+            return None;
         }
-        if slot.is_reserved() {
-            return End::Absent;
-        }
-        self.item(at, slot).map_or(End::Unknown, End::Found)
+        self.observe_slot(at, slot)
     }
 
     /// What a READ of a bucket tells.
-    fn judge_bucket(&self, key: &[u8], at: u64, words: &[u64]) -> End<Item> {
+    fn judge_bucket(&self, key: &[u8], at: u64, words: &[u64]) -> Option<Observation> {
         let (head, slots) = words.split_at(2);
         let places = (0..self.shape.slots).map(|slot| self.shape.slot_at(at, slot));
         let slots = slots.chunks_exact(self.shape.slot_words());
         let mut whole = true;
         for (place, slot) in places.zip(slots.clone()) {
-            match self.judge_slot(key, place, slot) {
-                End::Unknown => {}
-                end => return end,
+            if let Some(observation) = self.judge_slot(key, place, slot) {
+                return Some(observation);
             }
             whole &= Slot(slot).check() == 0 || Slot(slot).is_whole(place);
         }
@@ -103,7 +130,41 @@ impl Table {
             && meta.first == 0
             && head[0] == stamp_of(at, head[1], checks)
             && self.shape.is_for(bucket, meta.depth, hash(key));
-        if proves { End::Absent } else { End::Unknown }
+        proves.then(|| Self::observe_absence(at, head[0], head[1]))
+    }
+
+    /// What a lookup has seen of a key; nothing if what was READ does not tell, or a reply makes no sense.
+    pub(super) fn observe(
+        &self,
+        key: &[u8],
+        found: Found<'_>,
+        cache: &mut Cache,
+    ) -> Option<Observation> {
+        match found {
+            Found::Read { offset, words } if words.len() == self.shape.slot_words() => {
+                let seen = self.judge_slot(key, offset, words);
+                if seen.is_none() {
+                    cache.forget(key);
+                }
+                seen
+            }
+            Found::Read { offset, words } => self.judge_bucket(key, offset, words),
+            Found::Reply(reply) => {
+                self.read_reply(key, reply, cache)?;
+                let answer = Answer::decode(reply)?;
+                match (answer.outcome, &*answer.slot) {
+                    (Outcome::Absent, &[stamp, meta]) => {
+                        Some(Self::observe_absence(answer.at, stamp, meta))
+                    }
+                    (Outcome::Absent | Outcome::Present, slot)
+                        if slot.len() == self.shape.slot_words() =>
+                    {
+                        self.observe_slot(answer.at, Slot(slot))
+                    }
+                    _ => None,
+                }
+            }
+        }
     }
 }
 
@@ -125,20 +186,12 @@ impl RemoteStructure for Table {
     }
 
     fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Cache) -> End<Item> {
-        match found {
-            Found::Read { offset, words } if words.len() == self.shape.slot_words() => {
-                let end = self.judge_slot(key, offset, words);
-                if matches!(end, End::Unknown) {
-                    cache.forget(key);
-                }
-                end
-            }
-            Found::Read { offset, words } => self.judge_bucket(key, offset, words),
-            Found::Reply(reply) => match self.read_reply(key, reply, cache) {
-                Some((Outcome::Present, Some(item), _)) => End::Found(item),
-                Some((Outcome::Absent, ..)) => End::Absent,
-                _ => End::Unknown,
-            },
+        match self.observe(key, found, cache) {
+            Some(Observation {
+                item: Some(item), ..
+            }) => End::Found(item),
+            Some(_) => End::Absent,
+            None => End::Unknown,
         }
     }
 

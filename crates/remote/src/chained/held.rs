@@ -1,0 +1,94 @@
+//! What an owner's own code does under locks, for transactions: the operations of a call, without its bytes.
+
+use super::layout::Slot;
+use super::observation::Observation;
+use super::owner::Owner;
+use super::request::{Answer, Ask, Operation, Outcome};
+use super::structure::Table;
+use crate::Lock;
+use crate::error::Refusal;
+use farslot_fabric::OwnerMemory;
+use farslot_rpc::Fault;
+
+impl Table {
+    /// Locks a key, present or absent, unless another lock is on it. Returns what the key has, and under which lock it is now.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] if an absent key has no room, or a key or lock is none that the table can have.
+    pub fn try_lock(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        key: &[u8],
+        lock: Lock,
+    ) -> Result<Observation, Fault> {
+        let answer = self.perform(memory, Operation::Lock, key, lock, &[])?;
+        let seen = self.observe_slot(answer.at, Slot(&answer.slot));
+        seen.ok_or(Fault::Damaged)
+    }
+
+    /// The lock of a key.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn lock_of(&self, memory: &mut dyn OwnerMemory, key: &[u8]) -> Result<Option<Lock>, Fault> {
+        let shape = self.shape();
+        let walk = Owner { shape, memory }.walk(key)?;
+        let word = walk.found.map_or(0, |(_, words)| Slot(&words).lock());
+        Ok(Lock::of_word(word))
+    }
+
+    /// Sets a locked key's value, or removes the key, and unlocks it. Returns `false`, and does nothing, if this lock
+    /// is not on it.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] if the value is longer than the table's.
+    pub fn commit(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        key: &[u8],
+        lock: Lock,
+        value: Option<&[u8]>,
+    ) -> Result<bool, Fault> {
+        let operation = match value {
+            Some(_) => Operation::Commit,
+            None => Operation::CommitRemove,
+        };
+        let answer = self.perform(memory, operation, key, lock, value.unwrap_or(&[]))?;
+        Ok(answer.outcome != Outcome::NotHeld)
+    }
+
+    /// Unlocks a key. Returns `false`, and does nothing, if this lock is not on it.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn unlock(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        key: &[u8],
+        lock: Lock,
+    ) -> Result<bool, Fault> {
+        let answer = self.perform(memory, Operation::Unlock, key, lock, &[])?;
+        Ok(answer.outcome != Outcome::NotHeld)
+    }
+
+    fn perform(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        operation: Operation,
+        key: &[u8],
+        lock: Lock,
+        value: &[u8],
+    ) -> Result<Answer<'static>, Fault> {
+        let shape = self.shape();
+        if key.len() > shape.key_bytes.into() || value.len() > shape.value_bytes.into() {
+            return Err(Refusal::Malformed.into());
+        }
+        let ask = Ask {
+            operation,
+            lock: lock.word(),
+            key,
+            value,
+        };
+        Owner { shape, memory }.execute(&ask)
+    }
+}

@@ -1,0 +1,437 @@
+//! A database as one thread's client has it: nodes, tables, and the calls about transactions.
+
+use crate::error::{ConflictCause, TxnError};
+use crate::identity::{MOST_NODES, home_of};
+use crate::owner::{TRANSACTIONS, read_unfinished};
+use crate::transaction::Transaction;
+use crate::wire::{Ask, Reader, Status};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
+use farslot_remote::chained::{Cache, Observation, Observed, Table, Witness};
+use farslot_remote::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
+use farslot_rpc::{Client, Reply, RpcError};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
+/// When a transaction locks what it writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Locking {
+    /// With the write, as Storm does (paper 003, section 5.4): conflicts are noticed early.
+    #[default]
+    Execution,
+    /// At the commit, as FaRM does: fewer round trips while locks are held.
+    Commit,
+}
+
+/// How a client runs transactions.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DatabaseOptions {
+    /// When they lock.
+    pub locking: Locking,
+    /// Times that [`Database::run`] tries one.
+    pub attempts: u32,
+    /// Nanoseconds that it pauses at most after the first conflict; twice as long after each further one.
+    pub first_pause: Nanos,
+    /// The longest that it ever pauses at most.
+    pub longest_pause: Nanos,
+    /// Where pauses are drawn from. Clients should have different ones.
+    pub seed: u64,
+    /// Chained keys of each table whose places are remembered.
+    pub places: usize,
+    /// How lookups choose between READs and calls.
+    pub policy: PolicyOptions,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        Self {
+            locking: Locking::default(),
+            attempts: 1000,
+            first_pause: 10_000,
+            longest_pause: 10_000_000,
+            seed: 0,
+            places: 1024,
+            policy: PolicyOptions::default(),
+        }
+    }
+}
+
+/// Which of a database's tables, in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TableId(pub u16);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {}", self.0)
+    }
+}
+
+/// Chained tables on several nodes, and transactions over them: one thread's client. Any number of its coroutines
+/// may run transactions.
+pub struct Database<E> {
+    nodes: Vec<Member<E>>,
+    pub(crate) tables: Vec<Served<E>>,
+    options: DatabaseOptions,
+    pauses: RefCell<ChaCha8Rng>,
+    #[cfg(test)]
+    pub(crate) broken: Option<crate::broken::Broken<E>>,
+}
+
+struct Member<E> {
+    client: Rc<Client<E>>,
+    /// What the next transaction with its home there is called, once the node has named this client.
+    next: Cell<Option<Lock>>,
+    /// Transactions that are finished everywhere, which the node need not remember.
+    done: RefCell<Vec<Lock>>,
+}
+
+pub(crate) struct Served<E> {
+    pub(crate) node: u8,
+    pub(crate) object: ObjectId,
+    pub(crate) remote: Remote<Observed, E>,
+}
+
+/// What a call to lock a key came to.
+pub(crate) enum Locked {
+    Held {
+        version: u64,
+        value: Option<Vec<u8>>,
+    },
+    ByOther {
+        by: Lock,
+        is_over: bool,
+    },
+    LeaseOver,
+}
+
+/// Most transactions that one request tells to be finished.
+const MOST_DONE: usize = 1024;
+/// Room for a part of a transaction, in bytes: what servers take in a request unless they are told otherwise.
+const PART_ROOM: usize = 64 << 10;
+
+impl<E: Endpoint> Database<E> {
+    /// A database on these nodes. All clients must list the same nodes in the same order, as the owners'
+    /// [`OwnerOptions::node`](crate::OwnerOptions::node) say.
+    ///
+    /// # Errors
+    /// [`TxnError::BadNodes`].
+    pub fn new(nodes: Vec<Rc<Client<E>>>, options: DatabaseOptions) -> Result<Self, TxnError> {
+        if nodes.is_empty() || nodes.len() > MOST_NODES {
+            return Err(TxnError::BadNodes {
+                nodes: nodes.len(),
+                limit: MOST_NODES,
+            });
+        }
+        let members = nodes.into_iter().map(|client| Member {
+            client,
+            next: Cell::new(None),
+            done: RefCell::default(),
+        });
+        Ok(Self {
+            nodes: members.collect(),
+            tables: Vec::new(),
+            options,
+            pauses: RefCell::new(ChaCha8Rng::seed_from_u64(options.seed)),
+            #[cfg(test)]
+            broken: None,
+        })
+    }
+
+    /// Adds a table that a node serves ([`serve`](crate::serve)) under this number.
+    ///
+    /// # Errors
+    /// [`TxnError::BadNodes`] if there is no such node.
+    pub fn add_table(
+        &mut self,
+        node: u8,
+        object: ObjectId,
+        table: Table,
+    ) -> Result<TableId, TxnError> {
+        let limit = self.nodes.len();
+        let member = self.nodes.get(usize::from(node));
+        let nodes = usize::from(node) + 1;
+        let member = member.ok_or(TxnError::BadNodes { nodes, limit })?;
+        let remote = Remote::new(
+            Observed(table),
+            object,
+            Rc::clone(&member.client),
+            Cache::new(self.options.places),
+            self.options.policy,
+        );
+        let id = TableId(self.tables.len() as u16);
+        self.tables.push(Served {
+            node,
+            object,
+            remote,
+        });
+        Ok(id)
+    }
+
+    /// Begins a transaction (paper 003, table 2). It holds nothing until it locks its first key.
+    pub fn begin(&self) -> Transaction<'_, E> {
+        Transaction::new(self, self.options.locking)
+    }
+
+    /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are drawn at random.
+    /// A `body` that has called [`Transaction::abort`] is done without a commit.
+    ///
+    /// # Errors
+    /// The last error, if it is not retryable or [`DatabaseOptions::attempts`] are used up.
+    pub async fn run<T>(
+        &self,
+        mut body: impl AsyncFnMut(&mut Transaction<'_, E>) -> Result<T, TxnError>,
+    ) -> Result<T, TxnError> {
+        let mut pause = self.options.first_pause;
+        let mut attempts = 1;
+        loop {
+            let mut transaction = self.begin();
+            let end = match body(&mut transaction).await {
+                Ok(done) if transaction.is_ended() => return Ok(done),
+                Ok(done) => transaction.commit().await.map(|()| done),
+                Err(error) => {
+                    transaction.abort().await;
+                    Err(error)
+                }
+            };
+            match end {
+                Err(error) if error.is_retryable() && attempts < self.options.attempts => {
+                    attempts += 1;
+                    let span = self.pauses.borrow_mut().random_range(0..=pause);
+                    self.endpoint().sleep(span).await;
+                    pause = pause.saturating_mul(2).min(self.options.longest_pause);
+                }
+                end => return end,
+            }
+        }
+    }
+
+    /// Finishes transactions which had their home at a node, and whose clients stopped before they had applied all
+    /// their parts. Whoever meets a lock of theirs does the same for that lock; this is for those that nobody meets.
+    /// Returns the parts that were finished.
+    ///
+    /// # Errors
+    /// The first that any node fails with.
+    pub async fn recover(&self, node: u8) -> Result<usize, TxnError> {
+        let reply = self.call(node, &Ask::Unfinished, PART_ROOM).await?;
+        let (_, rest) = read(&reply)?;
+        let parts = read_unfinished(rest).ok_or(RemoteError::BadReply)?;
+        for (lock, node) in &parts {
+            self.resolve(*lock, *node).await?;
+        }
+        Ok(parts.len())
+    }
+
+    pub(crate) fn endpoint(&self) -> &E {
+        self.nodes[0].client.endpoint()
+    }
+
+    /// A table, and its number.
+    pub(crate) fn table(&self, table: TableId) -> Result<&Served<E>, TxnError> {
+        let tables = self.tables.len();
+        let known = self.tables.get(usize::from(table.0));
+        known.ok_or(TxnError::NoTable { table, tables })
+    }
+
+    /// The name of a new transaction with its home at a node.
+    pub(crate) async fn name(&self, home: u8) -> Result<Lock, TxnError> {
+        let next = &self.nodes[usize::from(home)].next;
+        let name = match next.get() {
+            Some(name) => name,
+            None => {
+                let reply = self.call(home, &Ask::Open, 9).await?;
+                let (_, mut rest) = read(&reply)?;
+                rest.lock().ok_or(RemoteError::BadReply)?
+            }
+        };
+        next.set(Some(Lock {
+            epoch: name.epoch.wrapping_add(1),
+            ..name
+        }));
+        Ok(name)
+    }
+
+    /// Locks a key.
+    pub(crate) async fn lock(
+        &self,
+        table: TableId,
+        key: &[u8],
+        lock: Lock,
+        opens: bool,
+    ) -> Result<Locked, TxnError> {
+        let served = self.table(table)?;
+        let ask = Ask::Lock {
+            lock,
+            opens,
+            object: served.object.0,
+            key,
+        };
+        let shape = served.remote.structure().0.shape();
+        let room = 10 + usize::from(shape.value_bytes);
+        let reply = self.call(served.node, &ask, room).await?;
+        let (status, mut rest) = read(&reply)?;
+        let bad = || TxnError::from(RemoteError::BadReply);
+        Ok(match status {
+            Status::Done => {
+                let is_there = rest.byte().ok_or_else(bad)? != 0;
+                let version = rest.word().ok_or_else(bad)?;
+                let value = is_there.then(|| rest.0.to_vec());
+                Locked::Held { version, value }
+            }
+            Status::Locked => Locked::ByOther {
+                by: rest.lock().ok_or_else(bad)?,
+                is_over: rest.byte().ok_or_else(bad)? != 0,
+            },
+            Status::Aborted => Locked::LeaseOver,
+            Status::Running | Status::Full => return Err(bad()),
+        })
+    }
+
+    /// What a key has, and who holds it.
+    pub(crate) async fn look(&self, table: TableId, key: &[u8]) -> Result<Observation, TxnError> {
+        let served = self.table(table)?;
+        let seen = served.remote.lookup(key).await?;
+        Ok(seen.ok_or(RemoteError::BadReply)?)
+    }
+
+    /// Whether a witness still stands: one READ of one word.
+    pub(crate) async fn stands(&self, table: TableId, witness: &Witness) -> Result<bool, TxnError> {
+        let client = &self.nodes[usize::from(self.table(table)?.node)].client;
+        let (node, region) = client.to();
+        let at = RemoteAddr {
+            node,
+            region,
+            offset: witness.at,
+        };
+        let read = client.endpoint().read(at, 8).await;
+        let read = read.map_err(RemoteError::from)?;
+        Ok(read.words() == [witness.word])
+    }
+
+    /// Has a transaction's home decide that it is committed.
+    pub(crate) async fn decide(
+        &self,
+        lock: Lock,
+        own: &[u8],
+        others: &[(u8, Vec<u8>)],
+    ) -> Result<Status, RpcError> {
+        let home = home_of(lock).unwrap_or(0);
+        let mut done = std::mem::take(&mut *self.nodes[usize::from(home)].done.borrow_mut());
+        done.truncate(MOST_DONE);
+        let others = others.iter().map(|(node, part)| (*node, &**part));
+        let ask = Ask::Decide {
+            lock,
+            done,
+            own,
+            others: others.collect(),
+        };
+        let reply = self.call(home, &ask, 1).await;
+        if reply.is_err()
+            && let Ask::Decide { done, .. } = ask
+        {
+            self.nodes[usize::from(home)].done.borrow_mut().extend(done);
+        }
+        let what = "it has no status";
+        read(&reply?)
+            .map(|(status, _)| status)
+            .map_err(|_| RpcError::Protocol { what })
+    }
+
+    /// Has a node apply its part of a committed transaction.
+    pub(crate) async fn finish(&self, node: u8, lock: Lock, part: &[u8]) -> Result<(), TxnError> {
+        let ask = Ask::Finish { lock, part };
+        self.call(node, &ask, 1).await?;
+        Ok(())
+    }
+
+    /// Has a node unlock what a transaction holds there that is not committed.
+    pub(crate) async fn release(&self, node: u8, lock: Lock) -> Result<(), TxnError> {
+        self.call(node, &Ask::Abort { lock }, 1).await?;
+        Ok(())
+    }
+
+    /// Notes that a transaction is finished everywhere.
+    pub(crate) fn note_done(&self, lock: Lock) {
+        if let Some(home) = home_of(lock) {
+            self.nodes[usize::from(home)].done.borrow_mut().push(lock);
+        }
+    }
+
+    /// The error for a key that another holds. If the lease of that lock is over, it is seen to first.
+    pub(crate) async fn conflict(
+        &self,
+        table: TableId,
+        key: &[u8],
+        by: Lock,
+        is_over: Option<bool>,
+    ) -> TxnError {
+        if let Err(error) = self.see_to(table, key, by, is_over).await {
+            return error;
+        }
+        TxnError::Conflict {
+            table,
+            key: key.to_vec(),
+            cause: ConflictCause::Locked { by },
+        }
+    }
+
+    async fn see_to(
+        &self,
+        table: TableId,
+        key: &[u8],
+        by: Lock,
+        is_over: Option<bool>,
+    ) -> Result<(), TxnError> {
+        let served = self.table(table)?;
+        let is_over = match is_over {
+            Some(is_over) => is_over,
+            None => {
+                let ask = Ask::Inquire {
+                    lock: by,
+                    object: served.object.0,
+                    key,
+                };
+                let reply = self.call(served.node, &ask, 1).await?;
+                read(&reply)?.0 == Status::Locked
+            }
+        };
+        if is_over {
+            self.resolve(by, served.node).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks a transaction's home what became of it, and has a node finish or release its part.
+    async fn resolve(&self, lock: Lock, node: u8) -> Result<(), TxnError> {
+        let home = home_of(lock).filter(|home| usize::from(*home) < self.nodes.len());
+        let Some(home) = home else {
+            return Ok(());
+        };
+        let ask = Ask::Resolve { lock, node };
+        let reply = self.call(home, &ask, PART_ROOM).await?;
+        let (status, part) = read(&reply)?;
+        match status {
+            Status::Done => {
+                self.finish(node, lock, part.0).await?;
+                self.call(home, &Ask::Forget { lock, node }, 1).await?;
+            }
+            Status::Aborted => self.release(node, lock).await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn call(&self, node: u8, ask: &Ask<'_>, room: usize) -> Result<Reply, RpcError> {
+        let (_, method) = TRANSACTIONS.methods();
+        let client = &self.nodes[usize::from(node)].client;
+        client.call(method, &ask.encode(), room).await
+    }
+}
+
+/// A reply's status, and what follows it.
+fn read(reply: &[u8]) -> Result<(Status, Reader<'_>), RemoteError> {
+    let mut from = Reader(reply);
+    let status = from.byte().and_then(Status::of);
+    Ok((status.ok_or(RemoteError::BadReply)?, from))
+}

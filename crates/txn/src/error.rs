@@ -1,0 +1,95 @@
+//! Why a transaction failed.
+
+use crate::TableId;
+use farslot_remote::{Lock, RemoteError};
+use farslot_rpc::RpcError;
+
+/// Why a transaction failed. Each error names the value and the limit.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxnError {
+    /// Another transaction is in the way. Nothing was changed; retry.
+    #[error("conflict on key {key:02x?} of {table}: {cause}")]
+    Conflict {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Vec<u8>,
+        /// What is in the way.
+        cause: ConflictCause,
+    },
+    /// The transaction took longer than its lease, and another one broke its locks. Nothing was changed; retry.
+    #[error("the locks of {lock} were broken after their lease")]
+    LeaseOver {
+        /// The transaction's lock.
+        lock: Lock,
+    },
+    /// The call that decides was not answered: the transaction is committed as a whole or not at all.
+    #[error("whether {lock} is committed cannot be told: {cause}")]
+    InDoubt {
+        /// The transaction's lock.
+        lock: Lock,
+        /// Why the call failed.
+        cause: RpcError,
+    },
+    /// An earlier operation of the transaction failed: all it can do is to abort.
+    #[error("an earlier operation of the transaction failed")]
+    Failed,
+    /// The node keeps the decisions of as many unfinished transactions as it may. Nothing was changed, and old ones were
+    /// finished meanwhile; retry.
+    #[error("node {node} keeps the decisions of as many unfinished transactions as it may")]
+    TooManyUnfinished {
+        /// The node's place in the database.
+        node: u8,
+    },
+    /// There is no such table.
+    #[error("{table} does not exist: the database has {tables} tables")]
+    NoTable {
+        /// The table.
+        table: TableId,
+        /// Tables that there are.
+        tables: usize,
+    },
+    /// A database of no node, or of too many.
+    #[error("{nodes} nodes: a database has 1 to {limit}")]
+    BadNodes {
+        /// Nodes.
+        nodes: usize,
+        /// Most nodes.
+        limit: usize,
+    },
+    /// A lookup, a lock or a call failed.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+/// What is in the way of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConflictCause {
+    /// Another transaction holds the key.
+    #[error("it is locked by {by}")]
+    Locked {
+        /// Its lock.
+        by: Lock,
+    },
+    /// The key, or for an absent key its bucket, has changed since it was read.
+    #[error("it has changed since it was read")]
+    Changed,
+}
+
+impl TxnError {
+    /// Whether the same transaction may succeed if it is run again. Such an error leaves nothing changed.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::Conflict { .. } | Self::LeaseOver { .. } | Self::TooManyUnfinished { .. }
+        )
+    }
+}
+
+impl From<RpcError> for TxnError {
+    fn from(error: RpcError) -> Self {
+        Self::Remote(error.into())
+    }
+}

@@ -1,0 +1,472 @@
+//! Histories under faults, judged by the checker: of the protocol, and of broken ones.
+
+use crate::broken::{Breach, Broken};
+use crate::owner::{Owner, serve_owner};
+use crate::{Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError};
+use farslot_check::serial::{self, Anomaly, Commit, CycleKind, ListOp, check_serial};
+use farslot_fabric::sim::{
+    ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodeStop, Partition, RunEnd, Side,
+    SimEndpoint, Simulation, When, World,
+};
+use farslot_fabric::{
+    Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, RegionId, Rights, window,
+};
+use farslot_remote::chained::{Chained, Shape, Table};
+use farslot_remote::{ObjectId, PolicyOptions};
+use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A table's number, and a key's.
+type Key = (u16, u8);
+
+const NODES: u16 = 3;
+const KEYS: u8 = 3;
+const COROUTINES: u8 = 8;
+const LEASE: Nanos = 300_000;
+const OBJECT: ObjectId = ObjectId(2);
+const SHAPE: Shape = Shape {
+    at: 64,
+    key_bytes: 8,
+    value_bytes: 640,
+    slots: 2,
+    buckets: 1,
+    most_buckets: 4,
+    overflow: 32,
+    split_after: 5,
+};
+
+/// How a run differs from the protocol as it is.
+#[derive(Clone, Copy, Default)]
+struct Wrong {
+    breach: Option<Breach>,
+    /// Owners commit and release without a look at the locks.
+    blind: bool,
+    /// Each coroutine appends to keys of its own, so that no list loses a value.
+    own_keys: bool,
+}
+
+/// What happened in all runs, so that none of it is vacuous.
+#[derive(Default, Debug)]
+struct Tally {
+    committed: u64,
+    aborted: u64,
+    unknown: u64,
+    conflicts: u64,
+    leases_over: u64,
+}
+
+#[derive(Clone, Default)]
+struct Record {
+    history: Rc<RefCell<Vec<serial::Transaction<Key>>>>,
+    values: Rc<Cell<u64>>,
+}
+
+impl Record {
+    fn begin(&self, start: Nanos) -> usize {
+        let mut history = self.history.borrow_mut();
+        history.push(serial::Transaction {
+            start,
+            ops: Vec::new(),
+            commit: Commit::Unknown,
+        });
+        history.len() - 1
+    }
+
+    fn note(&self, at: usize, op: ListOp<Key>) {
+        self.history.borrow_mut()[at].ops.push(op);
+    }
+
+    fn end(&self, at: usize, commit: Commit) {
+        self.history.borrow_mut()[at].commit = commit;
+    }
+
+    fn value(&self) -> u64 {
+        self.values.set(self.values.get() + 1);
+        self.values.get()
+    }
+}
+
+fn world(seed: u64, wrong: Wrong) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    let table = Table::new(SHAPE).unwrap();
+    for number in 0..NODES {
+        let bytes = SHAPE.at + SHAPE.bytes();
+        let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
+        world.node_handle(node).serve_calls(move || {
+            let options = OwnerOptions {
+                node: number as u8,
+                lease: LEASE,
+                ..OwnerOptions::default()
+            };
+            let mut owner = Owner::new(&[(OBJECT, table)], options);
+            owner.blind = wrong.blind;
+            let mut server = Server::new(ServerOptions::default());
+            serve_owner(&mut server, owner);
+            Arc::new(server)
+        });
+    }
+    world
+}
+
+fn limits() -> Limits {
+    Limits {
+        verb_timeout: 100_000,
+        ..Limits::default()
+    }
+}
+
+fn database(
+    endpoint: &Rc<SimEndpoint>,
+    seed: u64,
+    locking: Locking,
+    wrong: Wrong,
+) -> Database<SimEndpoint> {
+    let options = ClientOptions {
+        patience: 1_000_000,
+        first_pause: 1000,
+    };
+    let nodes: Vec<_> = (0..NODES)
+        .map(|node| (NodeId(node), RegionId(0)))
+        .map(|to| Rc::new(Client::new(Rc::clone(endpoint), to, options)))
+        .collect();
+    let table = Table::new(SHAPE).unwrap();
+    let plain = nodes.iter().map(|client| {
+        let client = Rc::clone(client);
+        Chained::new(table, OBJECT, client, 4, PolicyOptions::default())
+    });
+    let broken = wrong.breach.map(|breach| Broken {
+        breach,
+        tables: plain.collect(),
+    });
+    let options = DatabaseOptions {
+        locking,
+        seed,
+        places: 4 * (seed % 2) as usize,
+        ..DatabaseOptions::default()
+    };
+    let mut database = Database::new(nodes, options).unwrap();
+    for node in 0..NODES {
+        database.add_table(node as u8, OBJECT, table).unwrap();
+    }
+    database.broken = broken;
+    database
+}
+
+/// Torn and late words, lost verbs, clients and nodes that stop.
+fn faults(seed: u64) -> FaultPlan {
+    let mut plan = FaultPlan::chaos(seed, 1.0);
+    for round in 0..3 {
+        let from = 10_000 + 150_000 * round;
+        plan.partitions.push(Partition {
+            side: Side::Client(ClientId((seed + round) as u32 % 4)),
+            node: NodeId(((seed / 4 + round) % 3) as u16),
+            from,
+            until: from + 30_000,
+        });
+    }
+    for (client, of) in [(1, 2), (2, 3)] {
+        if seed % of == 1 {
+            plan.client_stops.push(ClientStop {
+                client: ClientId(client),
+                when: When::AfterVerbs(5 + seed / of % 120),
+            });
+        }
+    }
+    if seed % 5 == 4 {
+        plan.node_stops.push(NodeStop {
+            node: NodeId((seed % 3) as u16),
+            when: When::AfterVerbs(50 + seed % 300),
+            back_after: None,
+        });
+    }
+    plan
+}
+
+fn list(value: Option<Vec<u8>>) -> Vec<u64> {
+    let bytes = value.unwrap_or_default();
+    let (words, rest) = bytes.as_chunks::<8>();
+    assert!(rest.is_empty());
+    words.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Some reads and appends, and pauses in between that leases do not always outlast.
+async fn execute(
+    transaction: &mut Transaction<'_, SimEndpoint>,
+    endpoint: &SimEndpoint,
+    rng: &mut ChaCha8Rng,
+    record: &Record,
+    (at, own_keys): (usize, Option<u8>),
+) -> Result<(), TxnError> {
+    for _ in 0..rng.random_range(1..=4) {
+        let appends = rng.random_bool(0.6);
+        let key = match own_keys {
+            Some(own) if appends => own,
+            Some(_) => rng.random_range(0..COROUTINES),
+            None => rng.random_range(0..KEYS),
+        };
+        let key: Key = (rng.random_range(0..NODES), key);
+        let (table, bytes) = (TableId(key.0), [key.1; 3]);
+        // Appends of which nobody is told what they followed.
+        if !appends || rng.random_bool(0.7) {
+            let read = transaction.read(table, &bytes).await?;
+            record.note(at, ListOp::Read(key, list(read)));
+        }
+        if appends {
+            let mut list = transaction.read(table, &bytes).await?.unwrap_or_default();
+            let value = record.value();
+            list.extend_from_slice(&value.to_le_bytes());
+            // Before it is written: it may be there whatever the write returns.
+            record.note(at, ListOp::Append(key, value));
+            transaction.write(table, &bytes, &list).await?;
+        }
+        if rng.random_bool(0.02) {
+            endpoint.sleep(rng.random_range(0..3 * LEASE)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn run_one(
+    database: &Database<SimEndpoint>,
+    endpoint: &SimEndpoint,
+    rng: &mut ChaCha8Rng,
+    record: &Record,
+    tally: &RefCell<Tally>,
+    own_keys: Option<u8>,
+) {
+    let at = record.begin(endpoint.now());
+    let mut transaction = database.begin();
+    let mut end = execute(&mut transaction, endpoint, rng, record, (at, own_keys)).await;
+    let gives_up = rng.random_bool(0.1);
+    if gives_up || end.is_err() {
+        transaction.abort().await;
+    } else {
+        end = transaction.commit().await;
+    }
+    let mut tally = tally.borrow_mut();
+    match end {
+        Ok(()) if gives_up => record.end(at, Commit::Aborted),
+        Ok(()) => {
+            tally.committed += 1;
+            record.end(
+                at,
+                Commit::Committed {
+                    end: endpoint.now(),
+                },
+            );
+        }
+        Err(TxnError::InDoubt { .. }) => tally.unknown += 1,
+        Err(error) => {
+            tally.aborted += 1;
+            tally.conflicts += u64::from(matches!(error, TxnError::Conflict { .. }));
+            tally.leases_over += u64::from(matches!(error, TxnError::LeaseOver { .. }));
+            record.end(at, Commit::Aborted);
+        }
+    }
+}
+
+/// Runs transactions under faults; returns how the checker judges them, and the world's digest.
+fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anomaly<Key>>, u64) {
+    let world = world(seed, wrong);
+    let plan = faults(seed);
+    let stopped = plan.node_stops.first().map(|stop| stop.node);
+    world.set_faults(plan);
+    let record = Record::default();
+    let mut sim = Simulation::new(world.clone());
+    for client in 0..4u64 {
+        let id = sim.add_client(HostId(0), limits());
+        let (record, tally) = (record.clone(), Rc::clone(tally));
+        sim.spawn(id, async move |endpoint| {
+            let locking = match (seed + client) % 2 {
+                0 => Locking::Execution,
+                _ => Locking::Commit,
+            };
+            let database = database(&endpoint, seed ^ client, locking, wrong);
+            let coroutines = (0..2u64).map(|coroutine| {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | client << 4 | coroutine);
+                let own = wrong.own_keys.then_some((client * 2 + coroutine) as u8);
+                let (database, record, endpoint, tally) = (&database, &record, &endpoint, &tally);
+                async move {
+                    for _ in 0..10 {
+                        run_one(database, endpoint, &mut rng, record, tally, own).await;
+                        endpoint.sleep(rng.random_range(0..20_000)).await;
+                    }
+                }
+            });
+            window(2, coroutines, |_, ()| ()).await;
+        });
+    }
+    assert_eq!(sim.run_until(1_000_000_000), RunEnd::Done, "seed {seed}");
+    let node_stops = FaultPlan {
+        refuse_at_once: true,
+        ..FaultPlan::default()
+    };
+    world.set_faults(node_stops);
+    world.advance_to(world.now() + 2 * LEASE);
+    read_all(&world, seed, wrong, &record, stopped);
+    let history = record.history.take();
+    let judged = check_serial(&history).map(drop).map_err(|anomaly| *anomaly);
+    (judged, world.digest())
+}
+
+/// Reads every key once more. Where every node lives no lock is left by now that lasts.
+fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Option<NodeId>) {
+    let endpoint = world.endpoint(limits());
+    let database = database(&endpoint, seed, Locking::Execution, Wrong::default());
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        for table in (0..NODES).filter(|node| stopped != Some(NodeId(*node))) {
+            for key in 0..KEYS {
+                let mut attempts = 0;
+                let (start, value) = loop {
+                    attempts += 1;
+                    let start = endpoint.now();
+                    let mut transaction = database.begin();
+                    let end = transaction.read(TableId(table), &[key; 3]).await;
+                    match end {
+                        Ok(value) => break (start, Some(value)),
+                        Err(_) if stopped.is_some() && attempts > 3 => break (start, None),
+                        Err(_) if stopped.is_some() => {}
+                        Err(TxnError::Conflict { .. }) if attempts <= 3 => {}
+                        Err(error) => {
+                            assert!(
+                                wrong.breach.is_some() || wrong.blind,
+                                "seed {seed}: {error}"
+                            );
+                            break (start, None);
+                        }
+                    }
+                };
+                if let Some(value) = value {
+                    let at = record.begin(start);
+                    record.note(at, ListOp::Read((table, key), list(value)));
+                    record.end(
+                        at,
+                        Commit::Committed {
+                            end: endpoint.now(),
+                        },
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn histories_under_faults_are_strictly_serializable() {
+    let tally = Rc::default();
+    let mut digests = Vec::new();
+    for seed in 0..1000 {
+        let (judged, digest) = run(seed, Wrong::default(), &tally);
+        if let Err(anomaly) = judged {
+            panic!("seed {seed}: {anomaly}");
+        }
+        digests.push(digest);
+    }
+    let again = (0..3).map(|seed| run(seed, Wrong::default(), &tally).1);
+    assert!(
+        again.eq(digests[..3].iter().copied()),
+        "the same seed is the same run"
+    );
+    let tally = tally.borrow();
+    println!("seeds 0 to 999: {tally:?}");
+    for (what, count, least) in [
+        ("committed", tally.committed, 20_000),
+        ("conflicts", tally.conflicts, 5_000),
+        ("in doubt", tally.unknown, 20),
+        ("leases over", tally.leases_over, 20),
+    ] {
+        assert!(count > least, "{what}: {count}");
+    }
+}
+
+/// What the checker says of seeds from 0 on, until it has said all of `expected`.
+fn find(wrong: Wrong, expected: &[&'static str]) {
+    let mut found = BTreeSet::new();
+    let tally = Rc::default();
+    for seed in 0..300 {
+        if let (Err(anomaly), _) = run(seed, wrong, &tally) {
+            let name = match &anomaly {
+                Anomaly::AbortedRead { .. } => "G1a",
+                Anomaly::IntermediateRead { .. } => "G1b",
+                Anomaly::InternalRead { .. } => "internal read",
+                Anomaly::IncompatibleOrder { .. } => "incompatible order",
+                Anomaly::Cycle { kind, .. } => match kind {
+                    CycleKind::DirtyWrite => "G0",
+                    CycleKind::CircularInformation => "G1c",
+                    CycleKind::LostUpdate => "lost update",
+                    CycleKind::WriteSkew => "write skew",
+                    CycleKind::ReadSkew => "read skew",
+                    CycleKind::Phantom => "phantom",
+                    CycleKind::RealTime => "real time",
+                },
+                _ => "another",
+            };
+            if found.insert(name) {
+                println!(
+                    "{:?}, blind: {}: {name} by seed {seed}",
+                    wrong.breach, wrong.blind
+                );
+            }
+        }
+        if expected.iter().all(|name| found.contains(name)) {
+            return;
+        }
+    }
+    panic!("{:?}: only {found:?} of {expected:?}", wrong.breach);
+}
+
+fn breach(breach: Breach) -> Wrong {
+    Wrong {
+        breach: Some(breach),
+        ..Wrong::default()
+    }
+}
+
+#[test]
+fn reads_that_are_not_validated_are_noticed() {
+    find(breach(Breach::NoValidation), &["read skew", "write skew"]);
+}
+
+#[test]
+fn absent_keys_that_are_not_validated_are_noticed() {
+    find(breach(Breach::NoAbsence), &["write skew"]);
+}
+
+#[test]
+fn changes_without_locks_are_noticed() {
+    find(breach(Breach::NoLock), &["lost update", "G0", "G1c"]);
+}
+
+#[test]
+fn changes_before_the_commit_are_noticed() {
+    find(breach(Breach::WriteThrough), &["G1a", "lost update"]);
+    let wrong = Wrong {
+        own_keys: true,
+        ..breach(Breach::WriteThrough)
+    };
+    find(wrong, &["G1a", "G1b", "G1c"]);
+}
+
+#[test]
+fn locks_that_are_released_before_the_changes_are_noticed() {
+    find(breach(Breach::UnlockFirst), &["lost update", "G0", "G1c"]);
+}
+
+#[test]
+fn versions_that_are_read_after_the_values_are_noticed() {
+    find(breach(Breach::LateVersion), &["write skew"]);
+}
+
+#[test]
+fn a_blind_release_is_noticed() {
+    let wrong = Wrong {
+        blind: true,
+        ..Wrong::default()
+    };
+    find(wrong, &["incompatible order"]);
+}

@@ -1,0 +1,386 @@
+//! The owner's side: who holds which keys, until when, and which transactions are decided.
+
+use crate::identity::{home_of, name_client};
+use crate::wire::{Ask, Reader, Status, Write, Writer, writes_of};
+use farslot_fabric::{Nanos, OwnerMemory};
+use farslot_remote::chained::Table;
+use farslot_remote::{Lock, ObjectId, serve_alone};
+use farslot_rpc::{Effect, Fault, Request, Server, put};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The object whose changes are the requests of transactions: no table may have it.
+pub(crate) const TRANSACTIONS: ObjectId = ObjectId(0x7fff);
+
+/// Why a request of a transaction is refused.
+const MALFORMED: u32 = 100;
+
+/// How a node takes part in transactions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnerOptions {
+    /// The node's place in the list of nodes that all clients have in common, see [`Database`](crate::Database).
+    pub node: u8,
+    /// Nanoseconds for which a transaction may keep its locks against others, from its first lock here on.
+    pub lease: Nanos,
+    /// Decisions kept at a time: of transactions that have committed here and are unfinished at other nodes.
+    pub decisions: usize,
+}
+
+impl Default for OwnerOptions {
+    /// Node 0; 100 ms; 65,536 decisions.
+    fn default() -> Self {
+        Self {
+            node: 0,
+            lease: 100_000_000,
+            decisions: 1 << 16,
+        }
+    }
+}
+
+/// Has a server answer lookups in chained tables of its region, changes to them, and transactions over them. None of
+/// the tables may be served by [`farslot_remote::serve`] besides.
+pub fn serve(server: &mut Server, tables: &[(ObjectId, Table)], options: OwnerOptions) {
+    serve_owner(server, Owner::new(tables, options));
+}
+
+pub(crate) fn serve_owner(server: &mut Server, owner: Owner) {
+    let alone = Arc::new(Mutex::new(()));
+    for (object, table) in &owner.tables {
+        serve_alone(server, ObjectId(*object), *table, Arc::clone(&alone));
+    }
+    let (_, method) = TRANSACTIONS.methods();
+    let run = move |request: Request<'_>, reply: &mut [u8]| {
+        let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let ask = Ask::decode(request.body).ok_or(Fault::Refused(MALFORMED))?;
+        let turn = Turn {
+            owner: &owner,
+            books: owner.books(),
+            memory: request.memory,
+            now: request.now,
+        };
+        let bytes = turn.answer(ask, reply.len())?;
+        put(reply, &bytes)
+    };
+    server.register(method, Effect::Once, run);
+}
+
+/// A node's part in transactions. What it knows of them lives as long as its process, as the node's memory does.
+pub(crate) struct Owner {
+    tables: BTreeMap<u16, Table>,
+    options: OwnerOptions,
+    books: Mutex<Books>,
+    #[cfg(test)]
+    pub(crate) blind: bool,
+}
+
+#[derive(Default)]
+struct Books {
+    /// What each transaction has locked here.
+    held: BTreeMap<u64, Held>,
+    /// Transactions that have this node as home, have committed, and may be unfinished elsewhere.
+    decided: BTreeMap<u64, Decided>,
+    /// When the first client was named, and how many since.
+    clients: Option<(Nanos, u32)>,
+}
+
+struct Held {
+    until: Nanos,
+    /// Whether the transaction can only commit here: this node alone decides when its locks are broken.
+    at_home: bool,
+    keys: BTreeSet<(u16, Box<[u8]>)>,
+}
+
+struct Decided {
+    since: Nanos,
+    parts: Vec<(u8, Box<[u8]>)>,
+}
+
+impl Owner {
+    pub(crate) fn new(tables: &[(ObjectId, Table)], options: OwnerOptions) -> Self {
+        Self {
+            tables: tables.iter().map(|(id, table)| (id.0, *table)).collect(),
+            options,
+            books: Mutex::default(),
+            #[cfg(test)]
+            blind: false,
+        }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table(&self, object: u16) -> Result<&Table, Fault> {
+        self.tables.get(&object).ok_or(Fault::Refused(MALFORMED))
+    }
+}
+
+/// One request's turn: none other changes the tables or the books meanwhile.
+struct Turn<'t> {
+    owner: &'t Owner,
+    books: MutexGuard<'t, Books>,
+    memory: &'t mut dyn OwnerMemory,
+    now: Nanos,
+}
+
+impl Turn<'_> {
+    fn answer(mut self, ask: Ask<'_>, room: usize) -> Result<Vec<u8>, Fault> {
+        let status = match ask {
+            Ask::Open => return Ok(self.open()),
+            Ask::Lock {
+                lock,
+                opens,
+                object,
+                key,
+            } => return self.lock(lock, opens, object, key, room),
+            Ask::Decide {
+                lock,
+                done,
+                own,
+                others,
+            } => {
+                for done in done {
+                    self.books.decided.remove(&done.word());
+                }
+                self.decide(lock, own, &others)?
+            }
+            Ask::Finish { lock, part } => {
+                // Without locks here, someone else has finished it.
+                if self.books.held.contains_key(&lock.word()) {
+                    let writes = writes_of(part).ok_or(Fault::Refused(MALFORMED))?;
+                    self.apply(lock, &writes)?;
+                }
+                Status::Done
+            }
+            Ask::Abort { lock } => {
+                self.release(lock)?;
+                Status::Done
+            }
+            Ask::Resolve { lock, node } => return self.resolve(lock, node, room),
+            Ask::Inquire { lock, object, key } => self.inquire(lock, object, key)?,
+            Ask::Forget { lock, node } => {
+                self.forget(lock, node);
+                Status::Done
+            }
+            Ask::Unfinished => return Ok(self.unfinished(room)),
+        };
+        Ok(vec![status as u8])
+    }
+
+    fn open(&mut self) -> Vec<u8> {
+        let now = self.now;
+        let (since, count) = self.books.clients.get_or_insert((now, 0));
+        *count = count.wrapping_add(1);
+        let first = name_client(self.owner.options.node, *since, *count);
+        let mut reply = Writer::default();
+        reply.byte(Status::Done as u8).word(first.word());
+        reply.0
+    }
+
+    fn lock(
+        &mut self,
+        lock: Lock,
+        opens: bool,
+        object: u16,
+        key: &[u8],
+        room: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        let table = self.owner.table(object)?;
+        // Status, presence, version, and the longest value; before anything is changed.
+        let most = 10 + usize::from(table.shape().value_bytes);
+        if room < most {
+            return Err(Fault::NoRoom(most));
+        }
+        if !opens && !self.books.held.contains_key(&lock.word()) {
+            return Ok(vec![Status::Aborted as u8]);
+        }
+        // Breaks another's lock if its lease is over and its home is here.
+        if let Some(by) = table.lock_of(self.memory, key)?
+            && by != lock
+        {
+            self.inquire(by, object, key)?;
+        }
+        let seen = table.try_lock(self.memory, key, lock)?;
+        let mut reply = Writer::default();
+        match seen.lock {
+            Some(by) if by == lock => {
+                self.hold(lock, object, key);
+                let item = seen.item;
+                reply.byte(Status::Done as u8).byte(item.is_some().into());
+                let version = item.as_ref().map_or(0, |item| item.version);
+                let value = item.map_or(Vec::new(), |item| item.value);
+                reply.word(version).bytes(&value);
+            }
+            Some(by) => {
+                let over = self.is_over(by);
+                reply.byte(Status::Locked as u8).word(by.word());
+                reply.byte(over.into());
+            }
+            None => return Err(Fault::Damaged),
+        }
+        Ok(reply.0)
+    }
+
+    /// Notes that a transaction has a key locked here; its lease runs from the first on.
+    fn hold(&mut self, lock: Lock, object: u16, key: &[u8]) {
+        let node = self.owner.options.node;
+        let until = self.now.saturating_add(self.owner.options.lease);
+        let held = self.books.held.entry(lock.word()).or_insert_with(|| Held {
+            until,
+            at_home: home_of(lock) == Some(node),
+            keys: BTreeSet::new(),
+        });
+        held.keys.insert((object, key.into()));
+    }
+
+    fn is_over(&self, lock: Lock) -> bool {
+        let held = self.books.held.get(&lock.word());
+        held.is_none_or(|held| held.until < self.now)
+    }
+
+    fn inquire(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Status, Fault> {
+        if self.owner.table(object)?.lock_of(self.memory, key)? != Some(lock) {
+            return Ok(Status::Done);
+        }
+        // A lock that no transaction took: its lease runs from now on, and nobody else is to be asked.
+        if !self.books.held.contains_key(&lock.word()) {
+            self.hold(lock, object, key);
+            if let Some(held) = self.books.held.get_mut(&lock.word()) {
+                held.at_home = true;
+            }
+        }
+        if !self.is_over(lock) {
+            return Ok(Status::Running);
+        }
+        let held = self.books.held.get(&lock.word());
+        if held.is_some_and(|held| held.at_home) {
+            self.release(lock)?;
+            return Ok(Status::Done);
+        }
+        Ok(Status::Locked)
+    }
+
+    /// Commits, if no lock was lost: the one moment at which a transaction comes into effect.
+    fn decide(&mut self, lock: Lock, own: &[u8], others: &[(u8, &[u8])]) -> Result<Status, Fault> {
+        let writes = writes_of(own).ok_or(Fault::Refused(MALFORMED))?;
+        #[cfg(test)]
+        if self.owner.blind {
+            return self.decide_blindly(&writes);
+        }
+        if !self.books.held.contains_key(&lock.word()) {
+            return Ok(Status::Aborted);
+        }
+        for write in &writes {
+            let table = self.owner.table(write.object)?;
+            let value = write.value.unwrap_or(&[]);
+            if value.len() > table.shape().value_bytes.into() {
+                return Err(Fault::Refused(MALFORMED));
+            }
+            if table.lock_of(self.memory, write.key)? != Some(lock) {
+                return Ok(Status::Aborted);
+            }
+        }
+        if !others.is_empty() {
+            if self.books.decided.len() >= self.owner.options.decisions {
+                return Ok(Status::Full);
+            }
+            let parts = others.iter().map(|(node, part)| (*node, (*part).into()));
+            let decided = Decided {
+                since: self.now,
+                parts: parts.collect(),
+            };
+            self.books.decided.insert(lock.word(), decided);
+        }
+        self.apply(lock, &writes)?;
+        Ok(Status::Done)
+    }
+
+    /// As FORD does: writes and releases whatever lock there is.
+    #[cfg(test)]
+    fn decide_blindly(&mut self, writes: &[Write<'_>]) -> Result<Status, Fault> {
+        for write in writes {
+            let table = self.owner.table(write.object)?;
+            let by = table.lock_of(self.memory, write.key)?;
+            let by = by.unwrap_or(Lock { owner: 1, epoch: 1 });
+            table.try_lock(self.memory, write.key, by)?;
+            table.commit(self.memory, write.key, by, write.value)?;
+        }
+        Ok(Status::Done)
+    }
+
+    /// Makes a part's changes, and unlocks what the transaction holds here.
+    fn apply(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<(), Fault> {
+        for write in writes {
+            let table = self.owner.table(write.object)?;
+            table.commit(self.memory, write.key, lock, write.value)?;
+        }
+        self.release(lock)
+    }
+
+    /// Unlocks what a transaction still holds here.
+    fn release(&mut self, lock: Lock) -> Result<(), Fault> {
+        let held = self.books.held.remove(&lock.word());
+        for (object, key) in held.into_iter().flat_map(|held| held.keys) {
+            let table = self.owner.table(object)?;
+            table.unlock(self.memory, &key, lock)?;
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, lock: Lock, node: u8, room: usize) -> Result<Vec<u8>, Fault> {
+        if let Some(decided) = self.books.decided.get(&lock.word()) {
+            let part = decided.parts.iter().find(|(of, _)| *of == node);
+            let part = part.map_or(&[][..], |(_, part)| part);
+            if room <= part.len() {
+                return Err(Fault::NoRoom(part.len() + 1));
+            }
+            let mut reply = Writer::default();
+            reply.byte(Status::Done as u8).bytes(part);
+            return Ok(reply.0);
+        }
+        if !self.is_over(lock) {
+            return Ok(vec![Status::Running as u8]);
+        }
+        // From here on it cannot commit: what it had locked here is lost to it.
+        self.release(lock)?;
+        Ok(vec![Status::Aborted as u8])
+    }
+
+    fn forget(&mut self, lock: Lock, node: u8) {
+        if let Some(decided) = self.books.decided.get_mut(&lock.word()) {
+            decided.parts.retain(|(of, _)| *of != node);
+            if decided.parts.is_empty() {
+                self.books.decided.remove(&lock.word());
+            }
+        }
+    }
+
+    /// As many as there is room for.
+    fn unfinished(&self, room: usize) -> Vec<u8> {
+        let lease = self.owner.options.lease;
+        let old = self.books.decided.iter();
+        let old = old.filter(|(_, decided)| decided.since.saturating_add(lease) < self.now);
+        let parts = old.flat_map(|(lock, decided)| {
+            let nodes = decided.parts.iter();
+            nodes.map(move |(node, _)| (*lock, *node))
+        });
+        let mut reply = Writer::default();
+        reply.byte(Status::Done as u8);
+        for (lock, node) in parts.take(room.saturating_sub(1) / UNFINISHED_BYTES) {
+            reply.word(lock).byte(node);
+        }
+        reply.0
+    }
+}
+
+/// Bytes of an unfinished part's name: a lock's word, and a node.
+const UNFINISHED_BYTES: usize = 9;
+
+/// The parts that a reply of [`Ask::Unfinished`] names.
+pub(crate) fn read_unfinished(mut from: Reader<'_>) -> Option<Vec<(Lock, u8)>> {
+    let mut parts = Vec::new();
+    while !from.0.is_empty() {
+        parts.push((from.lock()?, from.byte()?));
+    }
+    Some(parts)
+}

@@ -1,0 +1,328 @@
+//! Requests to a node's owner about transactions, and their bytes.
+//!
+//! ```text
+//! request   | operation, 8 bits | lock, 64 | what the operation takes
+//! write     | object, 16 bits | removes, 8 | key length, 16 | value length, 16 | key | value
+//! ```
+
+use farslot_remote::Lock;
+
+/// One key's change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Write<'b> {
+    /// The table's number at its node.
+    pub(crate) object: u16,
+    pub(crate) key: &'b [u8],
+    /// The new value; nothing if the key is removed.
+    pub(crate) value: Option<&'b [u8]>,
+}
+
+/// What a transaction changes at one node, as bytes.
+pub(crate) type Part = Vec<u8>;
+
+/// What a node's owner is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ask<'b> {
+    /// Name a new client.
+    Open,
+    /// Lock a key. `opens` allows that the transaction holds nothing here so far.
+    Lock {
+        lock: Lock,
+        opens: bool,
+        object: u16,
+        key: &'b [u8],
+    },
+    /// Commit: apply this node's part, unlock, and keep the others' parts until they are forgotten.
+    Decide {
+        lock: Lock,
+        /// Transactions whose parts have all been applied: their decisions may be forgotten.
+        done: Vec<Lock>,
+        own: &'b [u8],
+        others: Vec<(u8, &'b [u8])>,
+    },
+    /// Apply this node's part of a committed transaction, and unlock.
+    Finish { lock: Lock, part: &'b [u8] },
+    /// Unlock all keys of a transaction that is not committed.
+    Abort { lock: Lock },
+    /// At the home: what became of a transaction, and the part of a node if it is committed.
+    Resolve { lock: Lock, node: u8 },
+    /// Whether the lease is over of a transaction that was seen to hold a key.
+    Inquire {
+        lock: Lock,
+        object: u16,
+        key: &'b [u8],
+    },
+    /// At the home: a node's part has been applied.
+    Forget { lock: Lock, node: u8 },
+    /// At the home: decisions that are older than their lease.
+    Unfinished,
+}
+
+/// How the owner answers, in the first byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Status {
+    /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is gone.
+    Done = 0,
+    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of [`Ask::Inquire`]:
+    /// its lease is over, and its home must be asked.
+    Locked = 1,
+    /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
+    Aborted = 2,
+    /// Of [`Ask::Resolve`] and [`Ask::Inquire`]: the lease is not over.
+    Running = 3,
+    /// Of [`Ask::Decide`]: no further decision may be kept.
+    Full = 4,
+}
+
+impl Status {
+    pub(crate) const fn of(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Done,
+            1 => Self::Locked,
+            2 => Self::Aborted,
+            3 => Self::Running,
+            4 => Self::Full,
+            _ => return None,
+        })
+    }
+}
+
+/// Bytes, put one after the other.
+#[derive(Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn byte(&mut self, byte: u8) -> &mut Self {
+        self.bytes(&[byte])
+    }
+
+    pub(crate) fn half(&mut self, half: u16) -> &mut Self {
+        self.bytes(&half.to_le_bytes())
+    }
+
+    pub(crate) fn word(&mut self, word: u64) -> &mut Self {
+        self.bytes(&word.to_le_bytes())
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}
+
+/// Bytes, taken one after the other; nothing where they end too early.
+pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
+
+impl<'b> Reader<'b> {
+    pub(crate) fn bytes(&mut self, bytes: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        Some(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn half(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn word(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn lock(&mut self) -> Option<Lock> {
+        Lock::of_word(self.word()?)
+    }
+
+    fn part(&mut self) -> Option<&'b [u8]> {
+        let bytes = usize::try_from(self.word()?).ok()?;
+        self.bytes(bytes)
+    }
+}
+
+/// Adds a write to a part. Keys and values are no longer than 16 bits can say: no table takes longer ones.
+pub(crate) fn put_write(part: &mut Part, write: Write<'_>) {
+    let mut to = Writer(std::mem::take(part));
+    let value = write.value.unwrap_or(&[]);
+    to.half(write.object).byte(write.value.is_none().into());
+    to.half(write.key.len() as u16).half(value.len() as u16);
+    to.bytes(write.key).bytes(value);
+    *part = to.0;
+}
+
+/// The writes of a part; nothing if it makes no sense.
+pub(crate) fn writes_of(part: &[u8]) -> Option<Vec<Write<'_>>> {
+    let mut from = Reader(part);
+    let mut writes = Vec::new();
+    while !from.0.is_empty() {
+        let (object, removes) = (from.half()?, from.byte()?);
+        let (key, value) = (from.half()?, from.half()?);
+        let (key, value) = (from.bytes(key.into())?, from.bytes(value.into())?);
+        let value = (removes == 0).then_some(value);
+        writes.push(Write { object, key, value });
+    }
+    Some(writes)
+}
+
+impl<'b> Ask<'b> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        match self {
+            Self::Open => to.byte(0),
+            Self::Lock {
+                lock,
+                opens,
+                object,
+                key,
+            } => {
+                to.byte(1).word(lock.word()).byte((*opens).into());
+                to.half(*object).bytes(key)
+            }
+            Self::Decide {
+                lock,
+                done,
+                own,
+                others,
+            } => {
+                to.byte(2).word(lock.word()).half(done.len() as u16);
+                done.iter().for_each(|done| {
+                    to.word(done.word());
+                });
+                to.word(own.len() as u64).bytes(own);
+                for (node, part) in others {
+                    to.byte(*node).word(part.len() as u64).bytes(part);
+                }
+                &mut to
+            }
+            Self::Finish { lock, part } => to.byte(3).word(lock.word()).bytes(part),
+            Self::Abort { lock } => to.byte(4).word(lock.word()),
+            Self::Resolve { lock, node } => to.byte(5).word(lock.word()).byte(*node),
+            Self::Inquire { lock, object, key } => {
+                to.byte(6).word(lock.word()).half(*object).bytes(key)
+            }
+            Self::Forget { lock, node } => to.byte(7).word(lock.word()).byte(*node),
+            Self::Unfinished => to.byte(8),
+        };
+        to.0
+    }
+
+    /// The request of these bytes; nothing if they are none.
+    pub(crate) fn decode(bytes: &'b [u8]) -> Option<Self> {
+        let mut from = Reader(bytes);
+        let ask = match from.byte()? {
+            0 => Self::Open,
+            1 => Self::Lock {
+                lock: from.lock()?,
+                opens: from.byte()? != 0,
+                object: from.half()?,
+                key: std::mem::take(&mut from.0),
+            },
+            2 => {
+                let lock = from.lock()?;
+                let done = from.half()?;
+                let done: Option<_> = (0..done).map(|_| from.lock()).collect();
+                let (done, own) = (done?, from.part()?);
+                let mut others = Vec::new();
+                while !from.0.is_empty() {
+                    others.push((from.byte()?, from.part()?));
+                }
+                Self::Decide {
+                    lock,
+                    done,
+                    own,
+                    others,
+                }
+            }
+            3 => Self::Finish {
+                lock: from.lock()?,
+                part: std::mem::take(&mut from.0),
+            },
+            4 => Self::Abort { lock: from.lock()? },
+            5 => Self::Resolve {
+                lock: from.lock()?,
+                node: from.byte()?,
+            },
+            6 => Self::Inquire {
+                lock: from.lock()?,
+                object: from.half()?,
+                key: std::mem::take(&mut from.0),
+            },
+            7 => Self::Forget {
+                lock: from.lock()?,
+                node: from.byte()?,
+            },
+            8 => Self::Unfinished,
+            _ => return None,
+        };
+        from.0.is_empty().then_some(ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_are_their_bytes() {
+        let lock = Lock { owner: 7, epoch: 9 };
+        let mut part = Part::new();
+        let (key, value) = (&b"key"[..], Some(&b"value"[..]));
+        let writes = [
+            Write {
+                object: 5,
+                key,
+                value,
+            },
+            Write {
+                object: 6,
+                key: b"",
+                value: None,
+            },
+        ];
+        writes.iter().for_each(|write| put_write(&mut part, *write));
+        assert_eq!(writes_of(&part).unwrap(), writes);
+        for ask in [
+            Ask::Open,
+            Ask::Lock {
+                lock,
+                opens: true,
+                object: 300,
+                key,
+            },
+            Ask::Decide {
+                lock,
+                done: vec![lock, lock],
+                own: &part,
+                others: vec![(3, &part), (4, b"")],
+            },
+            Ask::Finish { lock, part: &part },
+            Ask::Abort { lock },
+            Ask::Resolve { lock, node: 3 },
+            Ask::Inquire {
+                lock,
+                object: 2,
+                key,
+            },
+            Ask::Forget { lock, node: 200 },
+            Ask::Unfinished,
+        ] {
+            assert_eq!(Ask::decode(&ask.encode()), Some(ask));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_decoders(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Ask::decode(&bytes);
+            let _ = writes_of(&bytes);
+        }
+    }
+}
