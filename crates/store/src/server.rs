@@ -174,7 +174,6 @@ impl Server {
                         &VerbsAgentOptions {
                             serve: serve(&authorities[0]),
                             device: device.clone(),
-                            ..VerbsAgentOptions::default()
                         },
                     )?;
                     set_port(&mut authorities[0], agent.address().port());

@@ -36,6 +36,9 @@ struct Append {
     last: bool,
 }
 
+/// All appends, by key and value.
+type Appends<'h, K> = BTreeMap<(&'h K, u64), Append>;
+
 impl<K: Ord + Clone + Debug> Versions<K> {
     pub(super) fn of(history: &[Transaction<K>]) -> Result<Self, Box<Anomaly<K>>> {
         let appends = appends(history)?;
@@ -111,7 +114,7 @@ fn committed<K>(history: &[Transaction<K>]) -> impl Iterator<Item = (usize, &Tra
 
 fn appends<K: Ord + Clone + Debug>(
     history: &[Transaction<K>],
-) -> Result<BTreeMap<(&K, u64), Append>, Box<Anomaly<K>>> {
+) -> Result<Appends<'_, K>, Box<Anomaly<K>>> {
     let mut appends = BTreeMap::new();
     for (by, transaction) in history.iter().enumerate() {
         let mut last_of: BTreeMap<&K, u64> = BTreeMap::new();
@@ -207,7 +210,7 @@ fn check_own_reads<K: Ord + Clone>(
 /// The appenders of a list's values.
 fn order_of<K: Ord + Clone + Debug>(
     history: &[Transaction<K>],
-    appends: &BTreeMap<(&K, u64), Append>,
+    appends: &Appends<'_, K>,
     key: &K,
     reader: usize,
     list: &[u64],
@@ -242,7 +245,7 @@ fn order_of<K: Ord + Clone + Debug>(
 
 /// A read must not end in the middle of another transaction's appends.
 fn check_not_intermediate<K: Ord + Clone + Debug>(
-    appends: &BTreeMap<(&K, u64), Append>,
+    appends: &Appends<'_, K>,
     reader: usize,
     key: &K,
     list: &[u64],

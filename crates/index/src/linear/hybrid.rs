@@ -135,7 +135,6 @@ impl LinearOptions {
                 heap_bytes: Some(heap_bytes),
                 ..self.sizing
             },
-            ..self
         }
     }
 }
