@@ -9,7 +9,7 @@ pub(crate) fn sum(place: u64, words: &[u64]) -> u64 {
 
 /// Where keys go by.
 pub(crate) fn hash(key: &[u8]) -> u64 {
-    xxh3_64_with_seed(key, 0x5354_4f52_4d)
+    xxh3_64_with_seed(key, 0x0053_544f_524d)
 }
 
 /// Words that hold so many bytes.
