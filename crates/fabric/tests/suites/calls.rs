@@ -160,7 +160,7 @@ pub fn calls_and_other_verbs_complete_with_their_own_answers<F: Fabric>() {
                     assert!(reply[8..].iter().all(|byte| *byte == number as u8));
                 }
                 1 => {
-                    let data = buffers.copy_of(&vec![number as u8; 90]).unwrap();
+                    let data = buffers.copy_of(&[number as u8; 90]).unwrap();
                     endpoint.write(at(1024 + 96 * number), data).await.unwrap();
                     let read = endpoint.read(at(1024 + 96 * number), 90).await.unwrap();
                     assert!(read.iter().all(|byte| *byte == number as u8));

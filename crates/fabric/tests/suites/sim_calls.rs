@@ -191,14 +191,14 @@ fn reads_of_a_doorbell_do_not_wait_for_its_call() {
 fn faults(seed: u64) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, 0.8);
     plan.refuse_at_once = seed.is_multiple_of(2);
-    if seed % 3 > 0 {
+    if !seed.is_multiple_of(3) {
         plan.node_stops.push(NodeStop {
             node: NODE.0,
             when: When::AfterVerbs(40 + seed % 50),
             back_after: Some(100_000),
         });
     }
-    if seed % 5 > 0 {
+    if !seed.is_multiple_of(5) {
         plan.client_stops.push(ClientStop {
             client: farslot_fabric::sim::ClientId(1),
             when: When::AfterVerbs(20 + seed % 7),
