@@ -3,7 +3,8 @@
 //! A call goes to a region, of which the caller needs [`Rights::CALL`](crate::Rights::CALL), and completes
 //! with the reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion queue
 //! whatever the number of its senders (paper 003, section 5.2); what the other fabrics make of it they say
-//! themselves. A call that fails may have been executed; a layer above makes retries safe.
+//! themselves. Over RDMA verbs calls are refused so far
+//! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can call. A call that fails may have been executed; a layer above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result};
 use std::fmt;

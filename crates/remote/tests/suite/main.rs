@@ -2,7 +2,27 @@
 
 mod chained_faults;
 mod chained_model;
+mod fabrics;
 mod local;
 mod ordered;
 mod queue;
 mod sim;
+
+/// What structures do whatever carries their calls.
+mod over_fabrics {
+    use crate::fabrics;
+
+    farslot_testbed::suites! {
+        {
+            sim = farslot_testbed::Fabric::Sim,
+            shm = farslot_testbed::Fabric::Shm,
+            tcp = farslot_testbed::Fabric::Tcp,
+        }
+        {
+            fabrics {
+                keys_of_a_table_and_a_map
+                items_of_a_queue
+            }
+        }
+    }
+}
