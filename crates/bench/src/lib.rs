@@ -1,12 +1,13 @@
-//! Measurements: workloads, the limits that they are held against, and the papers' tables beside ours.
+//! Measurements: lookups, bare READs, what a fabric costs, and which scheme suits a workload.
 //!
 //! Everything here uses the public API only, returns typed reports, and prints nothing:
 //!
 //! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
-//! * [`lookup`]: lookup rates of one or several schemes, over real memory beside what that gives ([`memory_limit`]), or
-//!   behind a simulated NIC beside bare READs.
-//! * [`raw`]: bare READs, beside a plain echo (TCP) or plain loads (shared memory) of the same bytes.
+//! * [`lookup`]: lookup rates of one or several schemes, over real memory beside what that gives
+//!   ([`memory_limit`]), or behind a simulated NIC beside bare READs.
+//! * [`raw`]: bare READs, beside a plain echo (TCP) or plain loads (shared memory) of the same
+//!   bytes.
 //! * [`simulated`]: operations in any index behind a simulated NIC, which these stand on.
 //!
 //! Figures in virtual time are the same in every run of the same seed.

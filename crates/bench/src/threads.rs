@@ -26,9 +26,9 @@ pub fn on_each<E: Send>(threads: usize, work: impl Fn() -> Result<(), E> + Sync)
     })
 }
 
-/// Does `count` jobs on as many threads as the machine has cores; returns what they gave, in order. Each
-/// job is a simulation of its own with a seed of its own, so that the threads make no difference to the
-/// figures.
+/// Does `count` jobs on as many threads as the machine has cores; returns what they gave, in order.
+/// Each job is a simulation of its own with a seed of its own, so that the threads make no
+/// difference to the figures.
 ///
 /// # Errors
 /// That of any of them.
@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn results_come_in_order_and_an_error_ends_it() {
-        let squares = in_order(100, |number| Ok(number * number)).unwrap();
+        let squares = in_order(100, |number| Ok::<_, BenchError>(number * number)).unwrap();
         assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
         let failing = in_order(10, |number| match number {
             7 => Err(BenchError::bad("job", 7, "no seventh")),
             number => Ok(number),
         });
         assert!(failing.is_err());
-        assert!(in_order(0, Ok).unwrap().is_empty());
+        assert!(in_order(0, Ok::<_, BenchError>).unwrap().is_empty());
     }
 }

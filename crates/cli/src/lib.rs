@@ -60,6 +60,8 @@ enum Command {
     /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that is
     /// still at work would do harm
     TakeOver(commands::take_over::Args),
+    /// Count the states that a Petri net or a model can reach, and check them
+    Explore(commands::explore::Args),
     /// Measure this machine
     Bench(commands::bench::Args),
     /// Say which scheme suits a workload, and why
@@ -85,6 +87,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
         Command::TakeOver(args) => commands::take_over::run(args, context),
+        Command::Explore(args) => commands::explore::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),

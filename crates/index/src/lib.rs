@@ -2,7 +2,8 @@
 //!
 //! An index is three decisions: where a key may live (its *layout*), what a client knows before it
 //! asks (its *client state*), and how many bytes in how many messages the next step moves (the
-//! *model*). No index knows which fabric is under it. All of them answer to [`Index`].
+//! *model*). No index knows which fabric is under it. All of them answer to [`Index`], which is
+//! written once over what a scheme does for a key ([`SchemeClient`]).
 //!
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
@@ -11,38 +12,45 @@
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
-//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
+//! * [`cluster_hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 mod client;
 mod closed_sets;
+pub mod cluster_hints;
 pub mod cuckoo;
 pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;
-pub mod hints;
+mod index;
 #[doc(hidden)]
 pub mod internals;
 pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
-mod record_hints;
+mod record_locations;
+mod scheme;
 pub mod sealed;
+mod sizing;
 mod slot;
+mod survey;
 mod table_map;
 mod value;
 
 pub use client::BucketCounts;
-
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
+pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Waits, WriterChange};
 pub use operation::{
-    BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, OPERATIONS, Occupancy, PUT,
-    REMOVE, SCAN, UPDATE, UPKEEP, Write, Written,
+    BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
+    REMOVE, SCAN, UPDATE, UPKEEP,
 };
+pub use scheme::{SchemeClient, SchemeKind};
+pub use sizing::Sizing;
 pub use slot::{KeyRule, SlotKind};
+pub use survey::Survey;
 pub use value::Value;

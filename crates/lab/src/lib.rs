@@ -1,7 +1,8 @@
-//! The laboratory: what the papers have measured and we measure again, and what Farslot is compared with.
+//! The laboratory: what the papers have measured and we measure again, and what Farslot is compared
+//! with.
 //!
-//! Nothing here is part of the product. Everything uses the public API of `farslot` and of `farslot-bench`, and
-//! returns typed reports:
+//! Nothing here is part of the product. Everything uses the public API of `farslot` and of
+//! `farslot-bench`, and returns typed reports:
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.

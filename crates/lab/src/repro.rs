@@ -221,7 +221,8 @@ pub fn of_paper(paper: &str) -> Vec<&'static str> {
 /// Reproduces one table or figure.
 ///
 /// # Errors
-/// [`LabError::UnknownId`], [`BadOption`](farslot_bench::BenchError::BadOption), or what the measurement says.
+/// [`LabError::UnknownId`], [`BadOption`](farslot_bench::BenchError::BadOption), or what the
+/// measurement says.
 pub fn run(id: &str, options: &Options, progress: Progress<'_>) -> Result<ReproReport> {
     match ALL.iter().find(|known| known.id == id) {
         Some(known) => (known.run)(&known.scale.with(options)?, progress),

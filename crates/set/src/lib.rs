@@ -6,6 +6,7 @@
 //!
 //! * [`WordSet`]: elements of 63 bits, one 64-bit bucket each (paper 002, section 3).
 //! * [`DataSet`]: longer elements, beside the table; with values it is a map.
+//! * [`PairSet`]: pairs of words, the nodes of decision diagrams.
 //! * [`TreeSet`]: state vectors, compressed without loss to about one bucket each.
 //!
 //! A table belongs to p *ranks*, each of which owns k consecutive buckets of it. These types reach all
@@ -20,6 +21,7 @@ mod error;
 mod hash;
 pub mod job;
 mod layout;
+mod pairs;
 mod segments;
 mod shape;
 pub mod shared;
@@ -29,6 +31,7 @@ mod words;
 pub use data::{DataSet, Spare};
 pub use error::SetError;
 pub use layout::{Layout, MAX_ELEMENTS, MAX_RANKS};
+pub use pairs::PairSet;
 pub use segments::Segments;
 pub use shape::DataShape;
 pub use tree::{StateId, Tree, TreeSet, TreeShape};

@@ -3,7 +3,7 @@
 //! The test runs itself again as each rank, which the environment says that it is.
 
 use farslot_fabric::shm::{self, MappedWords, Node, RegionSpec};
-use farslot_fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::{Executor, Limits, NodeId, RegionId, Rights};
 use farslot_set::job::{Job, JobError, Launch};
 use farslot_set::shared::{ChunkSizes, Part, Reach, SharedDataSet, SharedTreeSet, SharedWordSet};
@@ -188,10 +188,10 @@ fn tcp_rank() {
         verb_timeout: 60_000_000_000,
         ..Limits::default()
     };
-    let options = TcpOptions {
+    let options = ConnectOptions {
         limits,
         connect_timeout: Duration::from_secs(60),
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     };
     let endpoint = Rc::new(TcpEndpoint::connect(&addresses, &options).unwrap());
     let reach = |layout: Layout, region: u16| {

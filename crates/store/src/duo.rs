@@ -1,131 +1,221 @@
-//! A CuckooDuo table behind a store: one client writes it as its owner, the others read it beside that one.
+//! A CuckooDuo table behind a store: all threads of a process write it together as its owner; other
+//! processes read.
+//!
+//! Invariant: all tables of a store that lie at the same place share one owner. It resigns when the
+//! last of them that writes resigns. If another thread begins to write meanwhile, that write waits
+//! and makes the process the owner again.
 
-use crate::client::SchemeClient;
-use crate::{Result, StoreError, Survey};
-use farslot_fabric::{Endpoint, Nanos, RemoteAddr};
-use farslot_index::duo::{DuoLayout, DuoReader, DuoTable};
-use farslot_index::{Cursor, FindOrPut, Index, Occupancy, Result as Answer, Value};
+use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
+use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
+use farslot_index::{
+    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
+    WriterChange,
+};
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A CuckooDuo table as one thread's coroutines see it. A client becomes the owner with its first write; until then it
-/// looks keys up as a reader, if the table is made for readers. Else only the owner can look keys up, so that a
-/// client becomes it with its first operation.
+/// The owners of all CuckooDuo tables that a store's threads have open.
+#[derive(Default)]
+pub(crate) struct DuoOwners(Mutex<Vec<(Place, Weak<SharedOwner>)>>);
+
+/// Where a table lies: in which node's memory, and where there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    incarnation: u64,
+    at: RemoteAddr,
+}
+
+/// An owner, and how many of its tables write.
+struct SharedOwner {
+    owner: Arc<DuoOwner>,
+    writers: AtomicUsize,
+}
+
+impl DuoOwners {
+    /// The owner of the table at a place: the one that another thread has, or a new one.
+    fn at(&self, place: Place, layout: &DuoLayout) -> Result<Arc<SharedOwner>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, owner)| owner.strong_count() > 0);
+        let mut there = known.iter().filter(|(of, _)| *of == place);
+        if let Some(owner) = there.find_map(|(_, owner)| owner.upgrade()) {
+            return Ok(owner);
+        }
+        let owner = Arc::new(SharedOwner {
+            owner: DuoOwner::new(place.at, layout.clone())?,
+            writers: AtomicUsize::new(0),
+        });
+        known.push((place, Arc::downgrade(&owner)));
+        Ok(owner)
+    }
+}
+
+/// One table's part in the owner.
+struct Part {
+    of: Arc<SharedOwner>,
+    writes: Cell<bool>,
+}
+
+impl Part {
+    /// Is one of those that write.
+    fn join(&self) {
+        if !self.writes.replace(true) {
+            self.of.writers.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Is none of them any longer; whether it was the last.
+    fn leave(&self) -> bool {
+        self.writes.replace(false) && self.of.writers.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A CuckooDuo table as one thread's coroutines see it. With its first write a client joins the
+/// process's owner. Until then it looks keys up as a reader, if the table is made for readers.
+/// Otherwise only the owner can look keys up, so the client joins with its first operation.
 pub(crate) struct DuoClient<E> {
-    owner: DuoTable<E>,
-    /// Of a table made for readers. Both have room for an index; what a client does not use is not touched.
+    table: DuoTable<E>,
+    part: Part,
+    /// Of a table made for readers. Both have room for an index; what a client does not use is not
+    /// touched.
     reader: Option<DuoReader<E>>,
 }
 
 impl<E: Endpoint> DuoClient<E> {
-    pub(crate) fn open(endpoint: Rc<E>, at: RemoteAddr, layout: &DuoLayout) -> Result<Self> {
+    pub(crate) fn open(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        layout: &DuoLayout,
+        owners: &DuoOwners,
+    ) -> Result<Self> {
         let reader = match layout.published {
             true => Some(DuoReader::open(Rc::clone(&endpoint), at, layout.clone())?),
             false => None,
         };
-        let owner = DuoTable::open(endpoint, at, layout.clone())?;
-        Ok(Self { owner, reader })
+        let incarnation = endpoint.node(at.node)?.incarnation;
+        let of = owners.at(Place { incarnation, at }, layout)?;
+        let table = of.owner.table(endpoint);
+        let writes = Cell::new(false);
+        let part = Part { of, writes };
+        Ok(Self {
+            table,
+            part,
+            reader,
+        })
     }
 
-    /// The reader, unless this client is the owner: the owner's own index is the newer.
+    /// The reader, unless this client is one of the owner's threads: the owner's own index is the
+    /// newer.
     fn as_reader(&self) -> Option<&DuoReader<E>> {
-        self.reader.as_ref().filter(|_| !self.owner.is_owner())
-    }
-}
-
-impl<E: Endpoint> Index for DuoClient<E> {
-    async fn get(&self, key: &[u8]) -> Answer<Option<Value>> {
-        match self.as_reader() {
-            Some(reader) => reader.get(key).await,
-            None => self.owner.get(key).await,
-        }
+        let owns = self.part.writes.get() && self.table.is_owner();
+        self.reader.as_ref().filter(|_| !owns)
     }
 
-    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Answer<usize> {
-        let value = self.get(key).await?;
-        value.iter().for_each(|value| found(value));
-        Ok(usize::from(value.is_some()))
-    }
-
-    async fn put(&self, key: &[u8], value: &[u8]) -> Answer<bool> {
-        self.owner.put(key, value).await
-    }
-
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Answer<FindOrPut> {
-        self.owner.find_or_put(key, value).await
-    }
-
-    async fn update(&self, key: &[u8], value: &[u8]) -> Answer<bool> {
-        self.owner.update(key, value).await
-    }
-
-    async fn remove(&self, key: &[u8]) -> Answer<bool> {
-        self.owner.remove(key).await
-    }
-
-    async fn scan(
-        &self,
-        cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Answer<Option<Cursor>> {
-        match self.as_reader() {
-            Some(reader) => reader.scan(cursor, visit).await,
-            None => self.owner.scan(cursor, visit).await,
-        }
-    }
-
-    async fn occupancy(&self) -> Answer<Occupancy> {
-        self.owner.occupancy().await
-    }
-
-    async fn flush(&self) -> Answer<()> {
-        self.owner.flush().await
-    }
-
-    fn now(&self) -> Nanos {
-        self.owner.now()
-    }
-
-    fn is_up(&self) -> bool {
-        self.owner.is_up()
-    }
-
-    fn client_bytes(&self) -> u64 {
-        // Of the two a client uses one at a time.
-        let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
-        self.owner.client_bytes().max(copy as u64)
+    /// The table, as one of the owner's threads.
+    fn as_owner(&self) -> &DuoTable<E> {
+        self.part.join();
+        &self.table
     }
 }
 
 impl<E: Endpoint> SchemeClient for DuoClient<E> {
-    const WRITES_WAIT: bool = true;
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Duo.name();
+
     /// The owner's for those that change the same buckets, or make the index.
-    const LOOKUPS_WAIT: bool = true;
+    const WAITS: Waits = Waits::All;
 
-    fn read_size(&self) -> u64 {
-        1
+    fn endpoint(&self) -> &E {
+        self.table.endpoint()
     }
 
-    async fn survey(&self) -> Result<Survey> {
-        Ok(Survey::Duo(self.owner.survey().await?))
+    fn node(&self) -> NodeId {
+        SchemeClient::node(&self.table)
     }
 
-    async fn writer(&self) -> Result<Option<u64>> {
-        Ok(self.owner.owner().await?)
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        match self.as_reader() {
+            Some(reader) => reader.find(key).await,
+            None => SchemeClient::find(self.as_owner(), key).await,
+        }
     }
 
-    async fn start_writing(&self) -> Result<()> {
-        Ok(self.owner.start().await?)
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.as_owner().put_record(key, value).await
     }
 
-    async fn take_over(&self) -> Result<()> {
-        Ok(self.owner.take_over().await?)
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        self.as_owner().find_or_put_record(key, value).await
     }
 
-    async fn build(&self, _: &[(&[u8], &[u8])]) -> Result<()> {
-        Err(StoreError::NotBuildable { scheme: "duo" })
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.as_owner().update_record(key, value).await
     }
 
-    async fn resign(&self) -> Result<()> {
-        Ok(self.owner.resign().await?)
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.as_owner().remove_records(key).await
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        match self.as_reader() {
+            Some(reader) => reader.scan_piece(cursor, visit).await,
+            None => SchemeClient::scan_piece(self.as_owner(), cursor, visit).await,
+        }
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        self.table.read_occupancy().await
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        self.table.report_all().await
+    }
+
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.table.look_at_slots().await
+    }
+
+    async fn current_writer(&self) -> Result<Option<u64>> {
+        self.table.current_writer().await
+    }
+
+    async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
+        match change {
+            // The others go on.
+            WriterChange::Resign if !self.part.leave() => self.table.report_all().await,
+            WriterChange::Resign => {
+                let resigned = self.table.resign().await;
+                if resigned.is_err() {
+                    // To be tried again.
+                    self.part.join();
+                }
+                resigned
+            }
+            WriterChange::Start | WriterChange::TakeOver => {
+                self.as_owner().become_or_resign(change).await
+            }
+        }
+    }
+
+    fn known(&self) -> ClientState {
+        let owner = self.table.known();
+        // Of the two a client uses one at a time.
+        let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
+        ClientState {
+            client_bytes: owner.client_bytes.max(copy as u64),
+            ..owner
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a table shall be.
 
-use crate::distinct::{Pair, staying};
+use crate::deduplicate::last_of_each_key;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
@@ -9,7 +9,7 @@ use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
-use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
+use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, Record, Sizing, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -37,15 +37,11 @@ enum Organisation {
 /// What a table shall be: a capacity, and sizes where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
-    capacity: u64,
+    /// Its seed and hash function are of no table yet.
+    sizing: Sizing,
     most_capacity: Option<u64>,
-    key: FieldSize,
-    value: FieldSize,
-    load_factor: Option<f64>,
     slot: Option<SlotKind>,
     inline_bytes: Option<u32>,
-    keys: KeyRule,
-    heap_bytes: Option<u64>,
     hash: HashKind,
     organisation: Organisation,
 }
@@ -53,17 +49,12 @@ pub struct TableOptions {
 impl TableOptions {
     /// A linear table for `capacity` keys of up to 256 bytes with values of up to 1 KiB.
     #[must_use]
-    pub fn new(capacity: u64) -> Self {
+    pub const fn new(capacity: u64) -> Self {
         Self {
-            capacity,
+            sizing: Sizing::new(capacity, FieldSize::UpTo(256), FieldSize::UpTo(1024), 0),
             most_capacity: None,
-            key: FieldSize::UpTo(256),
-            value: FieldSize::UpTo(1024),
-            load_factor: None,
             slot: None,
             inline_bytes: None,
-            keys: KeyRule::Unique,
-            heap_bytes: None,
             hash: HashKind::Xxh3,
             organisation: Organisation::Linear,
         }
@@ -120,31 +111,32 @@ impl TableOptions {
 
     /// Another number of keys that it must have room for.
     #[must_use]
-    pub fn capacity(self, capacity: u64) -> Self {
-        Self { capacity, ..self }
+    pub const fn capacity(mut self, capacity: u64) -> Self {
+        self.sizing.capacity = capacity;
+        self
     }
 
     /// The size of the keys.
     #[must_use]
-    pub fn keys(self, key: FieldSize) -> Self {
-        Self { key, ..self }
+    pub const fn keys(mut self, key: FieldSize) -> Self {
+        self.sizing.key = key;
+        self
     }
 
     /// The size of the values.
     #[must_use]
-    pub fn values(self, value: FieldSize) -> Self {
-        Self { value, ..self }
+    pub const fn values(mut self, value: FieldSize) -> Self {
+        self.sizing.value = value;
+        self
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
     /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
     /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with such buckets.
     #[must_use]
-    pub fn load_factor(self, load_factor: f64) -> Self {
-        Self {
-            load_factor: Some(load_factor),
-            ..self
-        }
+    pub const fn load_factor(mut self, load_factor: f64) -> Self {
+        self.sizing.load_factor = Some(load_factor);
+        self
     }
 
     /// What the slots hold, if not what suits the sizes.
@@ -169,20 +161,16 @@ impl TableOptions {
     /// Lets a key have several records. A cuckoo table of them can only be
     /// [built](crate::Table::build) whole; RACE and CuckooDuo tables have none.
     #[must_use]
-    pub fn multi_key(self) -> Self {
-        Self {
-            keys: KeyRule::Multi,
-            ..self
-        }
+    pub const fn multi_key(mut self) -> Self {
+        self.sizing.keys = KeyRule::Multi;
+        self
     }
 
     /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
     #[must_use]
-    pub fn heap_bytes(self, bytes: u64) -> Self {
-        Self {
-            heap_bytes: Some(bytes),
-            ..self
-        }
+    pub const fn heap_bytes(mut self, bytes: u64) -> Self {
+        self.sizing.heap_bytes = Some(bytes);
+        self
     }
 
     /// The hash function.
@@ -210,10 +198,7 @@ impl TableOptions {
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
             Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
-            Organisation::Sealed => {
-                let heap_bytes = self.heap_bytes.unwrap_or_else(|| self.ample_heap());
-                Scheme::Sealed(self.sealed_options()?.layout(self.capacity, heap_bytes)?)
-            }
+            Organisation::Sealed => Scheme::Sealed(self.sealed_options()?.layout()?),
         })
     }
 
@@ -226,36 +211,35 @@ impl TableOptions {
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
         let keys = |keys| partition_share(keys, 1, partitions);
         Self {
-            capacity: keys(self.capacity),
+            sizing: Sizing {
+                capacity: keys(self.sizing.capacity),
+                heap_bytes: self.sizing.heap_bytes.map(heap),
+                ..self.sizing
+            },
             most_capacity: self.most_capacity.map(keys),
-            heap_bytes: self.heap_bytes.map(heap),
             ..self.clone()
         }
     }
 
     /// Of these records, those that stay when the table has been built.
-    pub(crate) fn staying<'s, 'r>(&self, records: &'s [Pair<'r>]) -> Cow<'s, [Pair<'r>]> {
-        staying(self.keys, records)
+    pub(crate) fn deduplicated<'s, 'r>(&self, records: &'s [Record<'r>]) -> Cow<'s, [Record<'r>]> {
+        last_of_each_key(self.sizing.keys, records)
     }
 
     /// The scheme of a table, or of a partition of one, for exactly these records.
-    pub(crate) fn scheme_for(&self, records: &[Pair<'_>]) -> Result<Scheme> {
+    pub(crate) fn scheme_for(&self, records: &[Record<'_>]) -> Result<Scheme> {
         let capacity = (records.len() as u64).max(1);
-        match (self.organisation, self.heap_bytes) {
+        match (self.organisation, self.sizing.heap_bytes) {
             (Organisation::Sealed, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
             (Organisation::Sealed, Some(asked)) => {
                 let limit = "for tables that are made before their records are known";
                 Err(bad_option("heap bytes", asked, limit))
             }
-            _ => Self {
-                capacity,
-                ..self.clone()
-            }
-            .scheme(),
+            _ => self.clone().capacity(capacity).scheme(),
         }
     }
 
-    fn sealed_for(&self, records: &[Pair<'_>]) -> Result<SealedLayout> {
+    fn sealed_for(&self, records: &[Record<'_>]) -> Result<SealedLayout> {
         Ok(self.sealed_options()?.layout_for(records)?)
     }
 
@@ -270,18 +254,6 @@ impl TableOptions {
         }
     }
 
-    /// Refuses several records of a key where there cannot be any.
-    fn no_multi_key(&self, scheme: &str) -> Result<()> {
-        match self.keys {
-            KeyRule::Unique => Ok(()),
-            KeyRule::Multi => Err(bad_option(
-                "keys",
-                "multi-key",
-                format!("unique in a {scheme} table"),
-            )),
-        }
-    }
-
     /// Refuses buckets that are too small or too large, and a load factor at which tables of such buckets are full.
     fn check_buckets(
         &self,
@@ -293,7 +265,7 @@ impl TableOptions {
             let limit = format!("{} to {}", range.start(), range.end());
             return Err(bad_option("bucket slots", bucket_slots, limit));
         }
-        match self.load_factor {
+        match self.sizing.load_factor {
             Some(load_factor) if load_factor > limit => {
                 let limit = format!("at most {limit} with buckets of {bucket_slots}");
                 Err(bad_option("load factor", load_factor, limit))
@@ -322,39 +294,23 @@ impl TableOptions {
                 return Err(bad_option("slot", format!("{other:?}"), limit));
             }
         };
-        let seed = rand::random();
-        let defaults = SealedOptions::new(self.key, self.value, seed);
         Ok(SealedOptions {
             form,
-            load_factor: self.load_factor.unwrap_or(defaults.load_factor),
-            keys: self.keys,
-            hasher: self.hasher(seed),
-            ..defaults
+            ..SealedOptions::new(self.of_a_new_table())
         })
-    }
-
-    /// Heap of a sealed table for records of the largest size.
-    fn ample_heap(&self) -> u64 {
-        self.capacity.saturating_mul(self.largest_record())
     }
 
     /// Bytes of the largest record out of band.
     const fn largest_record(&self) -> u64 {
-        (self.key.most() + self.value.most() + 8).next_multiple_of(8) as u64
+        (self.sizing.key.most() + self.sizing.value.most() + 8).next_multiple_of(8) as u64
     }
 
     fn linear(&self) -> Result<LinearLayout> {
         self.no_growth()?;
-        let seed = rand::random();
-        let defaults = LinearOptions::new(self.capacity, self.key, self.value, seed);
         let options = LinearOptions {
-            load_factor: self.load_factor.unwrap_or(defaults.load_factor),
+            sizing: self.of_a_new_table(),
             slot: self.slot,
             inline_bytes: self.inline_bytes,
-            keys: self.keys,
-            heap_bytes: self.heap_bytes,
-            hasher: self.hasher(seed),
-            ..defaults
         };
         Ok(options.layout()?)
     }
@@ -362,41 +318,38 @@ impl TableOptions {
     fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
         self.no_growth()?;
         self.no_inline_bytes()?;
-        let load_factor = self.load_factor.unwrap_or(shape.load_factor());
+        let load_factor = self.sizing.load_factor.unwrap_or(shape.load_factor());
         if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
             let CuckooShape { ways, bucket_slots } = shape;
             let limit = format!("at most {limit} with {ways} ways and buckets of {bucket_slots}");
             return Err(bad_option("load factor", load_factor, limit));
         }
-        let seed = rand::random();
         let options = CuckooOptions {
-            load_factor,
+            sizing: Sizing {
+                load_factor: Some(load_factor),
+                ..self.of_a_new_table()
+            },
             ways: shape.ways,
             bucket_slots: shape.bucket_slots,
             slot: self.slot,
-            keys: self.keys,
-            heap_bytes: self.heap_bytes,
-            hasher: self.hasher(seed),
-            ..CuckooOptions::new(self.capacity, self.key, self.value, seed)
         };
         Ok(options.layout()?)
     }
 
     fn duo_layout(&self, shape: DuoShape) -> Result<DuoLayout> {
         self.no_inline_bytes()?;
-        self.no_multi_key("CuckooDuo")?;
         self.check_buckets(shape.bucket_slots, 4..=16, shape.limit())?;
-        let seed = rand::random();
+        let sizing = self.of_a_new_table();
         let options = DuoOptions {
             most_capacity: self.most_capacity,
             slot: self.slot.unwrap_or_else(|| self.duo_slot()),
-            heap_bytes: self.heap_bytes,
-            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
             bucket_slots: shape.bucket_slots,
             fingerprint_bits: shape.fingerprint_bits,
             readers: shape.readers,
-            hasher: self.hasher(seed),
-            ..DuoOptions::new(self.capacity, self.key, self.value, seed)
+            ..DuoOptions::new(Sizing {
+                load_factor: sizing.load_factor.or(Some(shape.load_factor())),
+                ..sizing
+            })
         };
         Ok(options.layout()?)
     }
@@ -405,10 +358,11 @@ impl TableOptions {
     /// its whole slot, whose room is that of the longest record.
     const fn duo_slot(&self) -> SlotKind {
         let fixed = matches!(
-            (self.key, self.value),
+            (self.sizing.key, self.sizing.value),
             (FieldSize::Fixed(_), FieldSize::Fixed(_))
         );
-        let longest = self.key.most().saturating_add(self.value.most());
+        let longest = self.sizing.key.most();
+        let longest = longest.saturating_add(self.sizing.value.most());
         match longest {
             ..=64 => SlotKind::Inline,
             65..=256 if fixed => SlotKind::Inline,
@@ -418,7 +372,6 @@ impl TableOptions {
 
     fn race_layout(&self, shape: RaceShape) -> Result<RaceLayout> {
         self.no_inline_bytes()?;
-        self.no_multi_key("RACE")?;
         self.check_buckets(shape.bucket_slots, 4..=32, shape.limit())?;
         if let Some(slot) = self.slot.filter(|slot| *slot != SlotKind::Heap) {
             return Err(bad_option(
@@ -427,22 +380,28 @@ impl TableOptions {
                 "Heap in a RACE table",
             ));
         }
-        let seed = rand::random();
+        let sizing = self.of_a_new_table();
         let options = RaceOptions {
             most_capacity: self.most_capacity,
-            load_factor: self.load_factor.unwrap_or(shape.load_factor()),
             bucket_slots: shape.bucket_slots,
-            heap_bytes: self.heap_bytes,
-            hasher: self.hasher(seed),
-            ..RaceOptions::new(self.capacity, self.key, self.value, seed)
+            ..RaceOptions::new(Sizing {
+                load_factor: sizing.load_factor.or(Some(shape.load_factor())),
+                ..sizing
+            })
         };
         Ok(options.layout()?)
     }
 
-    const fn hasher(&self, seed: u64) -> Hasher {
-        match self.hash {
-            HashKind::Xxh3 => Hasher::Xxh3 { seed },
-            HashKind::Knuth => Hasher::Knuth,
+    /// The sizing with the seed and the hash function of a table that is made now.
+    fn of_a_new_table(&self) -> Sizing {
+        let seed = rand::random();
+        Sizing {
+            hasher: match self.hash {
+                HashKind::Xxh3 => Hasher::Xxh3 { seed },
+                HashKind::Knuth => Hasher::Knuth,
+            },
+            seed,
+            ..self.sizing
         }
     }
 }

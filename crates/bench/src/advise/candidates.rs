@@ -3,6 +3,7 @@
 use super::places::Places;
 use super::question::Question;
 use crate::Result;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
 use farslot::index::duo::{DuoLayout, DuoOptions};
 use farslot::index::linear::RecordMix;
@@ -287,11 +288,13 @@ impl Candidate {
         match self {
             Self::Linear(kind) => {
                 let mut layout = LinearOptions {
-                    load_factor: load,
                     slot: Some(*kind),
-                    keys,
-                    heap_bytes: heap_bytes(*kind),
-                    ..LinearOptions::new(question.entries, key, value, 0)
+                    ..LinearOptions::new(Sizing {
+                        load_factor: Some(load),
+                        keys,
+                        heap_bytes: heap_bytes(*kind),
+                        ..Sizing::new(question.entries, key, value, 0)
+                    })
                 };
                 if *kind == SlotKind::Hybrid {
                     let mix = RecordMix {
@@ -318,14 +321,16 @@ impl Candidate {
             }
             Self::Sealed(form, order) => {
                 let options = SealedOptions {
-                    load_factor: load,
                     form: Some(*form),
                     order: *order,
-                    keys,
-                    ..SealedOptions::new(key, value, 0)
+                    ..SealedOptions::new(Sizing {
+                        load_factor: Some(load),
+                        keys,
+                        ..Sizing::new(0, key, value, 0)
+                    })
                 };
                 let heap = question.sealed_record().0 * question.entries as f64;
-                let layout = options.layout(question.entries, heap as u64);
+                let layout = options.holding(question.entries, heap as u64).layout();
                 let layout = layout.map_err(said)?;
                 let read_slots = sealed_read_slots(question, &layout);
                 let read_slots = read_slots.map_err(|error| error.to_string())?;
@@ -333,13 +338,15 @@ impl Candidate {
             }
             Self::Cuckoo { kind, shape, reads } => {
                 let layout = CuckooOptions {
-                    load_factor: load,
                     slot: Some(*kind),
-                    keys,
-                    heap_bytes: heap_bytes(*kind),
                     ways: shape.ways,
                     bucket_slots: shape.bucket_slots,
-                    ..CuckooOptions::new(question.entries, key, value, 0)
+                    ..CuckooOptions::new(Sizing {
+                        load_factor: Some(load),
+                        keys,
+                        heap_bytes: heap_bytes(*kind),
+                        ..Sizing::new(question.entries, key, value, 0)
+                    })
                 };
                 let layout = layout.layout().map_err(said)?;
                 let filling = if question.sealed {
@@ -358,10 +365,12 @@ impl Candidate {
             }
             Self::Race => {
                 let layout = RaceOptions {
-                    load_factor: load,
                     most_capacity: question.grow_to,
-                    heap_bytes: heap_bytes(SlotKind::Heap),
-                    ..RaceOptions::new(question.entries, key, value, 0)
+                    ..RaceOptions::new(Sizing {
+                        load_factor: Some(load),
+                        heap_bytes: heap_bytes(SlotKind::Heap),
+                        ..Sizing::new(question.entries, key, value, 0)
+                    })
                 };
                 let layout = layout.layout().map_err(said)?;
                 let places = places.race(layout.bucket_slots, load);
@@ -370,15 +379,17 @@ impl Candidate {
             }
             Self::Duo { kind, readers } => {
                 let layout = DuoOptions {
-                    load_factor: load,
                     most_capacity: question.grow_to,
                     slot: *kind,
-                    heap_bytes: match kind {
-                        SlotKind::Heap => question.heap_bytes(),
-                        _ => None,
-                    },
                     readers: *readers,
-                    ..DuoOptions::new(question.entries, key, value, 0)
+                    ..DuoOptions::new(Sizing {
+                        load_factor: Some(load),
+                        heap_bytes: match kind {
+                            SlotKind::Heap => question.heap_bytes(),
+                            _ => None,
+                        },
+                        ..Sizing::new(question.entries, key, value, 0)
+                    })
                 };
                 let layout = layout.layout().map_err(said)?;
                 let insertions = places.duo(&layout, load);

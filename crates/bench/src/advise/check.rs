@@ -10,6 +10,7 @@ use crate::simulated::{
     Wrote, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
+use farslot::index::Sizing;
 use farslot::index::SlotKind;
 use farslot::index::cuckoo::CuckooLayout;
 use farslot::index::duo::DuoLayout;
@@ -188,13 +189,15 @@ fn simulate(
         }
         Reads::Sealed { layout, read_slots } => {
             let sealed = SealedOptions {
-                load_factor: plan.load,
                 form: Some(layout.form),
                 offset_bytes: (layout.offset_bytes > 0).then_some(layout.offset_bytes),
                 order: layout.order,
-                keys: layout.keys,
-                hasher: small.hasher,
-                ..SealedOptions::new(small.key, small.value, options.seed)
+                ..SealedOptions::new(Sizing {
+                    load_factor: Some(plan.load),
+                    keys: layout.keys,
+                    hasher: small.hasher,
+                    ..Sizing::new(0, small.key, small.value, options.seed)
+                })
             };
             let built = BuiltSealed::new(&sealed, &run.records)?;
             let table = || {

@@ -1,10 +1,11 @@
-//! Lookups per second in tables of one or several schemes, all with the same records and equally full, beside what the
-//! memory or the fabric gives.
+//! Lookups per second in tables of one or several schemes, all with the same records and equally
+//! full, beside what the memory or the fabric gives.
 //!
-//! [`served`] measures one thread on memory of another process, over shared memory, TCP or verbs, in real time;
-//! [`simulated`] the 28 client threads of one machine behind a simulated NIC, in virtual time.
-//! Both report the same figures under the same names, for hits and, if asked, for misses: lookups/s with many under way,
-//! latencies of one at a time, what a lookup reads, and the bytes that a key takes.
+//! [`served`] measures one thread on memory of another process, over shared memory, TCP or verbs,
+//! in real time; [`simulated`] the 28 client threads of one machine behind a simulated NIC, in
+//! virtual time. Both report the same figures under the same names, for hits and, if asked, for
+//! misses: lookups/s with many under way, latencies of one at a time, what a lookup reads, and the
+//! bytes that a key takes.
 
 mod bare_reads;
 mod figures;

@@ -1,16 +1,17 @@
 //! Lookups of one thread on memory that another process lends, over shared memory, TCP or verbs.
 //!
-//! Keys and values have 8 bytes. A client that learns where keys are has met each of them once before it is measured. Every
-//! figure is the median over repetitions, and within each repetition every table is measured once, one after the other, so
-//! that what else the machine does meets all alike. Keys are drawn before the clock starts; every answer is checked.
+//! Keys and values have 8 bytes. A client that learns where keys are has met each of them once
+//! before it is measured. Every figure is the median over repetitions, and within each repetition
+//! every table is measured once, one after the other, so that what else the machine does meets all
+//! alike. Keys are drawn before the clock starts; every answer is checked.
 //!
-//! Over shared memory the limit is loads of cache lines at random places of the table, through the same mapping, the next
-//! ones prefetched. Between them and the lookups stand READs of a line through an endpoint: what is lost up to there is
-//! the fabric's, the rest the index's. Over TCP and verbs such READs are the limit; what they are worth themselves,
-//! [`raw`](crate::raw) tells.
+//! Over shared memory the limit is loads of cache lines at random places of the table, through the
+//! same mapping, the next ones prefetched. Between them and the lookups stand READs of a line
+//! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP
+//! and verbs such READs are the limit; what they are worth themselves, [`raw`](crate::raw) tells.
 //!
-//! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache 16MiB --stale-for 1s`,
-//! beside the same without.
+//! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache
+//! 16MiB --stale-for 1s`, beside the same without.
 
 use super::figures::{Figures, Place};
 use super::timed::{self, Fabric, Lines};
@@ -32,8 +33,8 @@ pub struct Served {
     pub operations: usize,
     /// Lookups of one repetition that are timed one by one.
     pub single_lookups: usize,
-    /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how many of all records
-    /// it has room for.
+    /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how
+    /// many of all records it has room for.
     pub cache: Option<Cache>,
 }
 
@@ -92,8 +93,8 @@ pub fn memory(options: &Options) -> Result<u64> {
     Ok(memory)
 }
 
-/// The load factors for which a scheme has a table of its own: one that is built whole for all, others for the first,
-/// which then fills on.
+/// The load factors for which a scheme has a table of its own: one that is built whole for all,
+/// others for the first, which then fills on.
 fn tables_of(scheme: LookupScheme, loads: &[f64]) -> &[f64] {
     match scheme {
         LookupScheme::Sealed => loads,

@@ -1,8 +1,9 @@
 //! Lookups of the client threads of one machine behind a simulated NIC, in virtual time.
 //!
-//! As in paper 000, section 5.1, 28 threads look up random keys of a table on another machine, each over a queue pair of
-//! its own and with many lookups under way, so that the NIC of the table's machine is never idle. The limit is what the
-//! same clients get with bare READs of the same size at random places, one READ a lookup.
+//! As in paper 000, section 5.1, 28 threads look up random keys of a table on another machine, each
+//! over a queue pair of its own and with many lookups under way, so that the NIC of the table's
+//! machine is never idle. The limit is what the same clients get with bare READs of the same size
+//! at random places, one READ a lookup.
 
 use super::bare_reads::bare_reads;
 use super::figures::{Figures, Place};
@@ -16,6 +17,7 @@ use crate::simulated::{
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::duo::DuoOptions;
 use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes};
@@ -153,9 +155,11 @@ impl Bench<'_> {
         match place.scheme {
             LookupScheme::Linear => {
                 let options = LinearOptions {
-                    load_factor: 1.0,
                     slot: Some(SlotKind::Word),
-                    ..LinearOptions::new(slots, FIELD, FIELD, seed)
+                    ..LinearOptions::new(Sizing {
+                        load_factor: Some(1.0),
+                        ..Sizing::new(slots, FIELD, FIELD, seed)
+                    })
                 };
                 let layout = options.layout()?;
                 let sizes = ReadSizes::new(&layout, self.throughput())?;
@@ -171,9 +175,11 @@ impl Bench<'_> {
             }
             LookupScheme::Sealed => {
                 let options = SealedOptions {
-                    load_factor: place.load,
                     form: Some(SealedForm::Inline),
-                    ..SealedOptions::new(FIELD, FIELD, seed)
+                    ..SealedOptions::new(Sizing {
+                        load_factor: Some(place.load),
+                        ..Sizing::new(0, FIELD, FIELD, seed)
+                    })
                 };
                 let mut of = looked(slots, (0, 0), 0, "sealed, inline");
                 (self.progress)(&place.name("building"));
@@ -186,9 +192,11 @@ impl Bench<'_> {
             }
             LookupScheme::Cuckoo => {
                 let options = CuckooOptions {
-                    load_factor: 1.0,
                     slot: Some(SlotKind::Word),
-                    ..CuckooOptions::new(slots, FIELD, FIELD, seed)
+                    ..CuckooOptions::new(Sizing {
+                        load_factor: Some(1.0),
+                        ..Sizing::new(slots, FIELD, FIELD, seed)
+                    })
                 };
                 let layout = options.layout()?;
                 let read = (layout.bucket_slots.into(), layout.bucket_bytes());
@@ -198,10 +206,10 @@ impl Bench<'_> {
                 self.written(OpenCuckoo { layout, order }, of)
             }
             LookupScheme::Race => {
-                let options = RaceOptions {
-                    load_factor: 1.0,
-                    ..RaceOptions::new(slots, FIELD, FIELD, seed)
-                };
+                let options = RaceOptions::new(Sizing {
+                    load_factor: Some(1.0),
+                    ..Sizing::new(slots, FIELD, FIELD, seed)
+                });
                 let layout = options.layout()?;
                 let pair = 2 * layout.bucket_slots;
                 let read = (pair.into(), pair as usize * 8);
@@ -210,9 +218,11 @@ impl Bench<'_> {
             }
             LookupScheme::Duo => {
                 let options = DuoOptions {
-                    load_factor: 1.0,
                     readers: true,
-                    ..DuoOptions::new(slots, FIELD, FIELD, seed)
+                    ..DuoOptions::new(Sizing {
+                        load_factor: Some(1.0),
+                        ..Sizing::new(slots, FIELD, FIELD, seed)
+                    })
                 };
                 let layout = options.layout()?;
                 let read = (1, layout.slot_bytes());

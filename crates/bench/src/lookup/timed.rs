@@ -101,7 +101,8 @@ pub(super) fn get_many(table: &Table, keys: &[[u8; 8]], are_there: bool) -> Resu
     Ok(rate)
 }
 
-/// Looks up the keys with these numbers below `records` once, so that the client has met all of them.
+/// Looks up the keys with these numbers below `records` once, so that the client has met all of
+/// them.
 pub(super) fn meet(table: &Table, keys: Keys, records: u64) -> Result<()> {
     const AT_A_TIME: u64 = 1 << 14;
     for first in (0..records).step_by(AT_A_TIME as usize) {
@@ -112,7 +113,8 @@ pub(super) fn meet(table: &Table, keys: Keys, records: u64) -> Result<()> {
     Ok(())
 }
 
-/// Looks up keys one after the other, which are all there or all absent, and records how long each took.
+/// Looks up keys one after the other, which are all there or all absent, and records how long each
+/// took.
 pub(super) fn gets(
     table: &Table,
     keys: &[[u8; 8]],
@@ -188,7 +190,8 @@ impl Fabric {
         }
     }
 
-    /// Reads lines through an endpoint, as many at once as a batch of lookups does; returns READs/s.
+    /// Reads lines through an endpoint, as many at once as a batch of lookups does; returns
+    /// READs/s.
     pub(super) fn reads(&self, lines: &[u64]) -> Result<f64> {
         match self {
             Self::Shm(_, executor) => reads(executor, lines),

@@ -2,6 +2,7 @@
 
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, LinearOptions, ReadPolicy, ReadSizes, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
@@ -22,10 +23,12 @@ fn profile() -> NicProfile {
 fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, OpenLinear) {
     let four_bytes = FieldSize::Fixed(4);
     let options = LinearOptions {
-        load_factor: 1.0,
         slot: Some(SlotKind::Word),
-        keys: rule,
-        ..LinearOptions::new(SLOTS, four_bytes, four_bytes, SEED)
+        ..LinearOptions::new(Sizing {
+            load_factor: Some(1.0),
+            keys: rule,
+            ..Sizing::new(SLOTS, four_bytes, four_bytes, SEED)
+        })
     };
     let layout = options.layout().unwrap();
     let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_size)).unwrap();
@@ -49,13 +52,15 @@ fn cuckoo_layout(
     let fixed = FieldSize::Fixed;
     CuckooOptions {
         slot: Some(slot),
-        keys,
-        ..CuckooOptions::new(
-            u64::from(records.count()),
-            fixed(4),
-            fixed(records.value_bytes() as u32),
-            SEED,
-        )
+        ..CuckooOptions::new(Sizing {
+            keys,
+            ..Sizing::new(
+                u64::from(records.count()),
+                fixed(4),
+                fixed(records.value_bytes() as u32),
+                SEED,
+            )
+        })
     }
     .layout()
     .unwrap()
@@ -195,7 +200,7 @@ fn records_out_of_band_are_told_from_slots() {
     let fixed = FieldSize::Fixed;
     let layout = LinearOptions {
         slot: Some(SlotKind::Heap),
-        ..LinearOptions::new(10_000, fixed(4), fixed(60), SEED)
+        ..LinearOptions::new(Sizing::new(10_000, fixed(4), fixed(60), SEED))
     }
     .layout()
     .unwrap();
@@ -227,11 +232,13 @@ fn a_sealed_table_reads_its_heap_for_matches_and_for_signatures_alike() {
     let records = Records::distinct(SEED, 10_000, 28);
     let fixed = FieldSize::Fixed;
     let options = SealedOptions {
-        load_factor: 0.65,
         form: Some(SealedForm::OutOfBand),
         order: SlotOrder::Arrival,
-        keys: KeyRule::Multi,
-        ..SealedOptions::new(fixed(4), fixed(28), SEED)
+        ..SealedOptions::new(Sizing {
+            load_factor: Some(0.65),
+            keys: KeyRule::Multi,
+            ..Sizing::new(0, fixed(4), fixed(28), SEED)
+        })
     };
     let built = BuiltSealed::new(&options, &records).unwrap();
     assert_eq!(built.layout.slot_bytes(), 5);

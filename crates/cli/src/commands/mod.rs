@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod del;
 pub(crate) mod demo;
 pub(crate) mod dump;
+pub(crate) mod explore;
 pub(crate) mod get;
 pub(crate) mod load;
 pub(crate) mod nodes;

@@ -3,15 +3,18 @@
 use crate::failure::{Failure, Result};
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use farslot::{CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SlotKind, TableOptions};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SchemeKind, SlotKind, TableOptions,
+};
 
 /// What a table shall be, beyond its capacity.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Table options")]
 pub struct TableArgs {
     /// Where a key may be, and who may write
-    #[arg(long, value_name = "SCHEME", default_value = "linear")]
-    pub scheme: SchemeArg,
+    #[arg(long, value_name = "SCHEME", value_parser = scheme_names(), default_value = "linear")]
+    pub scheme: SchemeKind,
     /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
     #[arg(long, value_name = "N")]
     pub ways: Option<u32>,
@@ -61,32 +64,33 @@ pub struct TableArgs {
     pub hash: HashArg,
 }
 
-/// The scheme, as an option.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SchemeArg {
-    /// Beside its home slot: one read a lookup, any number of writers
-    Linear,
-    /// In one of a few small buckets: fuller tables, one writer at a time
-    Cuckoo,
-    /// In one of two buckets, of which the clients know the slot: nearly full tables, one slot read a lookup, one writer
-    /// at a time
-    Duo,
-    /// In one of two places of two buckets: any number of writers, slots of removed keys are used again, and the
-    /// table may grow while it is used
-    Race,
-    /// As linear, and never written again once it has been loaded: smaller, and misses end early
-    Sealed,
+/// The schemes by their names.
+fn scheme_names() -> impl TypedValueParser<Value = SchemeKind> {
+    let named = SchemeKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(help_of(kind)));
+    PossibleValuesParser::new(named).map(|name| {
+        let mut kinds = SchemeKind::ALL.into_iter();
+        kinds
+            .find(|kind| kind.name() == name)
+            .expect("one of the possible values")
+    })
 }
 
-impl SchemeArg {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Cuckoo => "cuckoo",
-            Self::Duo => "duo",
-            Self::Race => "race",
-            Self::Sealed => "sealed",
+const fn help_of(scheme: SchemeKind) -> &'static str {
+    match scheme {
+        SchemeKind::Linear => "Beside its home slot: one read a lookup, any number of writers",
+        SchemeKind::Cuckoo => {
+            "In one of a few small buckets: fuller tables, one writer at a time"
+        }
+        SchemeKind::Duo => {
+            "In one of two buckets, of which the clients know the slot: nearly full tables, one slot read a lookup, \
+             one writer at a time"
+        }
+        SchemeKind::Race => {
+            "In one of two places of two buckets: any number of writers, slots of removed keys are used again, and \
+             the table may grow while it is used"
+        }
+        SchemeKind::Sealed => {
+            "As linear, and never written again once it has been loaded: smaller, and misses end early"
         }
     }
 }
@@ -154,11 +158,11 @@ impl TableArgs {
             HashArg::Knuth => HashKind::Knuth,
         });
         match self.scheme {
-            SchemeArg::Linear => {}
-            SchemeArg::Cuckoo => options = options.cuckoo(self.cuckoo()),
-            SchemeArg::Duo => options = options.duo(self.duo()),
-            SchemeArg::Race => options = options.race(self.race()),
-            SchemeArg::Sealed => options = options.sealed(),
+            SchemeKind::Linear => {}
+            SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
+            SchemeKind::Duo => options = options.duo(self.duo()),
+            SchemeKind::Race => options = options.race(self.race()),
+            SchemeKind::Sealed => options = options.sealed(),
         }
         if let Some(most) = self.grow_to {
             options = options.grow_to(most);
@@ -213,7 +217,7 @@ impl TableArgs {
 
     /// Refuses what only tables of other schemes have.
     fn refuse_options_of_others(&self) -> Result<()> {
-        use SchemeArg::{Cuckoo, Duo, Race};
+        use SchemeKind::{Cuckoo, Duo, Race};
         let given =
             |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
         let ways = given("--ways", self.ways.map(u64::from));
@@ -221,7 +225,7 @@ impl TableArgs {
         let bits = given("--fingerprint-bits", self.fingerprint_bits.map(u64::from));
         let alone = self.writer_alone.then(|| "--writer-alone".into());
         let growth = given("--grow-to", self.grow_to);
-        let of_few: [(_, &[SchemeArg], _); 5] = [
+        let of_few: [(_, &[SchemeKind], _); 5] = [
             (ways, &[Cuckoo], "tables in which a key has so many buckets"),
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),

@@ -1,6 +1,6 @@
 //! A region's words for this process's own processors: loads and atomics without verbs.
 
-use super::node::{MapClaim, Node};
+use crate::memory::{MapClaim, Node};
 use crate::{FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;
 use std::ops::Deref;

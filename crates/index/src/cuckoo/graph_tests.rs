@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::FieldSize;
+use crate::Sizing;
 use crate::cuckoo::CuckooOptions;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -44,10 +45,12 @@ fn augment(
 
 fn layout(ways: u32, bucket_slots: u32, slots: u64, seed: u64) -> CuckooLayout {
     let options = CuckooOptions {
-        load_factor: 1.0,
         ways,
         bucket_slots,
-        ..CuckooOptions::new(slots, FieldSize::Fixed(4), FieldSize::Fixed(3), seed)
+        ..CuckooOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(slots, FieldSize::Fixed(4), FieldSize::Fixed(3), seed)
+        })
     };
     options.layout().unwrap()
 }

@@ -6,7 +6,8 @@
 //! there is another writer.
 
 use super::batch::{Batch, Content, Step};
-use super::client::{CuckooTable, Key, Place};
+use super::client::{CuckooTable, Key};
+use super::layout::Place;
 use super::lookup::{Bucket, Found};
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;

@@ -1,8 +1,9 @@
 //! The bytes of a cuckoo table, and the options that decide them.
 
 use super::signatures::HeapBuckets;
+use crate::Sizing;
 use crate::hash::scale;
-use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use crate::slot::{KeyRule, RecordShape, SIGNATURES, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
@@ -24,50 +25,31 @@ pub(super) const SEALED_AT: u64 = MOVES_AT + STRIPES as u64 * 8;
 pub(super) const MOST_WAYS: usize = 4;
 const MOST_BUCKET_SLOTS: u64 = 8;
 
+/// The load factor unless another is asked for.
+const LOAD_FACTOR: f64 = 0.9;
+
 /// What a cuckoo table shall be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CuckooOptions {
-    /// Keys that the table must be able to hold.
-    pub capacity: u64,
-    /// The size of its keys.
-    pub key: FieldSize,
-    /// The size of its values.
-    pub value: FieldSize,
-    /// Slots in use per slot when `capacity` keys are in the table.
-    pub load_factor: f64,
+    /// How much it shall hold: 0.9 full unless told otherwise.
+    pub sizing: Sizing,
     /// Hash functions, 2 to 4.
     pub ways: u32,
     /// Slots of a bucket, 1 to 8.
     pub bucket_slots: u32,
     /// What the slots hold; by default what suits the sizes.
     pub slot: Option<SlotKind>,
-    /// How many records a key may have.
-    pub keys: KeyRule,
-    /// Bytes for records out of band; by default enough for the capacity.
-    pub heap_bytes: Option<u64>,
-    /// The hash function that the others derive from.
-    pub hasher: Hasher,
-    /// What the mask of Word slots derives from: random, of each table its own.
-    pub mask_seed: u64,
 }
 
 impl CuckooOptions {
-    /// Options for `capacity` keys: 3 hash functions, 4 slots a bucket, 0.9 full then. The seed
-    /// should be random.
+    /// Options for a table of that size: 3 hash functions, 4 slots a bucket.
     #[must_use]
-    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+    pub const fn new(sizing: Sizing) -> Self {
         Self {
-            capacity,
-            key,
-            value,
-            load_factor: 0.9,
+            sizing,
             ways: 3,
             bucket_slots: 4,
             slot: None,
-            keys: KeyRule::Unique,
-            heap_bytes: None,
-            hasher: Hasher::Xxh3 { seed },
-            mask_seed: seed,
         }
     }
 
@@ -76,30 +58,31 @@ impl CuckooOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<CuckooLayout> {
-        let shape = RecordShape::new(self.key, self.value);
+        let sizing = &self.sizing;
+        let shape = sizing.shape();
         let kind = self.slot.unwrap_or_else(|| match shape.suitable_kind() {
             SlotKind::Pair => SlotKind::Inline,
             kind => kind,
         });
         shape.check(kind)?;
-        self.hasher.check(self.key)?;
-        let slots = slots_for(self.capacity, self.load_factor)?;
+        sizing.hasher.check(sizing.key)?;
+        let slots = sizing.slots_for(sizing.capacity, LOAD_FACTOR)?;
         let buckets = slots.div_ceil(u64::from(self.bucket_slots.max(1)));
         let out_of_band = match kind {
             SlotKind::Signatures => buckets,
-            _ => self.capacity,
+            _ => sizing.capacity,
         };
         let layout = CuckooLayout {
             kind,
             ways: self.ways,
             bucket_slots: self.bucket_slots,
             buckets,
-            key: self.key,
-            value: self.value,
-            keys: self.keys,
-            hasher: self.hasher,
-            mask_seed: self.mask_seed,
-            heap_bytes: shape.heap_bytes(kind, out_of_band, self.heap_bytes)?,
+            key: sizing.key,
+            value: sizing.value,
+            keys: sizing.keys,
+            hasher: sizing.hasher,
+            mask_seed: sizing.seed,
+            heap_bytes: shape.heap_bytes(kind, out_of_band, sizing.heap_bytes)?,
         };
         layout.check()?;
         Ok(layout)
@@ -146,7 +129,7 @@ impl CuckooLayout {
         if !(1..=MOST_BUCKET_SLOTS as u32).contains(&self.bucket_slots) {
             return Err(bad_option("bucket slots", self.bucket_slots, "1 to 8"));
         }
-        HeapBuckets::of(self)?;
+        self.heap_buckets()?;
         // Once more for a layout whose number of buckets is not what a capacity asked for.
         let slots = self.buckets.checked_mul(u64::from(self.bucket_slots));
         slots_for(slots.unwrap_or(u64::MAX), 1.0)?;
@@ -200,6 +183,22 @@ impl CuckooLayout {
         self.map().slot_at(table, bucket)
     }
 
+    /// The heap buckets of a table of signatures.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) for more than the words can name.
+    pub(super) fn heap_buckets(&self) -> Result<Option<HeapBuckets>> {
+        if self.kind != SlotKind::Signatures {
+            return Ok(None);
+        }
+        if self.bucket_slots as usize != SIGNATURES {
+            let limit = "4 in a table of signatures";
+            return Err(bad_option("bucket slots", self.bucket_slots, limit));
+        }
+        let bytes = self.shape().block_bytes(SlotKind::Signatures);
+        HeapBuckets::new(bytes, self.heap_bytes).map(Some)
+    }
+
     /// The sizes of the records.
     pub(super) fn shape(&self) -> RecordShape {
         RecordShape::new(self.key, self.value)
@@ -216,9 +215,9 @@ impl CuckooLayout {
     }
 }
 
-/// The hash that a key's signature is taken from: independent of its buckets.
-pub(super) const fn signature_hash(hash: u64) -> u64 {
-    way_hash(hash, MOST_WAYS as u64)
+/// The byte that stands for a key, taken from a hash that is independent of its buckets; never 0.
+pub(super) const fn signature_of(hash: u64) -> u8 {
+    1 + scale(way_hash(hash, MOST_WAYS as u64), u8::MAX as u64) as u8
 }
 
 /// The number of a bucket's count of displacements.
@@ -265,4 +264,23 @@ impl Candidates {
         }
         only
     }
+}
+
+/// A slot: its bucket, and its number in there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) bucket: u64,
+    pub(super) slot: usize,
+}
+
+/// In which order the buckets of a key are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LookupOrder {
+    /// One after the other, until the key is found: fewer messages.
+    Sequential,
+    /// All side by side: one round trip.
+    #[default]
+    Parallel,
+    /// All in one request that gathers, where the fabric can.
+    Gathered,
 }

@@ -4,25 +4,13 @@
 //! that reads the buckets at different moments may still miss it, if it was displaced in between; then
 //! the counts of displacements are not what they were before the reader began.
 
-use super::client::{CuckooTable, Key, Place};
-use super::layout::MOST_WAYS;
+use super::client::{CuckooTable, Key};
+use super::layout::{LookupOrder, MOST_WAYS, Place};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 use std::slice;
-
-/// In which order the buckets of a key are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LookupOrder {
-    /// One after the other, until the key is found: fewer messages.
-    Sequential,
-    /// All side by side: one round trip.
-    #[default]
-    Parallel,
-    /// All in one request that gathers, where the fabric can.
-    Gathered,
-}
 
 /// A record that was found.
 pub(super) struct Found {

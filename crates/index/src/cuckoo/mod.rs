@@ -82,22 +82,22 @@
 mod batch;
 mod build;
 mod client;
-mod facade;
 mod graph;
 mod heap_bucket;
 mod insert;
 mod layout;
 mod lookup;
 mod moves;
+mod moves_seen;
 mod path;
 mod predetermination;
 mod remove;
 mod scan;
+mod scheme;
 mod signatures;
 mod survey;
 mod writer;
 
 pub use client::CuckooTable;
-pub use layout::{CuckooLayout, CuckooOptions};
-pub use lookup::LookupOrder;
+pub use layout::{CuckooLayout, CuckooOptions, LookupOrder};
 pub use survey::Survey;

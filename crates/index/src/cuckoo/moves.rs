@@ -5,40 +5,17 @@
 //! them as they were of late, and the seal with them.
 
 use super::client::CuckooTable;
-use super::layout::{Candidates, MOST_WAYS, MOVES_AT, STRIPES, stripe_of};
+use super::layout::{Candidates, MOVES_AT, STRIPES};
+use super::moves_seen::Before;
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
-use std::cell::Cell;
-
-/// The counts as they were when they were last read.
-pub(super) struct MovesSeen([Cell<u64>; STRIPES]);
-
-/// What the counts of a key's buckets were.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Before([u64; MOST_WAYS]);
-
-impl Default for MovesSeen {
-    fn default() -> Self {
-        Self([const { Cell::new(0) }; STRIPES])
-    }
-}
-
-impl MovesSeen {
-    pub(super) fn of(&self, candidates: &Candidates) -> Before {
-        let mut before = [0; MOST_WAYS];
-        for (count, bucket) in before.iter_mut().zip(candidates.as_slice()) {
-            *count = self.0[stripe_of(*bucket)].get();
-        }
-        Before(before)
-    }
-}
 
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the counts, and whether the table is sealed.
     pub(super) async fn read_moves(&self) -> Result<Buffer> {
         let from = self.table.plus(MOVES_AT);
         let state = self.endpoint.read(from, STRIPES * 8 + 8).await?;
-        for (seen, count) in self.moves_seen.0.iter().zip(state.words()) {
+        for (seen, count) in self.moves_seen.counts().iter().zip(state.words()) {
             seen.set(*count);
         }
         // A seal stays.

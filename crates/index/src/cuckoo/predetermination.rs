@@ -5,9 +5,9 @@
 //! known end (an error, a future that is dropped) leaves no graph, and the next insertion surveys the
 //! table. So does a client that has just become the writer.
 
-use super::client::{CuckooTable, Key, Place};
+use super::client::{CuckooTable, Key};
 use super::graph::CuckooGraph;
-use super::layout::{Candidates, CuckooLayout, WRITER_AT};
+use super::layout::{Candidates, CuckooLayout, Place, WRITER_AT};
 use super::lookup::Bucket;
 use super::path::{Hole, Reached, Search};
 use crate::client::locks::Held;

@@ -1,9 +1,11 @@
-//! What threads and coroutines of one owner keep to beside each other. What one of them holds is held by the test here, or
-//! its verbs are given up half way: chance, in the histories, seldom does both.
+//! What threads and coroutines of one owner keep to beside each other. What one of them holds is
+//! held by the test here, or its verbs are given up half way: chance, in the histories, seldom does
+//! both.
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use crate::{FieldSize, Index};
+use crate::Sizing;
+use crate::{FieldSize, Index, IndexExt};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights, both,
@@ -76,7 +78,7 @@ impl Bed {
 
 fn options() -> DuoOptions {
     let word = FieldSize::Fixed(8);
-    DuoOptions::new(1_000, word, word, 7)
+    DuoOptions::new(Sizing::new(1_000, word, word, 7))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -89,63 +91,53 @@ async fn fill(table: &DuoTable<SimEndpoint>, keys: u64) {
     }
 }
 
-/// Two that each waited for what the other holds would wait for ever: so who holds some buckets takes of the others those
-/// that are free.
+/// Two that each waited for what the other holds would wait for ever: so who holds some buckets
+/// takes of the others those that are free.
 #[test]
 fn a_step_of_growth_leaves_what_others_hold_for_later() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let before = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let held = table.locks.take(&[GROWTH_LOCK]).await;
-            let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
-            stepping.await.expect("it waits for nobody").unwrap();
-            drop(held);
-            assert!(table.unsplit() < before);
-            assert!(table.index.borrow().to_split(3).is_some());
-            drop(others);
-            table.sweep().await.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let before = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let held = table.locks.take(&[GROWTH_LOCK]).await;
+        let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
+        stepping.await.expect("it waits for nobody").unwrap();
+        drop(held);
+        assert!(table.unsplit() < before);
+        assert!(table.index.borrow().to_split(3).is_some());
+        drop(others);
+        table.sweep().await.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
 /// A sweep waits for all buckets, but never with any in its hands.
 #[test]
 fn who_sweeps_holds_nothing_while_it_waits() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let buckets = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let looking = async {
-                table.endpoint.sleep(LONG).await;
-                assert_eq!(table.unsplit(), 1);
-                drop(others);
-                assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
-            };
-            let (swept, ()) = both(table.split_rest(None, 8), looking).await;
-            swept.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let buckets = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let looking = async {
+            table.endpoint.sleep(LONG).await;
+            assert_eq!(table.unsplit(), 1);
+            drop(others);
+            assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
+        };
+        let (swept, ()) = both(table.split_rest(8), looking).await;
+        swept.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
-/// A new owner writes how often the index has changed. Should that be given up half way, it may still land: what another thread
-/// counts before it does would be taken back.
+/// A new owner writes how often the index has changed. Should that be given up half way, it may
+/// still land: what another thread counts before it does would be taken back.
 #[test]
 fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     let bed = Bed::new(&DuoOptions {
@@ -175,8 +167,8 @@ fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     }
 }
 
-/// What one endpoint sees of a write that is under way, another may not see yet: told too early, the next lookup would answer
-/// with what was before.
+/// What one endpoint sees of a write that is under way, another may not see yet: told too early,
+/// the next lookup would answer with what was before.
 #[test]
 fn a_lookup_does_not_tell_what_is_still_being_written() {
     for readers in [false, true] {
@@ -216,15 +208,15 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
     }
 }
 
-/// Sweeping keeps the network busy, and yet operations wait for no more than the piece that their bucket is in.
+/// Sweeping keeps the network busy, and operations wait only for the piece that their bucket is in.
 #[test]
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(1 << 14, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(1 << 14, size, size, 7)
+        }));
         let bytes = |number: u64| number.to_le_bytes().repeat(field as usize / 8);
         let (executor, table) = bed.thread_of(&bed.owner());
         executor.block_on(async {
@@ -260,15 +252,16 @@ fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     }
 }
 
-/// New buckets are written in parts where they are zeros still. Where a split that did not come about has left something, they are
-/// written whole: else a key that was removed in between would be there again.
+/// New buckets are written in parts where they are zeros still. Where a split that did not come
+/// about has left something, they are written whole: else a key that was removed in between would
+/// be there again.
 #[test]
 fn what_a_split_left_that_did_not_come_about_is_written_over() {
     let word = FieldSize::Fixed(512);
     let bytes = |number: u64| number.to_le_bytes().repeat(64);
     let mut given_up = 0;
     for span in (3_500..12_000).step_by(500) {
-        let bed = Bed::new(&DuoOptions::new(200, word, word, 7));
+        let bed = Bed::new(&DuoOptions::new(Sizing::new(200, word, word, 7)));
         let (executor, first) = bed.thread_of(&bed.owner());
         executor.block_on(async {
             for number in 0..150 {

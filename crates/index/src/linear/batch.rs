@@ -16,8 +16,8 @@
 use super::client::{Key, LinearTable};
 use super::lookup::Seen;
 use super::probe::{NextRead, Probe};
-use super::recall::{Recalled, is_too_much_at_once};
-use crate::record_hints::RecordHint;
+use super::record_locations::{AtLocation, is_too_much_at_once};
+use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule};
 use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
 use farslot_fabric::{Booking, Buffer, Endpoint, EndpointExt, Piece, Reader};
@@ -52,9 +52,9 @@ struct Lane<'t, 'k, E: Endpoint, F> {
 enum Stage {
     Idle,
     /// Waits until the other lanes have posted: its key is remembered to be there.
-    Remembering(RecordHint),
+    Remembering(RecordLocation),
     /// Waits for its reader: for the record and the slot that are remembered.
-    Recalling(RecordHint),
+    Recalling(RecordLocation),
     /// Waits for its reader: for slots.
     Reading,
     /// Waits for its reader: for the record that a slot names.
@@ -72,7 +72,7 @@ enum Next {
     /// The key's value, out of band.
     Value(Value),
     /// The record and the slot that are remembered are being read.
-    Recall(RecordHint),
+    Recall(RecordLocation),
     /// The chunk at the lane's place has to be read.
     Read,
     /// The record that the lane's head names has to be read.
@@ -169,7 +169,7 @@ impl<E: Endpoint> LinearTable<E> {
                 }
             };
             let next = match next {
-                Next::Recall(hint) => self.read_recalled(lane, hint),
+                Next::Recall(hint) => self.read_at_location(lane, hint),
                 Next::Read => self.read_on(lane),
                 Next::ReadRecord => self.read_record(lane),
                 decided => decided,
@@ -218,7 +218,7 @@ impl<E: Endpoint> LinearTable<E> {
             Ok(key) => key,
             Err(error) => return failed(error),
         };
-        let hint = self.recall(&key);
+        let hint = self.known_location(&key);
         lane.home = key.home;
         lane.key = Some(key);
         lane.first = 0;
@@ -235,7 +235,7 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     fn judge<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>) -> Next {
         match lane.stage {
-            Stage::Recalling(hint) => self.judge_recalled(lane, hint),
+            Stage::Recalling(hint) => self.judge_at_location(lane, hint),
             Stage::ReadingRecord => self.judge_record(lane),
             Stage::Reading | Stage::Idle | Stage::Remembering(_) | Stage::GoingOn => {
                 self.look(lane)
@@ -245,16 +245,20 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Looks at the record and the slot that were remembered.
     #[inline]
-    fn judge_recalled<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>, hint: RecordHint) -> Next {
+    fn judge_at_location<'t, F>(
+        &'t self,
+        lane: &mut Lane<'t, '_, E, F>,
+        hint: RecordLocation,
+    ) -> Next {
         let (key, read) = lane.take_read();
-        match self.recalled(key, hint, read) {
-            Recalled::Value(value) => Next::Value(value),
-            Recalled::Changed(head) if Head::decode(head).is_out_of(key.hash) => {
+        match self.at_location(key, hint, read) {
+            AtLocation::Value(value) => Next::Value(value),
+            AtLocation::Changed(head) if Head::decode(head).is_out_of(key.hash) => {
                 lane.head = head;
                 lane.met = hint.distance;
                 Next::ReadRecord
             }
-            Recalled::Changed(_) => Next::Read,
+            AtLocation::Changed(_) => Next::Read,
         }
     }
 
@@ -314,7 +318,11 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Has the key's record and its slot read, where they are remembered to be.
     #[inline]
-    fn read_recalled<'t, F>(&'t self, lane: &mut Lane<'t, '_, E, F>, hint: RecordHint) -> Next {
+    fn read_at_location<'t, F>(
+        &'t self,
+        lane: &mut Lane<'t, '_, E, F>,
+        hint: RecordLocation,
+    ) -> Next {
         let key = lane.key.as_ref().expect("a lane that reads has a key");
         match lane.reader.read_many(self.pieces_of(key, hint)) {
             Ok(()) => Next::Recall(hint),

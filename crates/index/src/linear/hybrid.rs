@@ -1,11 +1,11 @@
 //! Which records of a hybrid table stand in its slots: the model's choice, for records whose sizes are
 //! known in proportion.
 
-use super::layout::LinearOptions;
-use crate::Result;
+use super::layout::{LOAD_FACTOR, LinearOptions};
 use crate::heap;
 use crate::read_policy::{LONGEST_READ, refused};
 use crate::slot::{MOST_SIZED, SlotKind, bad_option, slots_for};
+use crate::{Result, Sizing};
 use farslot_model::{
     HybridPrices, HybridShape, InlineCandidate, ModelError, NicModel, Objective, RecordSize,
     TableLoad, Workload,
@@ -43,11 +43,11 @@ impl LinearOptions {
     /// As [`LinearOptions::hybrid_prices_within`].
     pub fn hybrid_within(self, mix: &RecordMix<'_>, memory_bytes: f64) -> Result<Self> {
         let best = self.hybrid_prices_within(mix, memory_bytes)?.cheapest();
-        let load_factor = best.load;
-        let options = Self {
-            load_factor,
-            ..self
+        let sizing = Sizing {
+            load_factor: Some(best.load),
+            ..self.sizing
         };
+        let options = Self { sizing, ..self };
         Ok(options.with_slots(best, mix.sizes))
     }
 
@@ -59,8 +59,8 @@ impl LinearOptions {
     /// records that this one cannot hold, or numbers that the model refuses.
     pub fn hybrid_prices(&self, mix: &RecordMix<'_>) -> Result<HybridPrices> {
         self.check_mix(mix)?;
-        let slots = slots_for(self.capacity, self.load_factor)?;
-        TableLoad::new(slots, self.capacity)
+        let slots = self.sizing.slots_for(self.sizing.capacity, LOAD_FACTOR)?;
+        TableLoad::new(slots, self.sizing.capacity)
             .and_then(|table| {
                 let workload = self.workload(mix)?;
                 let (nic, objective) = (mix.nic, mix.objective);
@@ -80,10 +80,10 @@ impl LinearOptions {
         memory_bytes: f64,
     ) -> Result<HybridPrices> {
         self.check_mix(mix)?;
-        slots_for(self.capacity, 1.0)?;
+        slots_for(self.sizing.capacity, 1.0)?;
         self.workload(mix)
             .and_then(|workload| {
-                let (nic, objective, records) = (mix.nic, mix.objective, self.capacity);
+                let (nic, objective, records) = (mix.nic, mix.objective, self.sizing.capacity);
                 HybridPrices::within_memory(
                     mix.sizes,
                     &SHAPE,
@@ -99,7 +99,11 @@ impl LinearOptions {
 
     /// Refuses records that are larger than this table's.
     fn check_mix(&self, mix: &RecordMix<'_>) -> Result<()> {
-        let most = self.key.most().saturating_add(self.value.most());
+        let most = self
+            .sizing
+            .key
+            .most()
+            .saturating_add(self.sizing.value.most());
         let most = most.min(heap::LARGEST_RECORD - heap::record_bytes(0, 0));
         match mix.sizes.iter().find(|size| size.bytes > most) {
             None => Ok(()),
@@ -111,14 +115,15 @@ impl LinearOptions {
     }
 
     fn workload(&self, mix: &RecordMix<'_>) -> std::result::Result<Workload, ModelError> {
-        Workload::new(mix.hit_ratio, self.keys.hit_policy())
+        Workload::new(mix.hit_ratio, self.sizing.keys.hit_policy())
     }
 
     fn with_slots(self, chosen: InlineCandidate, sizes: &[RecordSize]) -> Self {
         let room = chosen.inline_bytes;
         let heap_bytes = self
+            .sizing
             .heap_bytes
-            .unwrap_or_else(|| ample_heap(self.capacity, room, sizes));
+            .unwrap_or_else(|| ample_heap(self.sizing.capacity, room, sizes));
         let (slot, inline_bytes) = match room {
             0 => (SlotKind::Heap, None),
             bytes => (SlotKind::Hybrid, Some(bytes as u32)),
@@ -126,7 +131,10 @@ impl LinearOptions {
         Self {
             slot: Some(slot),
             inline_bytes,
-            heap_bytes: Some(heap_bytes),
+            sizing: Sizing {
+                heap_bytes: Some(heap_bytes),
+                ..self.sizing
+            },
             ..self
         }
     }
@@ -172,10 +180,10 @@ mod tests {
     const NIC: NicModel = NicModel::connectx5_edr();
 
     fn options() -> LinearOptions {
-        LinearOptions {
-            load_factor: 0.5,
-            ..LinearOptions::new(1 << 14, FieldSize::UpTo(512), FieldSize::UpTo(4096), 1)
-        }
+        LinearOptions::new(Sizing {
+            load_factor: Some(0.5),
+            ..Sizing::new(1 << 14, FieldSize::UpTo(512), FieldSize::UpTo(4096), 1)
+        })
     }
 
     fn mix(sizes: &[RecordSize], objective: Objective) -> RecordMix<'_> {
@@ -235,7 +243,7 @@ mod tests {
     }
 
     fn layout_records() -> f64 {
-        options().capacity as f64
+        options().sizing.capacity as f64
     }
 
     #[test]
@@ -276,7 +284,10 @@ mod tests {
         assert_eq!(refused(options(), &[size(8, f64::NAN)], 1.0), "record mix");
         assert_eq!(refused(options(), &one, 1.1), "record mix");
         let full = LinearOptions {
-            load_factor: 2.0,
+            sizing: Sizing {
+                load_factor: Some(2.0),
+                ..options().sizing
+            },
             ..options()
         };
         assert_eq!(refused(full, &one, 1.0), "load factor");

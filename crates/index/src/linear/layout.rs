@@ -1,5 +1,6 @@
 //! The bytes of a linear table, and the options that decide them.
 
+use crate::Sizing;
 use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, inline_bytes, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
@@ -9,48 +10,30 @@ use serde::{Deserialize, Serialize};
 /// No key is ever further from its home slot than this.
 const LONGEST_PROBE: u64 = 1 << 16;
 
+/// The load factor unless another is asked for.
+pub(super) const LOAD_FACTOR: f64 = 0.75;
+
 /// What a linear table shall be. Everything but the capacity and the sizes has a default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearOptions {
-    /// Keys that the table must be able to hold.
-    pub capacity: u64,
-    /// The size of its keys.
-    pub key: FieldSize,
-    /// The size of its values.
-    pub value: FieldSize,
-    /// Slots in use per slot when `capacity` keys are in the table; decides the number of slots.
-    pub load_factor: f64,
+    /// How much it shall hold: 3/4 full unless told otherwise. By default, its heap has room for
+    /// an eighth of the records where values outgrow inline slots.
+    pub sizing: Sizing,
     /// What its slots hold; by default what suits the sizes.
     pub slot: Option<SlotKind>,
     /// Bytes of key and value that a Hybrid slot has room for: a multiple of 8 up to 1024, by default
     /// 32. Only for Hybrid slots.
     pub inline_bytes: Option<u32>,
-    /// How many records a key may have.
-    pub keys: KeyRule,
-    /// Bytes for records out of band; by default enough for `capacity` records of the largest size
-    /// (of an eighth of them, for values that outgrow an inline slot).
-    pub heap_bytes: Option<u64>,
-    /// The hash function; by default XXH3 with the table's seed.
-    pub hasher: Hasher,
-    /// What the masks of Word and Pair slots derive from: random, of each table its own.
-    pub mask_seed: u64,
 }
 
 impl LinearOptions {
-    /// Options for `capacity` keys with these sizes, 3/4 full then. The seed should be random.
+    /// Options for a table of that size.
     #[must_use]
-    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+    pub const fn new(sizing: Sizing) -> Self {
         Self {
-            capacity,
-            key,
-            value,
-            load_factor: 0.75,
+            sizing,
             slot: None,
             inline_bytes: None,
-            keys: KeyRule::Unique,
-            heap_bytes: None,
-            hasher: Hasher::Xxh3 { seed },
-            mask_seed: seed,
         }
     }
 
@@ -59,27 +42,28 @@ impl LinearOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<LinearLayout> {
-        let slots = slots_for(self.capacity, self.load_factor)?;
-        let shape = RecordShape::new(self.key, self.value);
+        let sizing = &self.sizing;
+        let slots = sizing.slots_for(sizing.capacity, LOAD_FACTOR)?;
+        let shape = sizing.shape();
         let kind = self.slot.unwrap_or_else(|| shape.suitable_kind());
         shape.check(kind)?;
         check_kind(kind)?;
-        self.hasher.check(self.key)?;
+        sizing.hasher.check(sizing.key)?;
         // Heads of removed keys stand for them by their hash alone, which Knuth's is too weak for.
-        if self.hasher == Hasher::Knuth && kind.has_heads() {
+        if sizing.hasher == Hasher::Knuth && kind.has_heads() {
             return Err(bad_option("hash", "knuth", "only for Word and Pair slots"));
         }
         Ok(LinearLayout {
             kind,
             inline_bytes: inline_bytes(kind, self.inline_bytes)?,
             slots,
-            key: self.key,
-            value: self.value,
-            keys: self.keys,
-            hasher: self.hasher,
-            mask_seed: self.mask_seed,
+            key: sizing.key,
+            value: sizing.value,
+            keys: sizing.keys,
+            hasher: sizing.hasher,
+            mask_seed: sizing.seed,
             longest_probe: slots.min(LONGEST_PROBE),
-            heap_bytes: shape.heap_bytes(kind, self.capacity, self.heap_bytes)?,
+            heap_bytes: shape.heap_bytes(kind, sizing.capacity, sizing.heap_bytes)?,
         })
     }
 }
@@ -191,8 +175,14 @@ mod tests {
 
     #[test]
     fn options_that_no_table_can_have_are_named() {
-        let fixed =
-            |key, value| LinearOptions::new(100, FieldSize::Fixed(key), FieldSize::Fixed(value), 1);
+        let fixed = |key, value| {
+            LinearOptions::new(Sizing::new(
+                100,
+                FieldSize::Fixed(key),
+                FieldSize::Fixed(value),
+                1,
+            ))
+        };
         let hybrid = |bytes| LinearOptions {
             slot: Some(SlotKind::Hybrid),
             inline_bytes: Some(bytes),
@@ -202,28 +192,40 @@ mod tests {
             (
                 "capacity",
                 LinearOptions {
-                    capacity: 0,
+                    sizing: Sizing {
+                        capacity: 0,
+                        ..fixed(8, 8).sizing
+                    },
                     ..fixed(8, 8)
                 },
             ),
             (
                 "capacity",
                 LinearOptions {
-                    capacity: u64::MAX,
+                    sizing: Sizing {
+                        capacity: u64::MAX,
+                        ..fixed(8, 8).sizing
+                    },
                     ..fixed(8, 8)
                 },
             ),
             (
                 "load factor",
                 LinearOptions {
-                    load_factor: f64::NAN,
+                    sizing: Sizing {
+                        load_factor: Some(f64::NAN),
+                        ..fixed(8, 8).sizing
+                    },
                     ..fixed(8, 8)
                 },
             ),
             (
                 "load factor",
                 LinearOptions {
-                    load_factor: 1.5,
+                    sizing: Sizing {
+                        load_factor: Some(1.5),
+                        ..fixed(8, 8).sizing
+                    },
                     ..fixed(8, 8)
                 },
             ),
@@ -238,7 +240,10 @@ mod tests {
             (
                 "hash",
                 LinearOptions {
-                    hasher: Hasher::Knuth,
+                    sizing: Sizing {
+                        hasher: Hasher::Knuth,
+                        ..fixed(9, 8).sizing
+                    },
                     ..fixed(9, 8)
                 },
             ),
@@ -266,9 +271,11 @@ mod tests {
     #[test]
     fn knuths_hash_is_for_slots_that_keep_their_keys() {
         let knuth = |kind| LinearOptions {
-            hasher: Hasher::Knuth,
             slot: Some(kind),
-            ..LinearOptions::new(9, FieldSize::Fixed(4), FieldSize::Fixed(3), 1)
+            ..LinearOptions::new(Sizing {
+                hasher: Hasher::Knuth,
+                ..Sizing::new(9, FieldSize::Fixed(4), FieldSize::Fixed(3), 1)
+            })
         };
         for kind in [SlotKind::Word, SlotKind::Pair] {
             assert!(knuth(kind).layout().is_ok());
@@ -283,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_layout_that_no_options_give_is_refused() {
-        let good = LinearOptions::new(9, FieldSize::Fixed(8), FieldSize::Fixed(8), 1)
+        let good = LinearOptions::new(Sizing::new(9, FieldSize::Fixed(8), FieldSize::Fixed(8), 1))
             .layout()
             .unwrap();
         assert!(good.check().is_ok());
@@ -324,7 +331,12 @@ mod tests {
             let options = LinearOptions {
                 slot: Some(SlotKind::Hybrid),
                 inline_bytes,
-                ..LinearOptions::new(9, FieldSize::UpTo(99), FieldSize::UpTo(9999), 1)
+                ..LinearOptions::new(Sizing::new(
+                    9,
+                    FieldSize::UpTo(99),
+                    FieldSize::UpTo(9999),
+                    1,
+                ))
             };
             options.layout().unwrap()
         };
@@ -338,7 +350,12 @@ mod tests {
 
     #[test]
     fn sizes_choose_the_slot() {
-        let kind = |key, value| LinearOptions::new(9, key, value, 1).layout().unwrap().kind;
+        let kind = |key, value| {
+            LinearOptions::new(Sizing::new(9, key, value, 1))
+                .layout()
+                .unwrap()
+                .kind
+        };
         let (fixed, up_to) = (FieldSize::Fixed, FieldSize::UpTo);
         assert_eq!(kind(fixed(8), fixed(8)), SlotKind::Pair);
         assert_eq!(kind(fixed(8), fixed(24)), SlotKind::Inline);

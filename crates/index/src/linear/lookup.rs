@@ -5,7 +5,7 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
-use super::hinting::Until;
+use super::cluster_hints::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
 use crate::client::{MOST_READS, pause};
@@ -48,7 +48,7 @@ impl<E: Endpoint> LinearTable<E> {
         if self.refresh_is_due() {
             self.refresh().await?;
         }
-        if let Some(value) = self.find_recalled(&key).await? {
+        if let Some(value) = self.find_at_location(&key).await? {
             return Ok(Some(value));
         }
         let mut probe = Probe::new(&key, Until::Match);

@@ -70,17 +70,17 @@
 
 mod batch;
 mod client;
-mod facade;
-mod hinting;
+mod cluster_hints;
 mod hybrid;
 mod insert;
 mod layout;
 mod lookup;
 mod probe;
 mod read_sizes;
-mod recall;
+mod record_locations;
 mod remove;
 mod scan;
+mod scheme;
 mod survey;
 mod update;
 

@@ -2,6 +2,7 @@
 
 use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
+use crate::Sizing;
 use crate::hash::{derive, scale};
 use crate::heap::HeapPlace;
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
@@ -26,47 +27,35 @@ const SUBTABLE_SLOTS: u64 = 1024;
 const SECOND_BUCKET: u64 = 1;
 const ROUTE: u64 = 2;
 
+/// The load factor unless another is asked for.
+const LOAD_FACTOR: f64 = 0.8;
+
 /// What a RACE table shall be. Everything but the capacity and the sizes has a default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RaceOptions {
-    /// Keys that the table has room for at first.
-    pub capacity: u64,
-    /// Keys that it has room for when it has grown; by default `capacity`: it does not grow then. The
+    /// How much it shall hold: at first 4/5 full unless told otherwise. Its keys are unique; by
+    /// default its heap has room for `most_capacity` records of the largest size.
+    pub sizing: Sizing,
+    /// Keys that it has room for when it has grown; by default the capacity: it does not grow then. The
     /// memory for all of them belongs to the table from the start, but is not touched before it is
     /// needed.
     pub most_capacity: Option<u64>,
-    /// The size of its keys.
-    pub key: FieldSize,
-    /// The size of its values.
-    pub value: FieldSize,
-    /// Keys per slot when `capacity` keys are in the table; decides the number of slots.
-    pub load_factor: f64,
     /// Slots of a bucket, 1 to 32: the paper's d.
     pub bucket_slots: u32,
     /// Slots of a subtable, at least: whole groups of buckets. By default 1024 of a table that grows, and
     /// all slots of one that does not. Who finds a subtable full moves half of its records.
     pub subtable_slots: Option<u64>,
-    /// Bytes for records out of band; by default enough for `most_capacity` records of the largest size.
-    pub heap_bytes: Option<u64>,
-    /// The hash function; by default XXH3 with the table's seed.
-    pub hasher: Hasher,
 }
 
 impl RaceOptions {
-    /// Options for `capacity` keys with these sizes, in buckets of 8 slots, 4/5 full then. The seed should
-    /// be random.
+    /// Options for a table of that size, in buckets of 8 slots.
     #[must_use]
-    pub fn new(capacity: u64, key: FieldSize, value: FieldSize, seed: u64) -> Self {
+    pub const fn new(sizing: Sizing) -> Self {
         Self {
-            capacity,
+            sizing,
             most_capacity: None,
-            key,
-            value,
-            load_factor: 0.8,
             bucket_slots: 8,
             subtable_slots: None,
-            heap_bytes: None,
-            hasher: Hasher::Xxh3 { seed },
         }
     }
 
@@ -75,41 +64,45 @@ impl RaceOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
     pub fn layout(&self) -> Result<RaceLayout> {
-        let slots = slots_for(self.capacity, self.load_factor)?;
-        let most = self.most_capacity.unwrap_or(self.capacity);
-        if most < self.capacity {
-            let limit = format!("at least the capacity, {}", self.capacity);
+        let sizing = &self.sizing;
+        sizing.unique_keys("RACE")?;
+        let slots = sizing.slots_for(sizing.capacity, LOAD_FACTOR)?;
+        let most = self.most_capacity.unwrap_or(sizing.capacity);
+        if most < sizing.capacity {
+            let limit = format!("at least the capacity, {}", sizing.capacity);
             return Err(bad_option("most capacity", most, limit));
         }
-        let grows = most > self.capacity;
+        let grows = most > sizing.capacity;
         let wanted = self
             .subtable_slots
             .unwrap_or(if grows { SUBTABLE_SLOTS } else { slots });
         let group_slots = GROUP * u64::from(self.bucket_slots.max(1));
         let groups = wanted
-            .clamp(1, slots_for(most, self.load_factor)?)
+            .clamp(1, sizing.slots_for(most, LOAD_FACTOR)?)
             .div_ceil(group_slots);
         let subtable_slots = groups * group_slots;
         let roots = slots.div_ceil(subtable_slots).next_power_of_two();
         let most_subtables = if grows {
-            let subtables = slots_for(most, self.load_factor)?.div_ceil(subtable_slots);
+            let subtables = sizing
+                .slots_for(most, LOAD_FACTOR)?
+                .div_ceil(subtable_slots);
             // All split at about the same time, and some before the others.
             let subtables = subtables.next_power_of_two();
             (subtables + subtables / 8 + 1).max(roots)
         } else {
             roots
         };
-        let shape = RecordShape::new(self.key, self.value);
+        let shape = sizing.shape();
         shape.check(SlotKind::Heap)?;
         let layout = RaceLayout {
             bucket_slots: self.bucket_slots,
             groups,
             roots,
             most_subtables,
-            key: self.key,
-            value: self.value,
-            hasher: self.hasher,
-            heap_bytes: shape.heap_bytes(SlotKind::Heap, most, self.heap_bytes)?,
+            key: sizing.key,
+            value: sizing.value,
+            hasher: sizing.hasher,
+            heap_bytes: shape.heap_bytes(SlotKind::Heap, most, sizing.heap_bytes)?,
         };
         layout.check()?;
         Ok(layout)
@@ -366,7 +359,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn options(capacity: u64) -> RaceOptions {
-        RaceOptions::new(capacity, FieldSize::Fixed(8), FieldSize::Fixed(8), 1)
+        RaceOptions::new(Sizing::new(
+            capacity,
+            FieldSize::Fixed(8),
+            FieldSize::Fixed(8),
+            1,
+        ))
     }
 
     #[test]
@@ -377,7 +375,10 @@ mod tests {
             (
                 "load factor",
                 RaceOptions {
-                    load_factor: 1.5,
+                    sizing: Sizing {
+                        load_factor: Some(1.5),
+                        ..options(9).sizing
+                    },
                     ..options(9)
                 },
             ),
@@ -405,21 +406,30 @@ mod tests {
             (
                 "hash",
                 RaceOptions {
-                    hasher: Hasher::Knuth,
+                    sizing: Sizing {
+                        hasher: Hasher::Knuth,
+                        ..options(9).sizing
+                    },
                     ..options(9)
                 },
             ),
             (
                 "key size",
                 RaceOptions {
-                    key: FieldSize::UpTo(0),
+                    sizing: Sizing {
+                        key: FieldSize::UpTo(0),
+                        ..options(9).sizing
+                    },
                     ..options(9)
                 },
             ),
             (
                 "heap bytes",
                 RaceOptions {
-                    heap_bytes: Some(1 << 37),
+                    sizing: Sizing {
+                        heap_bytes: Some(1 << 37),
+                        ..options(9).sizing
+                    },
                     ..options(9)
                 },
             ),

@@ -1,9 +1,10 @@
 //! The bytes of a sealed table, and the options that decide them. The module's page draws them.
 
-use super::plan::{check_records, last_overflow};
 use super::record;
 use super::slots::OutFormat;
-use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use super::slots::last_overflow;
+use crate::Sizing;
+use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
@@ -44,43 +45,46 @@ pub enum SlotOrder {
     ByHash,
 }
 
+/// The load factor unless another is asked for.
+const LOAD_FACTOR: f64 = 0.9;
+
 /// What a sealed table shall be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SealedOptions {
-    /// The size of its keys.
-    pub key: FieldSize,
-    /// The size of its values.
-    pub value: FieldSize,
-    /// Records per home slot, above 0 and at most 1.
-    pub load_factor: f64,
+    /// How much it shall hold; the load factor is records per home slot, 0.9 unless told otherwise. The heap is for records
+    /// of variable size out of band: each takes the bytes of its key and its value and 8 more, rounded up to a multiple
+    /// of 8; it is not looked at otherwise.
+    pub sizing: Sizing,
     /// Where the records lie; by default inline, if they have fixed sizes of at most 32 bytes together.
     pub form: Option<SealedForm>,
     /// Bytes of an offset, 4 to 7; by default the fewest that reach all of the heap.
     pub offset_bytes: Option<u8>,
     /// In which order keys stand.
     pub order: SlotOrder,
-    /// How many records a key may have.
-    pub keys: KeyRule,
-    /// The hash function.
-    pub hasher: Hasher,
-    /// Where the builder begins to look for the mask: random, of each table its own.
-    pub mask_seed: u64,
 }
 
 impl SealedOptions {
-    /// Options for these sizes: 0.9 full, in the order of the hashes. The seed should be random.
+    /// Options for a table of that size, in the order of the hashes.
     #[must_use]
-    pub fn new(key: FieldSize, value: FieldSize, seed: u64) -> Self {
+    pub fn new(sizing: Sizing) -> Self {
         Self {
-            key,
-            value,
-            load_factor: 0.9,
+            sizing,
             form: None,
             offset_bytes: None,
             order: SlotOrder::default(),
-            keys: KeyRule::Unique,
-            hasher: Hasher::Xxh3 { seed },
-            mask_seed: seed,
+        }
+    }
+
+    /// The same for so many records, with so many bytes of heap.
+    #[must_use]
+    pub fn holding(&self, records: u64, heap_bytes: u64) -> Self {
+        Self {
+            sizing: Sizing {
+                capacity: records,
+                heap_bytes: Some(heap_bytes),
+                ..self.sizing
+            },
+            ..self.clone()
         }
     }
 
@@ -91,21 +95,18 @@ impl SealedOptions {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption), or a key or value that does not fit.
     pub fn layout_for(&self, records: &[(&[u8], &[u8])]) -> Result<SealedLayout> {
-        let shape = self.shape();
-        check_records(shape, records)?;
+        self.sizing.shape().check_all(records)?;
         let sizes = records
             .iter()
             .map(|(key, value)| record::bytes(key.len(), value.len()) as u64);
-        let mut layout = self.layout(records.len() as u64, sizes.sum())?;
-        let hashes = records.iter().map(|(key, _)| self.hasher.hash(key));
+        let mut layout = self.holding(records.len() as u64, sizes.sum()).layout()?;
+        let hashes = records.iter().map(|(key, _)| self.sizing.hasher.hash(key));
         let slots = last_overflow(hashes, layout.homes).max(layout.homes);
         layout.slots = check_slots(slots)?;
         Ok(layout)
     }
 
-    /// The layout for so many records that are not known yet. `heap_bytes` is for records of variable
-    /// size out of band: each takes the bytes of its key and its value and 8 more, rounded up to a
-    /// multiple of 8; it is not looked at otherwise.
+    /// The layout for records that are not known yet.
     ///
     /// Behind the last home there are 64 slots and the smaller of 32 / (1 - load factor) and 8 times the
     /// square root of the records, but no more than there are records: at load 0.9, 0.04 % of a table of
@@ -114,15 +115,16 @@ impl SealedOptions {
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
-    pub fn layout(&self, records: u64, heap_bytes: u64) -> Result<SealedLayout> {
-        let shape = self.shape();
-        self.hasher.check(self.key)?;
+    pub fn layout(&self) -> Result<SealedLayout> {
+        let sizing = &self.sizing;
+        let (records, shape) = (sizing.capacity, sizing.shape());
+        sizing.hasher.check(sizing.key)?;
         let form = self.form.unwrap_or_else(|| match shape.suitable_kind() {
             SlotKind::Heap => SealedForm::OutOfBand,
             _ => SealedForm::Inline,
         });
-        let homes = slots_for(records.max(1), self.load_factor)?;
-        let ample = 32.0 / (1.0 - self.load_factor).max(f64::MIN_POSITIVE);
+        let homes = sizing.slots_for(records.max(1), LOAD_FACTOR)?;
+        let ample = 32.0 / (1.0 - sizing.load_factor.unwrap_or(LOAD_FACTOR)).max(f64::MIN_POSITIVE);
         let ample = 64.0 + ample.min(8.0 * (records as f64).sqrt());
         let mut layout = SealedLayout {
             form,
@@ -130,17 +132,23 @@ impl SealedOptions {
             order: self.order,
             homes,
             slots: check_slots(homes + records.min(ample as u64))?,
-            key: self.key,
-            value: self.value,
-            keys: self.keys,
-            hasher: self.hasher,
-            mask_seed: self.mask_seed,
+            key: sizing.key,
+            value: sizing.value,
+            keys: sizing.keys,
+            hasher: sizing.hasher,
+            mask_seed: sizing.seed,
             heap_bytes: 0,
         };
         if form == SealedForm::OutOfBand {
             layout.heap_bytes = match layout.record_bytes() {
                 Some(bytes) => records.saturating_mul(bytes as u64),
-                None => heap_bytes.div_ceil(8).saturating_mul(8),
+                None => match sizing.heap_bytes {
+                    Some(asked) => asked.div_ceil(8).saturating_mul(8),
+                    None => {
+                        let longest = record::bytes(sizing.key.most(), sizing.value.most());
+                        records.saturating_mul(longest as u64)
+                    }
+                },
             };
             layout.offset_bytes = match self.offset_bytes {
                 Some(asked) => asked,
@@ -149,10 +157,6 @@ impl SealedOptions {
         }
         layout.check()?;
         Ok(layout)
-    }
-
-    fn shape(&self) -> RecordShape {
-        RecordShape::new(self.key, self.value)
     }
 }
 

@@ -2,10 +2,16 @@
 
 use super::*;
 use crate::IndexError;
+use crate::Sizing;
 use proptest::prelude::*;
 
 fn fixed(key: u32, value: u32) -> SealedOptions {
-    SealedOptions::new(FieldSize::Fixed(key), FieldSize::Fixed(value), 1)
+    SealedOptions::new(Sizing::new(
+        0,
+        FieldSize::Fixed(key),
+        FieldSize::Fixed(value),
+        1,
+    ))
 }
 
 fn out(options: SealedOptions) -> SealedOptions {
@@ -22,20 +28,24 @@ fn slots_are_as_small_as_paper_000s() {
             form: Some(SealedForm::Inline),
             ..fixed(key, value)
         };
-        let layout = inline.layout(100, 0).unwrap();
+        let layout = inline.holding(100, 0).layout().unwrap();
         assert_eq!(layout.slot_bytes(), (key + value) as usize);
         let arrival = SealedOptions {
             order: SlotOrder::Arrival,
             ..out(fixed(key, value))
         };
-        assert_eq!(arrival.layout(100, 0).unwrap().slot_bytes(), 5);
+        assert_eq!(arrival.holding(100, 0).layout().unwrap().slot_bytes(), 5);
         assert_eq!(
-            out(fixed(key, value)).layout(100, 0).unwrap().slot_bytes(),
+            out(fixed(key, value))
+                .holding(100, 0)
+                .layout()
+                .unwrap()
+                .slot_bytes(),
             6
         );
     }
-    let sized = SealedOptions::new(FieldSize::UpTo(20), FieldSize::Fixed(8), 1);
-    let layout = sized.layout(100, 1000).unwrap();
+    let sized = SealedOptions::new(Sizing::new(0, FieldSize::UpTo(20), FieldSize::Fixed(8), 1));
+    let layout = sized.holding(100, 1000).layout().unwrap();
     assert_eq!(
         (layout.form, layout.slot_bytes()),
         (SealedForm::OutOfBand, 7)
@@ -44,7 +54,7 @@ fn slots_are_as_small_as_paper_000s() {
 
 #[test]
 fn sizes_choose_the_form() {
-    let form = |options: SealedOptions| options.layout(9, 0).unwrap().form;
+    let form = |options: SealedOptions| options.holding(9, 0).layout().unwrap().form;
     assert_eq!(form(fixed(8, 24)), SealedForm::Inline);
     assert_eq!(form(fixed(8, 25)), SealedForm::OutOfBand);
 }
@@ -52,8 +62,8 @@ fn sizes_choose_the_form() {
 #[test]
 fn offsets_are_as_wide_as_the_heap_needs() {
     let width = |heap_bytes| {
-        let sized = SealedOptions::new(FieldSize::UpTo(20), FieldSize::UpTo(20), 1);
-        sized.layout(9, heap_bytes).unwrap().offset_bytes
+        let sized = SealedOptions::new(Sizing::new(0, FieldSize::UpTo(20), FieldSize::UpTo(20), 1));
+        sized.holding(9, heap_bytes).layout().unwrap().offset_bytes
     };
     let units = |bits: u32| (1u64 << bits) * 8;
     assert_eq!(width(units(32) - 8), 4);
@@ -63,7 +73,7 @@ fn offsets_are_as_wide_as_the_heap_needs() {
         offset_bytes: Some(7),
         ..out(fixed(8, 8))
     };
-    let layout = wide.layout(9, 0).unwrap();
+    let layout = wide.holding(9, 0).layout().unwrap();
     assert_eq!((layout.offset_bytes, layout.slot_bytes()), (7, 9));
 }
 
@@ -78,22 +88,39 @@ fn options_that_no_table_can_have_are_named() {
     let refused = [
         (
             "load factor",
-            with(|of| of.load_factor = f64::NAN).layout(9, 0),
+            with(|of| of.sizing.load_factor = Some(f64::NAN))
+                .holding(9, 0)
+                .layout(),
         ),
-        ("load factor", with(|of| of.load_factor = 1.1).layout(9, 0)),
-        ("slots", fixed(8, 8).layout(1 << 33, 0)),
-        ("slots", with(|of| of.load_factor = 1e-9).layout(1 << 10, 0)),
-        ("capacity", fixed(8, 8).layout(u64::MAX, 0)),
-        ("key size", fixed(0, 8).layout(9, 0)),
-        ("key size", out(fixed(0, 0)).layout(9, 0)),
-        ("key and value size", fixed(8, u32::MAX).layout(9, 0)),
+        (
+            "load factor",
+            with(|of| of.sizing.load_factor = Some(1.1))
+                .holding(9, 0)
+                .layout(),
+        ),
+        ("slots", fixed(8, 8).holding(1 << 33, 0).layout()),
+        (
+            "slots",
+            with(|of| of.sizing.load_factor = Some(1e-9))
+                .holding(1 << 10, 0)
+                .layout(),
+        ),
+        ("capacity", fixed(8, 8).holding(u64::MAX, 0).layout()),
+        ("key size", fixed(0, 8).holding(9, 0).layout()),
+        ("key size", out(fixed(0, 0)).holding(9, 0).layout()),
         (
             "key and value size",
-            out(fixed(u32::MAX, u32::MAX)).layout(9, 0),
+            fixed(8, u32::MAX).holding(9, 0).layout(),
+        ),
+        (
+            "key and value size",
+            out(fixed(u32::MAX, u32::MAX)).holding(9, 0).layout(),
         ),
         (
             "hash",
-            with(|of| (of.hasher, of.key) = (Hasher::Knuth, FieldSize::Fixed(9))).layout(9, 0),
+            with(|of| (of.sizing.hasher, of.sizing.key) = (Hasher::Knuth, FieldSize::Fixed(9)))
+                .holding(9, 0)
+                .layout(),
         ),
         (
             "offset bytes",
@@ -101,7 +128,8 @@ fn options_that_no_table_can_have_are_named() {
                 offset_bytes: Some(3),
                 ..out(fixed(8, 8))
             }
-            .layout(9, 0),
+            .holding(9, 0)
+            .layout(),
         ),
         (
             "offset bytes",
@@ -109,27 +137,32 @@ fn options_that_no_table_can_have_are_named() {
                 offset_bytes: Some(8),
                 ..out(fixed(8, 8))
             }
-            .layout(9, 0),
+            .holding(9, 0)
+            .layout(),
         ),
         (
             "heap bytes",
             SealedOptions {
                 offset_bytes: Some(4),
-                ..SealedOptions::new(sized, sized, 1)
+                ..SealedOptions::new(Sizing::new(0, sized, sized, 1))
             }
-            .layout(9, 1 << 35),
+            .holding(9, 1 << 35)
+            .layout(),
         ),
         (
             "offset bytes",
-            SealedOptions::new(sized, sized, 1).layout(9, u64::MAX),
+            SealedOptions::new(Sizing::new(0, sized, sized, 1))
+                .holding(9, u64::MAX)
+                .layout(),
         ),
         (
             "form",
             SealedOptions {
                 form: Some(SealedForm::Inline),
-                ..SealedOptions::new(sized, sized, 1)
+                ..SealedOptions::new(Sizing::new(0, sized, sized, 1))
             }
-            .layout(9, 0),
+            .holding(9, 0)
+            .layout(),
         ),
     ];
     for (named, layout) in refused {
@@ -142,7 +175,7 @@ fn options_that_no_table_can_have_are_named() {
 
 #[test]
 fn a_layout_that_no_options_give_is_refused() {
-    let good = out(fixed(8, 8)).layout(9, 0).unwrap();
+    let good = out(fixed(8, 8)).holding(9, 0).layout().unwrap();
     assert!(good.check().is_ok());
     let changes: [fn(&mut SealedLayout); 7] = [
         |of| of.homes = 0,
@@ -169,7 +202,7 @@ proptest! {
     ) {
         let keys: Vec<[u8; 1]> = keys.into_iter().map(|key| [key]).collect();
         let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &[][..])).collect();
-        let options = SealedOptions { load_factor: load, keys: KeyRule::Multi, ..fixed(1, 0) };
+        let options = SealedOptions { sizing: Sizing { load_factor: Some(load), keys: KeyRule::Multi, ..fixed(1, 0).sizing }, ..fixed(1, 0) };
         let layout = options.layout_for(&records).unwrap();
         let mut homes: Vec<u64> = keys
             .iter()

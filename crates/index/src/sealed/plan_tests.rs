@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::FieldSize;
+use crate::Sizing;
 use crate::sealed::SealedOptions;
 use proptest::prelude::*;
 
@@ -17,9 +18,11 @@ fn pairs(keys: &[[u8; 4]]) -> Vec<Pair<'_>> {
 fn options(order: SlotOrder, keys: KeyRule, load_factor: f64) -> SealedOptions {
     SealedOptions {
         order,
-        keys,
-        load_factor,
-        ..SealedOptions::new(FieldSize::Fixed(4), FieldSize::Fixed(0), 3)
+        ..SealedOptions::new(Sizing {
+            keys,
+            load_factor: Some(load_factor),
+            ..Sizing::new(0, FieldSize::Fixed(4), FieldSize::Fixed(0), 3)
+        })
     }
 }
 
@@ -95,7 +98,7 @@ fn a_layout_that_is_too_small_says_so() {
         }
         // Enough slots, but too few behind the home that all of them have.
         let same = vec![records[0]; 100];
-        let layout = options.layout(100, 0).unwrap();
+        let layout = options.holding(100, 0).layout().unwrap();
         let crowd = Plan::new(&layout, &same);
         let home = place(layout.hasher.hash(records[0].0), layout.homes).0;
         assert_eq!(crowd.is_ok(), home + 100 <= layout.slots);
@@ -116,10 +119,13 @@ fn the_slots_behind_the_last_home_are_enough_for_records_that_are_not_known_yet(
         for load in [0.1, 0.5, 0.9, 0.99, 1.0] {
             for seed in 0..4 {
                 let options = SealedOptions {
-                    hasher: crate::Hasher::Xxh3 { seed },
+                    sizing: Sizing {
+                        hasher: crate::Hasher::Xxh3 { seed },
+                        ..options(SlotOrder::ByHash, KeyRule::Unique, load).sizing
+                    },
                     ..options(SlotOrder::ByHash, KeyRule::Unique, load)
                 };
-                let layout = options.layout(records.len() as u64, 0).unwrap();
+                let layout = options.holding(records.len() as u64, 0).layout().unwrap();
                 assert!(Plan::new(&layout, &records).is_ok(), "{layout:?}");
                 let margin = layout.slots - layout.homes;
                 assert!(margin <= 64 + 8 * records.len().isqrt() as u64 + 8);

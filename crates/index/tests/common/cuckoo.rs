@@ -3,6 +3,7 @@
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, WORD_SET};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights};
+use farslot_index::Sizing;
 use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
@@ -40,13 +41,15 @@ pub const fn ways(ways: u32, bucket_slots: u32) -> Ways {
 pub fn options(slot: Slot, slots: u64, ways: Ways, seed: u64) -> CuckooOptions {
     CuckooOptions {
         slot: Some(slot.kind),
-        load_factor: 1.0,
         ways: ways.ways,
         bucket_slots: match slot.kind {
             SlotKind::Signatures => 4,
             _ => ways.bucket_slots,
         },
-        ..CuckooOptions::new(slots, slot.key, slot.value, seed)
+        ..CuckooOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(slots, slot.key, slot.value, seed)
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
+use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoReader, DuoTable, GrowthMemory};
 use std::rc::Rc;
 
@@ -30,8 +31,6 @@ pub struct Dimensions {
     pub fingerprint_bits: u32,
     pub longest_path: u32,
     pub stash: u32,
-    /// Whether it grows a sub-table at a time, of which these are the dimensions.
-    pub extendible: bool,
     /// Whether the index is published.
     pub readers: bool,
 }
@@ -45,7 +44,6 @@ impl Dimensions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
-            extendible: false,
             readers: false,
         }
     }
@@ -58,26 +56,18 @@ impl Dimensions {
         }
     }
 
-    /// A sub-table as in the paper, of an extendible table.
-    pub const fn of_subtable(slots: u64, stash: u32) -> Self {
-        Self {
-            stash,
-            extendible: true,
-            ..Self::of_paper(slots)
-        }
-    }
-
     pub fn options(self, slot: Slot, seed: u64) -> DuoOptions {
         DuoOptions {
-            load_factor: 1.0,
             bucket_slots: self.bucket_slots,
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
             stash: self.stash,
-            extendible: self.extendible,
             readers: self.readers,
             slot: slot.kind,
-            ..DuoOptions::new(self.slots, slot.key, slot.value, seed)
+            ..DuoOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(self.slots, slot.key, slot.value, seed)
+            })
         }
     }
 

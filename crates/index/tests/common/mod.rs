@@ -21,6 +21,7 @@ pub mod seeds;
 pub mod stopped;
 
 use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
+use farslot_index::Sizing;
 use farslot_index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
@@ -161,8 +162,10 @@ impl Slot {
         LinearOptions {
             slot: Some(self.kind),
             inline_bytes: self.inline_bytes,
-            load_factor: 1.0,
-            ..LinearOptions::new(slots, self.key, self.value, seed)
+            ..LinearOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(slots, self.key, self.value, seed)
+            })
         }
     }
 }

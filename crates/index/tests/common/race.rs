@@ -5,6 +5,7 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::FieldSize;
+use farslot_index::Sizing;
 use farslot_index::race::{RaceLayout, RaceOptions, RaceTable};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
@@ -47,11 +48,11 @@ impl Dimensions {
 
     pub fn layout(self, slot: Slot, seed: u64, heap_bytes: Option<u64>) -> RaceLayout {
         let slots = self.groups * u64::from(self.bucket_slots) * 3 * self.most_subtables;
-        let options = RaceOptions {
-            load_factor: 1.0,
+        let options = RaceOptions::new(Sizing {
+            load_factor: Some(1.0),
             heap_bytes,
-            ..RaceOptions::new(slots, slot.key, slot.value, seed)
-        };
+            ..Sizing::new(slots, slot.key, slot.value, seed)
+        });
         RaceLayout {
             bucket_slots: self.bucket_slots,
             groups: self.groups,

@@ -3,6 +3,7 @@
 
 use super::TABLE;
 use farslot_fabric::{Executor, Rights};
+use farslot_index::Sizing;
 use farslot_index::sealed::{
     ReadPolicy, SealedForm, SealedLayout, SealedOptions, SealedTable, SlotOrder,
 };
@@ -57,11 +58,13 @@ pub fn shapes() -> Vec<Shape> {
 impl Shape {
     pub fn options(self, load_factor: f64) -> SealedOptions {
         SealedOptions {
-            load_factor,
             form: Some(self.form),
             order: self.order,
-            keys: self.keys,
-            ..SealedOptions::new(self.key, self.value, 11)
+            ..SealedOptions::new(Sizing {
+                load_factor: Some(load_factor),
+                keys: self.keys,
+                ..Sizing::new(0, self.key, self.value, 11)
+            })
         }
     }
 

@@ -4,7 +4,7 @@ use crate::common::cuckoo::{SIGNATURES, limited_client, new_client, new_node, op
 use crate::common::{HEAP, INLINE, Slot, WORD, scan_all};
 use farslot_fabric::{Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
-use farslot_index::{Index, IndexError, KeyRule};
+use farslot_index::{Index, IndexError, IndexExt, KeyRule};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -41,10 +41,8 @@ impl Client {
     }
 
     fn get_all(&self, key: u64) -> Vec<u64> {
-        let mut found = Vec::new();
-        let all = |value: &[u8]| found.push(self.slot.number(value));
-        let count = self.run(self.table.get_all(&self.slot.key(key), all));
-        assert_eq!(count.unwrap(), found.len());
+        let found = self.run(self.table.get_all(&self.slot.key(key))).unwrap();
+        let mut found: Vec<_> = found.iter().map(|value| self.slot.number(value)).collect();
         found.sort_unstable();
         found
     }
@@ -200,7 +198,7 @@ pub fn a_sealed_table_refuses_writes_and_serves(fabric: Fabric) {
 
 pub fn several_records_of_a_key_are_built_and_never_put(fabric: Fabric) {
     for slot in [WORD, INLINE, HEAP, SIGNATURES] {
-        let client = table(fabric, slot, |options| options.keys = KeyRule::Multi);
+        let client = table(fabric, slot, |options| options.sizing.keys = KeyRule::Multi);
         let builder = client();
         let multi = |operation| Err(IndexError::MultiKey { operation });
         assert_eq!(builder.put(1, 1), multi("put"));
@@ -225,7 +223,9 @@ pub fn only_an_empty_table_is_built(fabric: Fabric) {
             ..Fabric::limits()
         };
         // So many slots that counts of their use are reported late.
-        let client = table_with(fabric, slot, limits, |options| options.capacity = 1 << 15);
+        let client = table_with(fabric, slot, limits, |options| {
+            options.sizing.capacity = 1 << 15
+        });
         let writer = client();
         assert_eq!(writer.put(1, 1), Ok(true));
         let full = Err(IndexError::NotEmpty { slots: 1 });
@@ -248,7 +248,7 @@ pub fn what_cannot_be_built_leaves_the_table_as_it_was(fabric: Fabric) {
             _ => 4096,
         };
         let open = table(fabric, slot, |options| {
-            options.heap_bytes = Some(heap_bytes)
+            options.sizing.heap_bytes = Some(heap_bytes)
         });
         let client = open();
         let too_many = client.build((0..100).map(|key| (key, key)));
@@ -288,7 +288,7 @@ pub fn what_cannot_be_built_leaves_the_table_as_it_was(fabric: Fabric) {
 /// The next writer finds what this one held of the heap.
 pub fn a_resignation_hands_the_heap_over(fabric: Fabric) {
     let mut options = options(HEAP, 64, ways(3, 4), 7);
-    options.heap_bytes = Some(1 << 14);
+    options.sizing.heap_bytes = Some(1 << 14);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     for _ in 0..fabric.cases(200) {

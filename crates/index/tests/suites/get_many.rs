@@ -6,7 +6,7 @@ use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
 use farslot_index::linear::{
     KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
 };
-use farslot_index::{BATCH_WIDTH, GET, Index, IndexError};
+use farslot_index::{BATCH_WIDTH, GET, Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
@@ -87,7 +87,7 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
         for multi in [false, true] {
             let mut options = slot.options(128, 5);
             if multi {
-                options.keys = KeyRule::Multi;
+                options.sizing.keys = KeyRule::Multi;
             }
             let (node, layout) = filled(fabric, &options, slot);
             for read_size in [1, 2, 5, 128] {

@@ -2,9 +2,10 @@
 //! reads another use of a block than the one that a slot names.
 
 use crate::common::{HEAP, INLINE, Reads, TABLE, new_client, new_node, new_table};
+use farslot_index::Sizing;
 use farslot_index::heap::{block_bytes, class_for};
 use farslot_index::linear::{LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{FieldSize, Index, IndexError};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt};
 use farslot_testbed::{Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,7 +19,7 @@ fn key(number: u64) -> Vec<u8> {
 
 pub fn blocks_that_one_client_frees_serve_another(fabric: Fabric) {
     let mut options = HEAP.options(4096, 3);
-    options.heap_bytes = Some(128 << 10);
+    options.sizing.heap_bytes = Some(128 << 10);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     let (first_executor, first) = new_client(&node, &layout, Reads::fixed(8));
@@ -100,7 +101,10 @@ pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
     for flushing in [true, false] {
         let puts = u64::from(fabric.cases(1_000));
         let options = LinearOptions {
-            load_factor: 0.9,
+            sizing: Sizing {
+                load_factor: Some(0.9),
+                ..HEAP.options(puts, 3).sizing
+            },
             ..HEAP.options(puts, 3)
         };
         let layout = options.layout().unwrap();
@@ -119,7 +123,7 @@ pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
 /// Clients that replace one record, one after the other, need a block or two.
 pub fn clients_that_flush_leave_no_free_block_behind(fabric: Fabric) {
     let mut options = HEAP.options(64, 3);
-    options.heap_bytes = Some(16 + 3 * 128);
+    options.sizing.heap_bytes = Some(16 + 3 * 128);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     for turn in 0..fabric.cases(5_000) {
@@ -139,7 +143,7 @@ pub fn clients_that_flush_leave_no_free_block_behind(fabric: Fabric) {
 pub fn a_flush_hands_back_the_rest_of_the_extent(fabric: Fabric) {
     const BLOCKS: u64 = 256;
     let mut options = HEAP.options(1 << 10, 3);
-    options.heap_bytes = Some(16 + BLOCKS * 128);
+    options.sizing.heap_bytes = Some(16 + BLOCKS * 128);
     let layout = options.layout().unwrap();
     for others_follow in [false, true] {
         let node = new_node(fabric, &layout);
@@ -183,10 +187,13 @@ pub fn a_flush_hands_back_the_rest_of_the_extent(fabric: Fabric) {
 pub fn a_refused_record_takes_nothing(fabric: Fabric) {
     const LARGE: usize = 600 << 10;
     let mut options = LinearOptions {
-        value: FieldSize::UpTo(1 << 20),
+        sizing: Sizing {
+            value: FieldSize::UpTo(1 << 20),
+            ..HEAP.options(1 << 14, 3).sizing
+        },
         ..HEAP.options(1 << 14, 3)
     };
-    options.heap_bytes = Some(1 << 20);
+    options.sizing.heap_bytes = Some(1 << 20);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
@@ -213,7 +220,7 @@ pub fn clients_share_the_free_lists(fabric: Fabric) {
     const CLIENTS: u32 = 3;
     const BLOCKS: u64 = 2_048;
     let mut options = HEAP.options(1 << 14, 3);
-    options.heap_bytes = Some(BLOCKS * 128);
+    options.sizing.heap_bytes = Some(BLOCKS * 128);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
     let of = layout.clone();
@@ -264,7 +271,7 @@ async fn put_and_remove(table: &impl Index, client: u32, value: u8) -> u64 {
 pub fn churn_of_one_size_needs_no_more_than_its_records(fabric: Fabric) {
     // As many records as fit, but for the blocks that rest before they are used again.
     let mut options = HEAP.options(64, 3);
-    options.heap_bytes = Some(16 + 128 * (40 + 17));
+    options.sizing.heap_bytes = Some(16 + 128 * (40 + 17));
     churn(fabric, &options, 40, 100..=100);
 }
 
@@ -272,14 +279,14 @@ pub fn churn_of_all_sizes_leaks_no_block(fabric: Fabric) {
     // Each size class may once have held every record, and its resting blocks.
     let classes: [u64; 13] = [32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384];
     let mut options = HEAP.options(64, 3);
-    options.heap_bytes =
+    options.sizing.heap_bytes =
         Some(16 + classes.iter().map(|bytes| bytes * (10 + 17)).sum::<u64>() + 4096);
     churn(fabric, &options, 10, 0..=300);
 }
 
 pub fn churn_of_replaced_inline_records_leaks_no_block(fabric: Fabric) {
     let mut options = INLINE.options(64, 3);
-    options.heap_bytes = Some(16 + 48 * (40 + 17));
+    options.sizing.heap_bytes = Some(16 + 48 * (40 + 17));
     churn(fabric, &options, 40, 20..=20);
 }
 
@@ -293,7 +300,7 @@ fn churn(
     let (_node, executor, table) = new_table(fabric, options, Reads::fixed(8));
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut records: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-    let key = |number: u64| match options.key {
+    let key = |number: u64| match options.sizing.key {
         FieldSize::Fixed(len) => vec![number as u8; len as usize],
         FieldSize::UpTo(_) => key(number),
     };

@@ -4,8 +4,9 @@ use crate::common::costs::spent;
 use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
 use farslot_fabric::{Executor, window};
+use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{GET_ALL, Index};
+use farslot_index::{GET_ALL, Index, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -99,11 +100,8 @@ impl Pair<'_> {
 
     async fn look(&self, number: u64) -> Checked {
         let key = self.slot.key(number);
-        let mut found = vec![];
-        let all = self
-            .hinted
-            .get_all(&key, |value| found.push(value.to_vec()));
-        prop_assert_eq!(all.await.unwrap(), found.len());
+        let found = self.hinted.get_all(&key).await.unwrap();
+        let mut found: Vec<_> = found.iter().map(|value| value.to_vec()).collect();
         found.sort();
         let there = self.records.get(&number).cloned().unwrap_or_default();
         prop_assert_eq!(found, there);
@@ -134,13 +132,16 @@ pub fn old_hints_change_no_answer(fabric: Fabric) {
                 &runs,
                 |(steps, reads, most, seed)| {
                     let options = LinearOptions {
-                        keys,
+                        sizing: Sizing {
+                            keys,
+                            ..slot.options(64, seed).sizing
+                        },
                         ..slot.options(64, seed)
                     };
                     let layout = options.layout().unwrap();
                     let node = new_node(fabric, &layout);
                     let (executor, hinted) = new_client(&node, &layout, reads);
-                    let hinted = hinted.with_hints(most);
+                    let hinted = hinted.with_cluster_hints(most);
                     let (others, other) = new_client(&node, &layout, reads);
                     let mut pair = Pair {
                         slot,
@@ -183,7 +184,10 @@ struct Client {
 impl Shared {
     fn new(fabric: Fabric, slots: u64) -> Self {
         let options = LinearOptions {
-            keys: KeyRule::Multi,
+            sizing: Sizing {
+                keys: KeyRule::Multi,
+                ..PAIR.options(slots, 9).sizing
+            },
             ..PAIR.options(slots, 9)
         };
         let layout = options.layout().unwrap();
@@ -195,7 +199,7 @@ impl Shared {
 
     fn client(&self, reads: Reads, hints: usize) -> Client {
         let (executor, table) = new_client(&self.node, &self.layout, reads);
-        let table = table.with_hints(hints);
+        let table = table.with_cluster_hints(hints);
         Client { executor, table }
     }
 
@@ -232,8 +236,8 @@ impl Client {
     fn get_all_by(&self, width: usize, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
         let lookups = keys.into_iter().map(async |key| {
             let bytes = key.to_le_bytes();
-            let found = self.table.get_all(&bytes, |_| {}).await.unwrap();
-            assert_eq!(found, count, "key {key}");
+            let found = self.table.get_all(&bytes).await.unwrap();
+            assert_eq!(found.len(), count, "key {key}");
         });
         let lookups = window(width, lookups, |_, ()| {});
         let (spent, ()) = spent(&self.executor, GET_ALL, lookups);

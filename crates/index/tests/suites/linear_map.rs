@@ -3,7 +3,7 @@
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{HEAP, Reads, SLOTS, Slot, all_reads, new_table, scan_all};
 use farslot_index::linear::LinearTable;
-use farslot_index::{Index, IndexError, Occupancy};
+use farslot_index::{Index, IndexError, IndexExt, Occupancy};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ pub fn a_full_table_refuses_new_keys_and_serves_the_others(fabric: Fabric) {
 
 pub fn a_full_heap_refuses_records_and_serves_the_others(fabric: Fabric) {
     let mut options = HEAP.options(64, 7);
-    options.heap_bytes = Some(2048);
+    options.sizing.heap_bytes = Some(2048);
     let (_node, executor, table) = new_table(fabric, &options, Reads::fixed(4));
     executor.block_on(async {
         let key = |number: u64| format!("key {number:02}").into_bytes();

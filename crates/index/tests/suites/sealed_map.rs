@@ -4,8 +4,9 @@ use crate::common::model::{Checked, run_cases};
 use crate::common::scan_all;
 use crate::common::sealed::{Shape, new_client, new_node, new_table, shapes};
 use farslot_fabric::{Endpoint, VerbKind};
+use farslot_index::Sizing;
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Hasher, Index, IndexError, KeyRule, Value};
+use farslot_index::{FieldSize, Hasher, Index, IndexError, IndexExt, KeyRule, Value};
 use farslot_model::NicModel;
 use farslot_testbed::Fabric;
 use proptest::collection::vec;
@@ -60,9 +61,8 @@ async fn look_up(table: &impl Index, map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>, key:
     let got = table.get(key).await.unwrap().map(|value| value.to_vec());
     prop_assert_eq!(got.is_some(), !there.is_empty(), "{:?}", key);
     prop_assert!(got.is_none_or(|value| there.contains(&value)));
-    let mut all = Vec::new();
-    let count = table.get_all(key, |value| all.push(value.to_vec())).await;
-    prop_assert_eq!(count.unwrap(), there.len());
+    let all = table.get_all(key).await.unwrap();
+    let all = all.iter().map(|value| value.to_vec()).collect();
     prop_assert_eq!(sorted(all), sorted(there));
     Ok(())
 }
@@ -157,7 +157,7 @@ pub fn keys_of_other_sizes_are_refused_and_nothing_is_written(fabric: Fabric) {
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
         let shape = first_shape(form);
         let (key, value) = (shape.key(1), shape.value(1));
-        let layout = shape.options(0.5).layout(8, 1000).unwrap();
+        let layout = shape.options(0.5).holding(8, 1000).layout().unwrap();
         let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(4));
         let refused = |records: &[(&[u8], &[u8])]| {
             let counters = || executor.endpoint().core().counters.snapshot();
@@ -216,10 +216,7 @@ pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more(fabric:
     reading.block_on(async {
         assert!(!early.is_built());
         assert_eq!(early.get(&key).await.unwrap_err(), IndexError::NotBuilt);
-        assert_eq!(
-            early.get_all(&key, |_| {}).await.unwrap_err(),
-            IndexError::NotBuilt
-        );
+        assert_eq!(early.get_all(&key).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(scan_all(&early).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(early.occupancy().await.unwrap_err(), IndexError::NotBuilt);
     });
@@ -252,8 +249,10 @@ pub fn every_key_can_be_stored_but_not_all_of_them_inline(fabric: Fabric) {
     for form in [SealedForm::Inline, SealedForm::OutOfBand] {
         let options = SealedOptions {
             form: Some(form),
-            load_factor: 1.0,
-            ..SealedOptions::new(FieldSize::Fixed(1), FieldSize::Fixed(1), 5)
+            ..SealedOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(0, FieldSize::Fixed(1), FieldSize::Fixed(1), 5)
+            })
         };
         let slowness = fabric.slowness() as usize;
         for missing in (0..256).step_by(slowness).chain([256]) {
@@ -290,8 +289,10 @@ pub fn knuths_hash_serves_all_forms_and_orders(fabric: Fabric) {
             let options = SealedOptions {
                 form: Some(form),
                 order,
-                hasher: Hasher::Knuth,
-                ..SealedOptions::new(FieldSize::Fixed(8), FieldSize::Fixed(4), 5)
+                ..SealedOptions::new(Sizing {
+                    hasher: Hasher::Knuth,
+                    ..Sizing::new(0, FieldSize::Fixed(8), FieldSize::Fixed(4), 5)
+                })
             };
             let layout = options.layout_for(&records).unwrap();
             let (_node, executor, table) = new_table(fabric, &layout, ReadPolicy::Fixed(16));
@@ -347,7 +348,12 @@ pub fn long_records_of_variable_size(fabric: Fabric) {
     for order in [SlotOrder::Arrival, SlotOrder::ByHash] {
         let options = SealedOptions {
             order,
-            ..SealedOptions::new(FieldSize::UpTo(3000), FieldSize::UpTo(200_000), 5)
+            ..SealedOptions::new(Sizing::new(
+                0,
+                FieldSize::UpTo(3000),
+                FieldSize::UpTo(200_000),
+                5,
+            ))
         };
         let pairs = as_pairs(&records);
         let layout = options.layout_for(&pairs).unwrap();

@@ -5,7 +5,7 @@ use crate::common::scan_all;
 use farslot_fabric::Executor;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::heap::{block_bytes, class_for};
-use farslot_index::{Index, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,7 +17,7 @@ fn one_bucket(
     heap_buckets: u64,
 ) -> (TestNode, Executor<AnyEndpoint>, CuckooTable<AnyEndpoint>) {
     let mut options = options(SIGNATURES, 4, ways(2, 4), 1);
-    options.heap_bytes = Some(heap_bytes(heap_buckets));
+    options.sizing.heap_bytes = Some(heap_bytes(heap_buckets));
     let made = new_table(fabric, &options, LookupOrder::Parallel);
     assert_eq!(made.2.layout().buckets, 1);
     made
@@ -56,7 +56,7 @@ pub fn uses_come_round_and_records_stay(fabric: Fabric) {
 /// A heap of one heap bucket more than the table has buckets is enough for ever.
 pub fn churn_leaks_no_heap_bucket(fabric: Fabric) {
     let mut options = options(SIGNATURES, 32, ways(2, 4), 1);
-    options.heap_bytes = Some(heap_bytes(8 + 1));
+    options.sizing.heap_bytes = Some(heap_bytes(8 + 1));
     let (_node, executor, table) = new_table(fabric, &options, LookupOrder::Parallel);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut model = HashMap::new();

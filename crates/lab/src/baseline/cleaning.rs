@@ -8,7 +8,8 @@ use farslot::index::Result;
 use farslot::index::internals::locks::Held;
 
 impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
-    /// Holds the buckets that a key may be in, with nothing unfinished, for who will write: they are clean.
+    /// Holds the buckets that a key may be in, with nothing unfinished, for who will write: they
+    /// are clean.
     pub(super) async fn hold_to_write(&self, key: &Key<'_>) -> Result<(Held<'_>, Option<Window>)> {
         loop {
             let (held, window) = self.hold(key).await?;
@@ -21,7 +22,8 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
         }
     }
 
-    /// Removes copies that do not belong where they are from some buckets, and those to be cleaned with them.
+    /// Removes copies that do not belong where they are from some buckets, and those to be cleaned
+    /// with them.
     pub(super) async fn clean(&self, buckets: &[u64]) -> Result<()> {
         let alone = self.hold_alone().await?;
         self.clean_alone(&alone, buckets).await

@@ -11,7 +11,8 @@ const ENTRIES_AT: u64 = 8;
 /// Byte where other tables have the mark of their heap.
 const MARK_AT: u64 = 64;
 
-/// What the client has counted and not yet added to the counts in the table. Every entry is one slot in use.
+/// What the client has counted and not yet added to the counts in the table. Every entry is one
+/// slot in use.
 pub(super) struct Counts {
     table: RemoteAddr,
     slots: u64,
@@ -55,8 +56,8 @@ impl Counts {
 
     /// Asks for what has been reported.
     pub(super) async fn occupancy<E: Endpoint>(&self, endpoint: &E) -> Result<Occupancy> {
-        // The word of a heap's mark too, though there is no heap: designs that are compared ask for their occupancy by
-        // the same verbs.
+        // The word of a heap's mark too, though there is no heap: designs that are compared ask for
+        // their occupancy by the same verbs.
         let counts = endpoint.read(self.table.plus(USED_AT), 16);
         let (counts, mark) = both(counts, endpoint.read(self.table.plus(MARK_AT), 8)).await;
         let (counts, _) = (counts?, mark?);

@@ -27,14 +27,15 @@ impl Window {
 
 /// Where a design keeps its keys.
 pub trait Homes {
-    /// The buckets in which the key with this hash is, if it is in any; nothing if it can only be in the
-    /// stash.
+    /// The buckets in which the key with this hash is, if it is in any; nothing if it can only be
+    /// in the stash.
     fn window(&self, hash: u64) -> Option<Window>;
 
     /// Whether a record in this bucket is one of the table, and not a copy that was left there.
     fn belongs(&self, hash: u64, bucket: u64) -> bool;
 
-    /// The bucket that has to be cleaned of copies together with this one, before anything in either is written.
+    /// The bucket that has to be cleaned of copies together with this one, before anything in
+    /// either is written.
     fn unclean_with(&self, bucket: u64) -> Option<u64>;
 
     /// Both have been cleaned.

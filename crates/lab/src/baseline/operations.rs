@@ -225,7 +225,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         let Some(value) = stash.get(key.bytes) else {
             return Ok(None);
         };
-        Ok(Some(Value::from(Rc::<[u8]>::from(&value[..]))))
+        Ok(Some(Value::from(&value[..])))
     }
 
     /// Visits a piece of the buckets, or the stash behind them. Nobody writes meanwhile.
@@ -265,5 +265,5 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
 
 /// The value that is a part of a window that was read.
 fn value_in(window: &Buffer, value: Range<usize>) -> Value {
-    Value::from(Rc::<[u8]>::from(&window[value]))
+    Value::from(&window[value])
 }

@@ -16,8 +16,8 @@ pub trait Placing: Homes + Sized {
     /// What of the design's own state a plan changes.
     type Change;
 
-    /// Plans how a record whose window is full enters; nothing if it cannot. What it has read and would
-    /// change is on the board.
+    /// Plans how a record whose window is full enters; nothing if it cannot. What it has read and
+    /// would change is on the board.
     ///
     /// # Errors
     /// What reading says.

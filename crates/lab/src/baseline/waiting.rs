@@ -14,8 +14,8 @@ pub(super) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
     }
 }
 
-/// Runs jobs side by side, at most `width` at a time, all to their ends, and gives what each comes to with its
-/// number to `done`; if some fail, this does.
+/// Runs jobs side by side, at most `width` at a time, all to their ends, and gives what each comes
+/// to with its number to `done`; if some fail, this does.
 pub(super) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     width: usize,
     jobs: impl IntoIterator<Item = F>,

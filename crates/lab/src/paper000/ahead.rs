@@ -11,6 +11,7 @@ use crate::stats::Mean;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
 use farslot::index::sealed::{SealedForm, SealedOptions};
@@ -167,9 +168,11 @@ fn sealed(scale: &Scale, table: u32, load: f64) -> Result<[Measured; 2]> {
     let records = Records::distinct(seed, count, 4);
     let four_bytes = FieldSize::Fixed(4);
     let options = SealedOptions {
-        load_factor: load,
         form: Some(SealedForm::Inline),
-        ..SealedOptions::new(four_bytes, four_bytes, seed)
+        ..SealedOptions::new(Sizing {
+            load_factor: Some(load),
+            ..Sizing::new(0, four_bytes, four_bytes, seed)
+        })
     };
     let built = BuiltSealed::new(&options, &records)?;
     let lookups = |ask, hit_ratio| {

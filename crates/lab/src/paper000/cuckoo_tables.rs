@@ -4,6 +4,7 @@ use super::published::RECORD_BYTES;
 use crate::{LabError, Result};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::IndexError;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
 use farslot::index::linear::SlotKind;
 use farslot::{FieldSize, StoreError};
@@ -37,11 +38,13 @@ impl Shape {
     pub(crate) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
         let four_bytes = FieldSize::Fixed(4);
         let options = CuckooOptions {
-            load_factor: 1.0,
             ways: self.ways,
             bucket_slots: self.bucket_slots,
             slot: Some(SlotKind::Word),
-            ..CuckooOptions::new(slots, four_bytes, four_bytes, seed)
+            ..CuckooOptions::new(Sizing {
+                load_factor: Some(1.0),
+                ..Sizing::new(slots, four_bytes, four_bytes, seed)
+            })
         };
         Ok(options.layout()?)
     }

@@ -6,6 +6,7 @@ use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
+use farslot::index::Sizing;
 use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes, RecordMix, SlotKind};
 use farslot::model::{HybridPrices, InlineCandidate, NicModel, Objective, RecordSize};
 use farslot_bench::simulated::CLIENT_THREADS;
@@ -180,10 +181,10 @@ impl Set {
     fn options(&self, load_factor: f64, seed: u64) -> LinearOptions {
         let key = FieldSize::Fixed(KEY_BYTES as u32);
         let value = FieldSize::UpTo((LARGEST - KEY_BYTES) as u32);
-        LinearOptions {
-            load_factor,
-            ..LinearOptions::new(self.records.into(), key, value, seed)
-        }
+        LinearOptions::new(Sizing {
+            load_factor: Some(load_factor),
+            ..Sizing::new(self.records.into(), key, value, seed)
+        })
     }
 
     fn records(&self, seed: u64) -> Records {
@@ -206,14 +207,17 @@ impl Set {
         let mut records = self.records(seed);
         let mut options = LinearOptions {
             slot: Some(plan.kind),
-            heap_bytes: Some(plan.heap_bytes),
+            sizing: Sizing {
+                heap_bytes: Some(plan.heap_bytes),
+                ..self.options(plan.rate.load, seed).sizing
+            },
             ..self.options(plan.rate.load, seed)
         };
         match plan.kind {
             SlotKind::Hybrid => options.inline_bytes = Some(plan.rate.inline_bytes as u32),
             SlotKind::Inline => {
                 records = records.padded();
-                options.value = FieldSize::Fixed(records.value_bytes() as u32);
+                options.sizing.value = FieldSize::Fixed(records.value_bytes() as u32);
             }
             _ => {}
         }

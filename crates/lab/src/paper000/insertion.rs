@@ -8,7 +8,7 @@ use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result,
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, PUT};
+use farslot::index::{Index, IndexError, IndexExt, PUT};
 use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
 use std::rc::Rc;
 

@@ -1,6 +1,7 @@
 //! The figures of paper 000 that ours stand beside.
 
 use farslot::FieldSize;
+use farslot::index::Sizing;
 use farslot::index::linear::{KeyRule, LinearLayout, LinearOptions, SlotKind};
 use farslot::model::{ModelError, TableLoad};
 use farslot_bench::simulated::Records;
@@ -118,10 +119,12 @@ pub(crate) fn table_load(load: f64) -> Result<TableLoad, ModelError> {
 pub(crate) fn layout(slots: u64, keys: KeyRule, seed: u64) -> farslot::index::Result<LinearLayout> {
     let four_bytes = FieldSize::Fixed(4);
     LinearOptions {
-        load_factor: 1.0,
         slot: Some(SlotKind::Word),
-        keys,
-        ..LinearOptions::new(slots, four_bytes, four_bytes, seed)
+        ..LinearOptions::new(Sizing {
+            load_factor: Some(1.0),
+            keys,
+            ..Sizing::new(slots, four_bytes, four_bytes, seed)
+        })
     }
     .layout()
 }

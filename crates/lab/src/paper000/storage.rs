@@ -10,6 +10,7 @@ use crate::Result;
 use crate::scale::Scale;
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
@@ -76,12 +77,14 @@ impl Run<'_> {
     /// [`OUT_OF_BAND_SLOT`].
     fn sealed_options(&self, form: SealedForm) -> SealedOptions {
         SealedOptions {
-            load_factor: STORAGE_LOAD,
             form: Some(form),
             offset_bytes: (form == SealedForm::OutOfBand).then_some(OUT_OF_BAND_SLOT as u8 - 1),
             order: SlotOrder::Arrival,
-            keys: KeyRule::Multi,
-            ..SealedOptions::new(FieldSize::Fixed(4), self.value(), self.seed)
+            ..SealedOptions::new(Sizing {
+                load_factor: Some(STORAGE_LOAD),
+                keys: KeyRule::Multi,
+                ..Sizing::new(0, FieldSize::Fixed(4), self.value(), self.seed)
+            })
         }
     }
 
@@ -94,17 +97,19 @@ impl Run<'_> {
             (SealedForm::Inline, _) => SlotKind::Inline,
         };
         let layout = CuckooOptions {
-            load_factor: STORAGE_LOAD,
             ways: PAPERS.ways,
             bucket_slots: PAPERS.bucket_slots,
             slot: Some(slot),
-            keys: KeyRule::Multi,
-            ..CuckooOptions::new(
-                self.records.count().into(),
-                FieldSize::Fixed(4),
-                self.value(),
-                self.seed,
-            )
+            ..CuckooOptions::new(Sizing {
+                load_factor: Some(STORAGE_LOAD),
+                keys: KeyRule::Multi,
+                ..Sizing::new(
+                    self.records.count().into(),
+                    FieldSize::Fixed(4),
+                    self.value(),
+                    self.seed,
+                )
+            })
         }
         .layout()?;
         let memory = built_cuckoo(&layout, self.records)?;

@@ -7,6 +7,7 @@ use super::published::{
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
 use farslot::FieldSize;
+use farslot::index::Sizing;
 use farslot::index::cuckoo::CuckooOptions;
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadCost, ReadSizeModel, Workload};
 
@@ -27,7 +28,8 @@ const FIXED_BYTES: usize = 256;
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     progress("read sizes");
     let four_bytes = FieldSize::Fixed(4);
-    let cuckoo = CuckooOptions::new(scale.slots, four_bytes, four_bytes, 0).layout()?;
+    let cuckoo =
+        CuckooOptions::new(Sizing::new(scale.slots, four_bytes, four_bytes, 0)).layout()?;
     let mut rows = Vec::new();
     let columns = RECORD_SIZES
         .into_iter()

@@ -1,4 +1,5 @@
-//! Paper 001's tables and figures, and results of its supplement: one module each, over the designs that it compares.
+//! Paper 001's tables and figures, and results of its supplement: one module each, over the designs
+//! that it compares.
 
 mod common;
 pub(crate) mod designs;

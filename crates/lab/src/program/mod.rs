@@ -13,7 +13,8 @@ use farslot_cli::context::Context;
 use farslot_cli::failure::Result;
 use std::process::ExitCode;
 
-/// The laboratory of farslot: the papers' tables and figures, ours beside theirs, and Farslot beside other stores
+/// The laboratory of farslot: the papers' tables and figures, ours beside theirs, and Farslot
+/// beside other stores
 #[derive(Parser, Debug)]
 #[command(name = "farslot-lab", version, propagate_version = true)]
 struct Cli {
@@ -37,10 +38,7 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    farslot_cli::run_program(
-        |Cli { context, command }| (context, command),
-        |command, context| run(command, context),
-    )
+    farslot_cli::run_program(|Cli { context, command }| (context, command), run)
 }
 
 fn run(command: Command, context: &Context) -> Result<()> {

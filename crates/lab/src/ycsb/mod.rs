@@ -123,7 +123,7 @@ const REMEMBERED: [&str; 2] = [
 ];
 
 // The note on hints names what the store does unless told otherwise.
-const _: () = assert!(farslot::RECORD_HINTS == 262_144);
+const _: () = assert!(farslot::RECORD_LOCATIONS == 262_144);
 
 impl Options {
     fn check(&self) -> Result<()> {

@@ -2,8 +2,9 @@
 
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights};
+use farslot::index::Sizing;
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use farslot::index::{FieldSize, Index};
+use farslot::index::{FieldSize, Index, IndexExt};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
 use farslot_lab::baseline::{BaselineOptions, Cleaning, Pace};
 use std::rc::Rc;
@@ -74,16 +75,16 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// The paper's comparison, at the same NIC and with as much under way: what decides are the bytes, of which both read the
-/// table once.
+/// The paper's comparison, at the same NIC and with as much under way: what decides are the bytes,
+/// of which both read the table once.
 #[test]
 fn an_active_growth_takes_less_than_map_embeds() {
     for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
         let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(slots, size, size, 7)
-        });
+        let bed = Bed::new(&DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(slots, size, size, 7)
+        }));
         let record = |number: u64| vec![(number % 251) as u8 + 1; field as usize - 8];
         let bytes = |number: u64| [&key(number)[..], &record(number)].concat();
         let (executor, table) = bed.thread_of(&bed.owner());
@@ -104,10 +105,10 @@ fn an_active_growth_takes_less_than_map_embeds() {
         };
         let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
             // Room for a table of twice as many slots behind one of five times as many.
-            let bed = Bed::new(&DuoOptions {
-                load_factor: 0.2,
-                ..DuoOptions::new(slots, size, size, 7)
-            });
+            let bed = Bed::new(&DuoOptions::new(Sizing {
+                load_factor: Some(0.2),
+                ..Sizing::new(slots, size, size, 7)
+            }));
             let endpoint = bed.endpoint();
             let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE, &options).unwrap();
             Executor::new(endpoint).block_on(async {

@@ -3,8 +3,8 @@
 use crate::program::{Node, assert_fails, error_of, lab, one_object};
 use serde_json::Value;
 
-/// The table has room for what clients under way may insert beyond the records, so that it is nearly empty: keys lie at
-/// their homes, whatever the hash's seed.
+/// The table has room for what clients under way may insert beyond the records, so that it is
+/// nearly empty: keys lie at their homes, whatever the hash's seed.
 const SMALL: [&str; 10] = [
     "--records",
     "300",

@@ -5,9 +5,9 @@ use farslot_lab::ycsb::{Options, PeerAddress, PeerKind, Served, Workload, run};
 use farslot_lab::{LabError, Result};
 use std::time::Duration;
 
-/// Tables have room for whatever the clients may insert beyond their share: of these, 12 slots for each record. In a table
-/// that is as full as tables become, round trips depend on the hash's seed, which is drawn: one popular key far from its
-/// home, and a lookup takes 3.1 in place of 1.8.
+/// Tables have room for whatever the clients may insert beyond their share: of these, 12 slots for
+/// each record. In a table that is as full as tables become, round trips depend on the hash's seed,
+/// which is drawn: one popular key far from its home, and a lookup takes 3.1 in place of 1.8.
 fn small() -> Options {
     Options {
         records: 500,

@@ -44,8 +44,8 @@ pub(super) struct Args {
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
-    /// Slots of each table [default: 2^20 in sim, 2^22 elsewhere; of a linear table alone 2^23 in sim, and 2^26, which is
-    /// 1 GiB, over shm]
+    /// Slots of each table [default: 2^20 in sim, 2^22 elsewhere; of a linear table alone 2^23 in
+    /// sim, and 2^26, which is 1 GiB, over shm]
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
     #[command(flatten)]

@@ -18,7 +18,7 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
     /// Lookups per second of one or several schemes, beside bare READs (sim, tcp, verbs) or bare loads (shm)
-    Lookup(lookup::Args),
+    Lookup(Box<lookup::Args>),
     /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
     Raw(RawArgs),
 }
@@ -68,7 +68,7 @@ struct RawArgs {
 /// A usage failure for options that do not go together; what the measurement says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let report = match args.bench {
-        Bench::Lookup(args) => lookup::run(args)?,
+        Bench::Lookup(args) => lookup::run(*args)?,
         Bench::Raw(args) => bare_reads(&args)?,
     };
     if context.json {

@@ -2,9 +2,9 @@
 
 use super::bad_lines::BadLines;
 use super::measure::Measure;
+use super::source::{Args, Source};
 use super::workers::{Loaded, strict};
-use super::{Args, Source};
-use crate::commands::table_args::{SchemeArg, TableArgs};
+use crate::commands::table_args::TableArgs;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
@@ -12,7 +12,7 @@ use crate::output;
 use crate::shape::Shape;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
-use farslot::{FieldSize, Scheme, Store, StoreError, Table, TableOptions};
+use farslot::{FieldSize, Scheme, SchemeKind, Store, StoreError, Table, TableOptions};
 use std::io::BufRead;
 
 /// Memory that a record takes here and while the table is built, beside its bytes.
@@ -59,7 +59,7 @@ impl Whole {
             options = options.values(lengths(|record| record.value.len()));
         }
         // A sealed table takes what its records need.
-        if shape.heap.is_none() && shape.scheme != SchemeArg::Sealed {
+        if shape.heap.is_none() && shape.scheme != SchemeKind::Sealed {
             options = options.heap_bytes(measure.heap_bytes());
         }
         Ok(options)

@@ -7,9 +7,10 @@ use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
 use farslot::fabric::{Endpoint, Executor, Nanos};
+use farslot::index::Sizing;
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
-use farslot::index::{Index, IndexError};
+use farslot::index::{Index, IndexError, IndexExt};
 use farslot_bench::simulated::TABLE_AT;
 use std::rc::Rc;
 
@@ -156,14 +157,16 @@ pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -
 /// The CuckooDuo table that is to grow.
 pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     let options = DuoOptions {
-        load_factor: 1.0,
         bucket_slots: growing.bucket_slots,
-        ..DuoOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
+        ..DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(
+                growing.slots,
+                growing.field(),
+                growing.field(),
+                growing.seed,
+            )
+        })
     };
     Ok(options.layout()?)
 }
@@ -242,15 +245,17 @@ fn race_table(
 ) -> Result<(Rc<SimEndpoint>, RaceTable<SimEndpoint>)> {
     let options = RaceOptions {
         most_capacity: Some(times * growing.slots),
-        load_factor: 1.0,
         bucket_slots: growing.bucket_slots,
         subtable_slots: Some(subtable_slots),
-        ..RaceOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
+        ..RaceOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(
+                growing.slots,
+                growing.field(),
+                growing.field(),
+                growing.seed,
+            )
+        })
     };
     let layout = options.layout()?;
     let bytes = table_end(layout.table_bytes());

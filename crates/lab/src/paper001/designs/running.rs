@@ -1,5 +1,5 @@
-//! One client's operations on a table, at several load factors: their latencies one after the other, how many a second
-//! with several under way, and what its endpoint counts.
+//! One client's operations on a table, at several load factors: their latencies one after the
+//! other, how many a second with several under way, and what its endpoint counts.
 
 use super::cached::WithCache;
 use super::design::{Design, Moved, Opened};
@@ -11,7 +11,7 @@ use crate::{LabError, Result};
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::{Endpoint, Executor, Nanos, OperationCounters, window};
 use farslot::index::hash::derive;
-use farslot::index::{GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot::index::{GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_bench::simulated::{TABLE_AT, Zipf};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -127,8 +127,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         Ok(Some(spent))
     }
 
-    /// Does the operations of a task one after the other; returns their latencies' sum, twice. Nothing if the table refused
-    /// a key.
+    /// Does the operations of a task one after the other; returns their latencies' sum, twice.
+    /// Nothing if the table refused a key.
     fn one_by_one(
         &mut self,
         parts: &[(Op, f64)],
@@ -147,7 +147,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         Ok(Some((latency, latency)))
     }
 
-    /// Does them with several under way; returns the sum of their latencies, and what they took together.
+    /// Does them with several under way; returns the sum of their latencies, and what they took
+    /// together.
     fn side_by_side(
         &mut self,
         width: usize,

@@ -12,6 +12,7 @@ use crate::baseline::{BaselineOptions, BaselineTable, Homes, Placing};
 use farslot::FieldSize;
 use farslot::fabric::{Endpoint, Executor, RemoteAddr};
 use farslot::index::Index;
+use farslot::index::Sizing;
 use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
 use farslot::index::race::{RaceLayout, RaceOptions, RaceTable};
 use std::rc::Rc;
@@ -75,10 +76,12 @@ struct Duo;
 fn duo_layout(trial: &Trial) -> Result<DuoLayout> {
     let field = FieldSize::Fixed(trial.field_bytes);
     let options = DuoOptions {
-        load_factor: 1.0,
         bucket_slots: trial.bucket_slots,
         fingerprint_bits: trial.fingerprint_bits,
-        ..DuoOptions::new(trial.slots, field, field, trial.seed)
+        ..DuoOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(trial.slots, field, field, trial.seed)
+        })
     };
     Ok(options.layout()?)
 }
@@ -210,9 +213,11 @@ struct RaceDesign;
 fn race_layout(trial: &Trial) -> Result<RaceLayout> {
     let field = FieldSize::Fixed(trial.field_bytes);
     let options = RaceOptions {
-        load_factor: 1.0,
         bucket_slots: trial.bucket_slots,
-        ..RaceOptions::new(trial.slots, field, field, trial.seed)
+        ..RaceOptions::new(Sizing {
+            load_factor: Some(1.0),
+            ..Sizing::new(trial.slots, field, field, trial.seed)
+        })
     };
     Ok(options.layout()?)
 }
@@ -240,7 +245,7 @@ impl Design for RaceDesign {
     }
 
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
-        table.client_bytes()
+        table.state().client_bytes
     }
 
     fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {

@@ -19,7 +19,8 @@ pub(crate) struct Trial {
     pub(crate) fingerprint_bits: u32,
     /// Bytes of a key, and of a value.
     pub(crate) field_bytes: u32,
-    /// Slots of the published table that it stands for: a stash for a part of the keys is by this part of the slots.
+    /// Slots of the published table that it stands for: a stash for a part of the keys is by this
+    /// part of the slots.
     pub(crate) stands_for: u64,
     /// Load factors, ascending, and what is done at each.
     pub(crate) stops: Vec<(f64, Vec<Task>)>,
@@ -27,7 +28,8 @@ pub(crate) struct Trial {
     pub(crate) operations: u32,
     /// Operations under way at once in a task; 1 for latencies.
     pub(crate) width: usize,
-    /// Bytes of the client's memory that what the table keeps there and a cache of answers share; none for no cache.
+    /// Bytes of the client's memory that what the table keeps there and a cache of answers share;
+    /// none for no cache.
     pub(crate) client_bytes: Option<u64>,
     pub(crate) seed: u64,
 }

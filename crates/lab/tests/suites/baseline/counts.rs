@@ -6,7 +6,7 @@
 use crate::common::TABLE;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, OperationCounters, Rights};
-use farslot_index::{FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
 use farslot_lab::baseline::tea::{TEA_STASH, TeaTable};
 use farslot_lab::baseline::{BaselineOptions, BaselineTable, Placing};

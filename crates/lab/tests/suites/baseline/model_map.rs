@@ -5,7 +5,7 @@ use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step}
 use crate::common::{INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
-use farslot_index::{FieldSize, Index, IndexError, Occupancy};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy};
 use farslot_lab::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_lab::baseline::tea::{Tea, TeaTable};
 use farslot_lab::baseline::{BaselineOptions, BaselineTable, Cleaning, Homes, Pace, Placing};
