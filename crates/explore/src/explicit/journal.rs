@@ -129,12 +129,10 @@ impl<M: Model> Search<'_, M> {
         let positioned = journal.file.seek(SeekFrom::Start(end));
         positioned.map_err(|error| journal.failed(error))?;
         let mut writer = Sums::new(BufWriter::new(&journal.file));
-        let head = [totals.depth, level.len()]
+        let mut head = [totals.depth, level.len()]
             .into_iter()
             .chain(to_words(totals));
-        let mut wrote = head
-            .map(|word| writer.put(word))
-            .collect::<io::Result<()>>();
+        let mut wrote = head.try_for_each(|word| writer.put(word));
         let mut state = vec![0; self.words()];
         for code in level.codes() {
             self.read_store().decode(worker.coder(), code, &mut state)?;
