@@ -8,6 +8,7 @@ mod common;
 mod cuckoo;
 mod demo;
 mod duo;
+mod explore;
 mod failures;
 mod grants;
 mod nodes;
