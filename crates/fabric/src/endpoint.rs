@@ -7,8 +7,8 @@ use crate::verb::{
     Completion, FromCompletion, Pieces, Verb, VerbFuture, check_one_node, gathered_len,
 };
 use crate::{
-    Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, NodeState,
-    OperationClass, RemoteAddr, Result,
+    Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo, NodeState,
+    OperationClass, RemoteAddr, Result, Rights,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -49,7 +49,12 @@ pub struct EndpointCore {
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
+    /// Calls of [`EndpointCore::is_turn_over`] since it was last so.
+    calls: Cell<u32>,
 }
+
+/// How often work in place may go on before other tasks shall run.
+const TURN: u32 = 64;
 
 /// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
 pub(crate) struct Blocking<'c>(&'c Cell<u32>);
@@ -77,7 +82,17 @@ impl EndpointCore {
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
             nesting: Cell::new(0),
+            calls: Cell::new(0),
         }
+    }
+
+    /// Whether a task that works [in place](Endpoint::in_place), and so never waits, shall let others run first: every
+    /// 64th time.
+    #[inline]
+    pub fn is_turn_over(&self) -> bool {
+        let calls = self.calls.get() + 1;
+        self.calls.set(calls % TURN);
+        calls == TURN
     }
 
     /// How many calls of [`Executor::block_on`](crate::Executor::block_on) are within one another at this moment. What a
@@ -170,6 +185,14 @@ pub trait Endpoint: 'static {
         into: Buffer,
     ) -> std::result::Result<Self::Posted, PostError> {
         self.post(Verb::Read { from, into })
+    }
+
+    /// The region of an address as memory of this process, where it is mapped, its node is there and these rights are
+    /// granted; nothing on fabrics whose memory is elsewhere. What is loaded from it was not posted, so that nothing
+    /// counts it; whoever loads books that ([`Counters::add`]).
+    #[inline]
+    fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
+        None
     }
 
     /// Looks whether a posted verb has completed; if not, its task is woken when it has.

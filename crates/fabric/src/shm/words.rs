@@ -23,6 +23,18 @@ impl<'m> SharedWords<'m> {
         &self.0[(offset / 8) as usize]
     }
 
+    /// Loads the word at byte `offset`, a multiple of 8. To be followed by [`SharedWords::acquire`].
+    #[inline(always)]
+    pub(crate) fn load(self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Relaxed)
+    }
+
+    /// What was published before a word that has been loaded is seen by later loads.
+    #[inline(always)]
+    pub(crate) fn acquire() {
+        fence(Ordering::Acquire);
+    }
+
     /// The verb of the same name; returns what was there.
     #[inline]
     pub(crate) fn compare_swap(self, offset: u64, expected: u64, new: u64) -> u64 {
