@@ -38,6 +38,16 @@ pub struct Booking {
     bytes: u64,
     /// Length of the longest chain of completions that the operation has seen so far.
     depth: u32,
+    /// Those of the verbs that were done in place, each step of them with a doorbell that is counted already.
+    in_place: u32,
+}
+
+impl Booking {
+    /// Verbs that left with a doorbell.
+    #[inline]
+    const fn posted(&self) -> u32 {
+        self.verbs - self.in_place
+    }
 }
 
 impl Booking {
@@ -45,9 +55,16 @@ impl Booking {
     #[inline(always)]
     pub fn read(&mut self, verbs: u32, bytes: u64) {
         self.verbs += verbs;
+        self.in_place += verbs;
         self.bytes += bytes;
         self.doorbells += 1;
         self.depth += 1;
+    }
+
+    /// Takes in verbs that were under way side by side with its own last ones.
+    pub(crate) fn beside(&mut self, other: Self) {
+        self.verbs += other.verbs;
+        self.bytes += other.bytes;
     }
 }
 
@@ -247,12 +264,28 @@ impl Counters {
         operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
     }
 
-    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for them.
+    /// Books READs in place that wait for no other of them to the operation that runs: at once, where there is no
+    /// [`Tally`] of many.
+    pub fn read_in_place(&self, verbs: u32, gathers: bool, bytes: u64) {
+        let mut tally = Tally::default();
+        tally.read(verbs, gathers, bytes);
+        self.add_reads(&tally);
+        let mut current = self.current.get();
+        current.read(if gathers { 1 } else { verbs }, bytes);
+        self.current.set(current);
+    }
+
     #[inline]
-    pub fn add(&self, class: OperationClass, tally: &Tally) {
+    fn add_reads(&self, tally: &Tally) {
         add(&self.verbs[VerbKind::Read as usize], tally.reads);
         add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
         add(&self.bytes_read, tally.bytes);
+    }
+
+    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for them.
+    #[inline]
+    pub fn add(&self, class: OperationClass, tally: &Tally) {
+        self.add_reads(tally);
         let mut operations = self.operations.borrow_mut();
         let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
         *totals = totals.combined(&tally.ended, u64::wrapping_add, u32::max);
@@ -304,11 +337,11 @@ impl<F: Future> Future for Operation<'_, F> {
             ((this.counters, this.class, &mut this.booking), future)
         };
         let (counters, class, booking) = this;
-        let verbs_before = booking.verbs;
+        let posted_before = booking.posted();
         let outer = counters.current.replace(*booking);
         let polled = future.poll(cx);
         *booking = counters.current.replace(outer);
-        if booking.verbs > verbs_before {
+        if booking.posted() > posted_before {
             booking.doorbells += 1;
         }
         if polled.is_ready() {

@@ -7,8 +7,8 @@ use crate::verb::{
     Completion, FromCompletion, Pieces, Verb, VerbFuture, check_one_node, gathered_len,
 };
 use crate::{
-    Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo, NodeState,
-    OperationClass, RemoteAddr, Result, Rights,
+    Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo,
+    NodeState, OperationClass, RemoteAddr, Result, Rights,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;

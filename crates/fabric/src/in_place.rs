@@ -89,10 +89,7 @@ mod tests {
     fn endpoint() -> ShmEndpoint {
         let regions = [(64, Rights::ALL), (32, Rights::WRITE)];
         let regions = regions.map(|(len, rights)| RegionSpec { len, rights });
-        ShmEndpoint::new(
-            vec![Node::embedded(&regions).unwrap()],
-            Limits::default(),
-        )
+        ShmEndpoint::new(vec![Node::embedded(&regions).unwrap()], Limits::default())
     }
 
     #[test]

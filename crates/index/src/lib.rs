@@ -32,6 +32,7 @@ mod read_policy;
 mod record_hints;
 pub mod sealed;
 mod slot;
+mod step;
 mod table_map;
 mod value;
 

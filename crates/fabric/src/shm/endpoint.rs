@@ -9,8 +9,8 @@ use super::mailbox;
 use super::node::Node;
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos, NodeId,
-    NodeInfo, NodeState, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
+    NodeId, NodeInfo, NodeState, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,7 @@
 //! The linear table as an [`Index`].
 
 use super::client::LinearTable;
+use crate::step;
 use crate::{
     Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
     UPDATE, Value,
@@ -10,7 +11,7 @@ use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 impl<E: Endpoint> Index for LinearTable<E> {
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.find(key)).await
+        step::get(self, GET, key).await
     }
 
     async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
@@ -65,7 +66,7 @@ impl<E: Endpoint> Index for LinearTable<E> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        self.get_in_lanes(keys, done).await;
+        step::get_many(self, keys, done).await;
     }
 
     fn now(&self) -> Nanos {

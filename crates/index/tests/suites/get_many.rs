@@ -112,6 +112,11 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
                         gets
                     });
                     assert_eq!(gets, single_gets, "{slot:?}");
+                    if fabric.is_in_place() && read_size == 1 {
+                        // Many READs bring the next look at the load factor nearer: when that comes depends on
+                        // which lookups end first.
+                        continue;
+                    }
                     assert_eq!(counted.verbs, expected.verbs, "{slot:?}");
                     if fabric.is_punctual() {
                         assert_eq!(counted, expected, "{slot:?}");
@@ -134,7 +139,8 @@ pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for(fabric: Fabric) {
         let (answers, counted) = looked_up(narrow, &keys(slot), true);
         let (expected, by_wide) = looked_up(wide, &keys(slot), true);
         assert_eq!(answers, expected);
-        assert!(counted.queue_full > 0);
+        // What is loaded in place is not posted.
+        assert_eq!(counted.queue_full > 0, !fabric.is_in_place());
         // When the load factor is asked for depends on which lookups end first.
         assert_eq!(counted.operation(GET), by_wide.operation(GET));
     }
@@ -151,6 +157,10 @@ pub fn the_load_factor_is_asked_for_as_often_as_by_single_gets(fabric: Fabric) {
 }
 
 pub fn without_memory_for_buffers_every_lookup_says_so(fabric: Fabric) {
+    if fabric.is_in_place() {
+        // It needs no buffers for words.
+        return;
+    }
     let (node, layout) = filled(fabric, &PAIR.options(128, 5), PAIR);
     let limits = Limits {
         largest_buffer: 64,
