@@ -17,7 +17,7 @@ use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
 use farslot::index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
-use farslot::index::{FieldSize, GET, Index};
+use farslot::index::{FieldSize, GET, Index, IndexExt};
 use farslot::model::NicModel;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -290,7 +290,7 @@ impl<I: Index> Scheme for Client<I> {
     }
 
     fn local_bytes(&self) -> u64 {
-        self.table.client_bytes()
+        self.table.state().client_bytes
     }
 
     fn read_slots(&self) -> u64 {

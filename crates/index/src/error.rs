@@ -93,6 +93,12 @@ pub enum IndexError {
         /// The operation.
         operation: &'static str,
     },
+    /// A table whose scheme is written record by record was to be built whole.
+    #[error("a {scheme} table cannot be built whole: it is written record by record")]
+    NotBuildable {
+        /// The scheme.
+        scheme: &'static str,
+    },
     /// A table to be built whole that has not been, or whose builder has not finished.
     #[error("the table has not been built")]
     NotBuilt,

@@ -2,7 +2,8 @@
 //!
 //! An index is three decisions: where a key may live (its *layout*), what a client knows before it
 //! asks (its *client state*), and how many bytes in how many messages the next step moves (the
-//! *model*). No index knows which fabric is under it. All of them answer to [`Index`].
+//! *model*). No index knows which fabric is under it. All of them answer to [`Index`], which is
+//! written once over what a scheme does for a key ([`SchemeClient`]).
 //!
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
@@ -25,23 +26,29 @@ mod error;
 pub mod hash;
 pub mod heap;
 pub mod hints;
+mod index;
 pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
 mod record_hints;
+mod scheme;
 pub mod sealed;
 mod slot;
 mod step;
+mod survey;
 mod table_map;
 mod value;
 
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
+pub use index::{BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange};
 pub use operation::{
-    BATCH_WIDTH, Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, OPERATIONS, Occupancy, PUT,
-    REMOVE, SCAN, UPDATE, UPKEEP, Write, Written,
+    Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT, REMOVE,
+    SCAN, UPDATE, UPKEEP,
 };
+pub use scheme::{SchemeClient, SchemeKind};
 pub use slot::{KeyRule, SlotKind};
+pub use survey::Survey;
 pub use value::Value;

@@ -1,7 +1,7 @@
-//! What every index can be asked for.
+//! The vocabulary of all layers: operations, their outcomes, and the classes under which endpoints count them.
 
-use crate::{Result, Value};
-use farslot_fabric::{Nanos, OperationClass, window};
+use crate::Value;
+use farslot_fabric::OperationClass;
 use std::ops::AddAssign;
 
 /// Lookups, `get` and each key of `get_many`.
@@ -33,49 +33,126 @@ pub const OPERATIONS: [(OperationClass, &str); 8] = [
     (UPKEEP, "upkeep"),
 ];
 
-/// What `find_or_put` did.
-#[derive(Debug)]
-pub enum FindOrPut {
-    /// The key was there, with this value; nothing was changed.
-    Found(Value),
-    /// The key was not there and is now, with the value given.
-    Inserted,
-}
-
-/// A write of a batch in which there are several kinds.
+/// One operation on one key: what every layer is asked for, from [`Index::run`](crate::Index::run) to the table of a
+/// store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Write<'r> {
-    /// [`Index::put`] of this key and this value.
+pub enum Operation<'r> {
+    /// The key's value; of a multi-key table, that of the first record found.
+    Get(&'r [u8]),
+    /// The values of all records of the key. Those that are put or removed meanwhile may be found or not.
+    GetAll(&'r [u8]),
+    /// Makes the key have this value. A multi-key table gets a record more.
     Put(&'r [u8], &'r [u8]),
-    /// [`Index::find_or_put`].
+    /// Puts the value if the key is absent, else answers with the value that is there (paper 002).
     FindOrPut(&'r [u8], &'r [u8]),
-    /// [`Index::update`].
+    /// Replaces the value of a key that is present.
     Update(&'r [u8], &'r [u8]),
-    /// [`Index::remove`] of this key.
+    /// Removes the key with all its records. If it fails on a multi-key table, some of them may be gone.
     Remove(&'r [u8]),
 }
 
-impl<'r> Write<'r> {
-    /// The key.
+impl<'r> Operation<'r> {
+    /// The key that it is about.
     #[inline]
     #[must_use]
     pub const fn key(&self) -> &'r [u8] {
         match self {
-            Self::Put(key, _)
+            Self::Get(key)
+            | Self::GetAll(key)
+            | Self::Put(key, _)
             | Self::FindOrPut(key, _)
             | Self::Update(key, _)
             | Self::Remove(key) => key,
         }
     }
+
+    /// The value that it may write.
+    #[inline]
+    #[must_use]
+    pub const fn value(&self) -> Option<&'r [u8]> {
+        match self {
+            Self::Put(_, value) | Self::FindOrPut(_, value) | Self::Update(_, value) => Some(value),
+            Self::Get(_) | Self::GetAll(_) | Self::Remove(_) => None,
+        }
+    }
+
+    /// Whether it leaves every table as it is.
+    #[inline]
+    #[must_use]
+    pub const fn is_lookup(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::GetAll(_))
+    }
+
+    /// The class under which endpoints count it.
+    #[inline]
+    #[must_use]
+    pub const fn class(&self) -> OperationClass {
+        match self {
+            Self::Get(_) => GET,
+            Self::GetAll(_) => GET_ALL,
+            Self::Put(..) => PUT,
+            Self::FindOrPut(..) => FIND_OR_PUT,
+            Self::Update(..) => UPDATE,
+            Self::Remove(_) => REMOVE,
+        }
+    }
+
+    /// Its name, as [`OPERATIONS`] has it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        OPERATIONS[self.class().0 as usize].1
+    }
 }
 
-/// What a [`Write`] did.
-#[derive(Debug)]
-pub enum Written {
-    /// What [`Index::put`], [`Index::update`] or [`Index::remove`] answers.
+/// What an [`Operation`] answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Of a get, the key's value, if the key is present. Of a find-or-put, the value that was there; nothing if the key
+    /// was absent, and has the value given now.
+    Value(Option<Value>),
+    /// Of a get-all, the values of all records.
+    Values(Vec<Value>),
+    /// Of a put, whether the key is new. Of an update or a removal, whether it was present.
     Changed(bool),
-    /// What [`Index::find_or_put`] answers.
-    FoundOrPut(FindOrPut),
+}
+
+impl Outcome {
+    /// The value of a get or a find-or-put; nothing of any other operation.
+    #[inline]
+    #[must_use]
+    pub fn into_value(self) -> Option<Value> {
+        match self {
+            Self::Value(value) => value,
+            Self::Values(_) | Self::Changed(_) => None,
+        }
+    }
+
+    /// The values of a get-all; none of any other operation.
+    #[must_use]
+    pub fn into_values(self) -> Vec<Value> {
+        match self {
+            Self::Values(values) => values,
+            Self::Value(_) | Self::Changed(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a put, an update or a removal has changed which keys there are, or their values: as
+    /// [`Outcome::Changed`] says. False of any other operation.
+    #[inline]
+    #[must_use]
+    pub const fn is_changed(&self) -> bool {
+        matches!(self, Self::Changed(true))
+    }
+
+    /// The same without the buffers of the fabric that values were read into: for who keeps many.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        match self {
+            Self::Value(value) => Self::Value(value.map(Value::detached)),
+            Self::Values(values) => Self::Values(values.into_iter().map(Value::detached).collect()),
+            Self::Changed(changed) => Self::Changed(changed),
+        }
+    }
 }
 
 /// How far an iteration has come: a slot number. 0 starts one.
@@ -113,162 +190,5 @@ impl AddAssign for Occupancy {
         self.slots += other.slots;
         self.heap_used += other.heap_used;
         self.heap_bytes += other.heap_bytes;
-    }
-}
-
-/// How many operations of a batch are under way at once unless the caller says otherwise.
-pub const BATCH_WIDTH: usize = 32;
-
-/// A remote hash table as one thread's coroutines see it.
-///
-/// Single-key operations are linearizable for the writers that the scheme admits. An operation that
-/// fails left the table as it was, unless
-/// [`may_have_taken_effect`](crate::IndexError::may_have_taken_effect) says that this is unknown.
-#[allow(
-    async_fn_in_trait,
-    reason = "used by one thread, over one endpoint: never Send"
-)]
-pub trait Index {
-    /// The key's value; of a multi-key table, that of the first record found.
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
-
-    /// Every record of the key, each once; returns how many. Records that are put or removed during
-    /// the lookup may be found or not.
-    async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize>;
-
-    /// Makes the key have this value; true if it is new. A multi-key table gets one record more.
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool>;
-
-    /// Puts the value if the key is absent, else answers with the value that is there (paper 002).
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut>;
-
-    /// Replaces the value of a key that is present; false if it is absent.
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool>;
-
-    /// Removes the key, with all its records; false if it was absent. If it fails on a multi-key
-    /// table, some of the records may be gone.
-    async fn remove(&self, key: &[u8]) -> Result<bool>;
-
-    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or nothing
-    /// at the end. A key that is present all along is visited once, whatever others write.
-    async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
-    -> Result<Option<Cursor>>;
-
-    /// What the table holds, read from where the clients add it up. Clients report at intervals, so
-    /// that it may lag behind by a small part of the table.
-    async fn occupancy(&self) -> Result<Occupancy>;
-
-    /// Reports this client's share of the occupancy now.
-    async fn flush(&self) -> Result<()>;
-
-    /// The time of the endpoint's clock.
-    fn now(&self) -> Nanos;
-
-    /// Whether the node that the table is on can be reached and is what it was, as far as the endpoint knows. This asks
-    /// nobody.
-    fn is_up(&self) -> bool;
-
-    /// Whether no answer can change any more, as far as this client knows.
-    fn is_immutable(&self) -> bool {
-        false
-    }
-
-    /// Bytes of this client's own memory that the scheme takes, or may take, by the size of the table or of its options:
-    /// an index of the table, its directory, its graph, its hints. More when the table has grown. None by default.
-    fn client_bytes(&self) -> u64 {
-        0
-    }
-
-    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's number,
-    /// in the order in which they come.
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
-        window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
-    }
-
-    /// Puts many records. Of several with the same key, which one stays is not said.
-    async fn put_many<'k>(
-        &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        let puts = records.into_iter().map(|(key, value)| self.put(key, value));
-        window(BATCH_WIDTH, puts, done).await;
-    }
-
-    /// Finds or puts many records.
-    async fn find_or_put_many<'k>(
-        &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<FindOrPut>),
-    ) {
-        let puts = records
-            .into_iter()
-            .map(|(key, value)| self.find_or_put(key, value));
-        window(BATCH_WIDTH, puts, done).await;
-    }
-
-    /// Replaces the values of many keys that are present.
-    async fn update_many<'k>(
-        &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        let updates = records
-            .into_iter()
-            .map(|(key, value)| self.update(key, value));
-        window(BATCH_WIDTH, updates, done).await;
-    }
-
-    /// Writes of several kinds, [`BATCH_WIDTH`] at a time. They are under way side by side: of several with the same
-    /// key, which one comes last is not said.
-    async fn write_many<'k>(
-        &self,
-        writes: impl IntoIterator<Item = Write<'k>>,
-        done: impl FnMut(usize, Result<Written>),
-    ) {
-        let jobs = writes.into_iter().map(async |write| {
-            Ok(match write {
-                Write::Put(key, value) => Written::Changed(self.put(key, value).await?),
-                Write::FindOrPut(key, value) => {
-                    Written::FoundOrPut(self.find_or_put(key, value).await?)
-                }
-                Write::Update(key, value) => Written::Changed(self.update(key, value).await?),
-                Write::Remove(key) => Written::Changed(self.remove(key).await?),
-            })
-        });
-        window(BATCH_WIDTH, jobs, done).await;
-    }
-
-    /// Looks up all records of many keys; `done` gets the values of each key.
-    async fn get_all_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Vec<Vec<u8>>>),
-    ) {
-        let lookups = keys.into_iter().map(async |key| {
-            let mut values = Vec::new();
-            self.get_all(key, |value| values.push(value.to_vec()))
-                .await?;
-            Ok(values)
-        });
-        window(BATCH_WIDTH, lookups, done).await;
-    }
-
-    /// Removes many keys.
-    async fn remove_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        window(
-            BATCH_WIDTH,
-            keys.into_iter().map(|key| self.remove(key)),
-            done,
-        )
-        .await;
     }
 }

@@ -44,18 +44,53 @@ impl Value {
 }
 
 impl Value {
+    /// The same without the fabric's buffer that it was read into: for who keeps many, as the buffers of an endpoint
+    /// are few.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        match self.0 {
+            Bytes::Read { .. } => Self::from(&*self),
+            Bytes::Small { .. } | Bytes::Shared { .. } => self,
+        }
+    }
+
     /// What follows the first `from` bytes of a cached record.
     pub(crate) fn of_shared(bytes: Rc<[u8]>, from: usize) -> Self {
         Self(Bytes::Shared { bytes, from })
     }
 }
 
-/// Bytes from elsewhere: for tables that are not of this crate.
-impl From<Rc<[u8]>> for Value {
-    fn from(bytes: Rc<[u8]>) -> Self {
-        Self::of_shared(bytes, 0)
+/// A copy of bytes from elsewhere.
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        match bytes.len() {
+            len @ ..=8 => {
+                let mut small = [0; 8];
+                small[..len].copy_from_slice(bytes);
+                Self::of_word(u64::from_le_bytes(small), len)
+            }
+            _ => Self::of_shared(bytes.into(), 0),
+        }
     }
 }
+
+/// Values in the fabric's buffers are copied.
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        match &self.0 {
+            Bytes::Shared { bytes, from } => Self::of_shared(Rc::clone(bytes), *from),
+            Bytes::Small { .. } | Bytes::Read { .. } => Self::from(&**self),
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Value {}
 
 impl Deref for Value {
     type Target = [u8];

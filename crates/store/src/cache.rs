@@ -64,7 +64,7 @@ impl Cache {
     }
 
     /// What each of so many partitions has of it.
-    pub(crate) fn share(self, partitions: u16) -> Self {
+    pub(crate) fn per_partition(self, partitions: u16) -> Self {
         Self {
             bytes: self.bytes / u64::from(partitions.max(1)),
             ..self

@@ -1,10 +1,11 @@
 //! A CuckooDuo table behind a store: one client writes it as its owner, the others read it beside that one.
 
-use crate::client::SchemeClient;
-use crate::{Result, StoreError, Survey};
-use farslot_fabric::{Endpoint, Nanos, RemoteAddr};
+use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoReader, DuoTable};
-use farslot_index::{Cursor, FindOrPut, Index, Occupancy, Result as Answer, Value};
+use farslot_index::{
+    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
+    WriterChange,
+};
 use std::rc::Rc;
 
 /// A CuckooDuo table as one thread's coroutines see it. A client becomes the owner with its first write; until then it
@@ -32,100 +33,83 @@ impl<E: Endpoint> DuoClient<E> {
     }
 }
 
-impl<E: Endpoint> Index for DuoClient<E> {
-    async fn get(&self, key: &[u8]) -> Answer<Option<Value>> {
+impl<E: Endpoint> SchemeClient for DuoClient<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Duo.name();
+
+    /// The owner's for those that change the same buckets, or make the index.
+    const WAITS: Waits = Waits::All;
+
+    fn endpoint(&self) -> &E {
+        self.owner.endpoint()
+    }
+
+    fn node(&self) -> NodeId {
+        SchemeClient::node(&self.owner)
+    }
+
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         match self.as_reader() {
-            Some(reader) => reader.get(key).await,
-            None => self.owner.get(key).await,
+            Some(reader) => reader.find(key).await,
+            None => SchemeClient::find(&self.owner, key).await,
         }
     }
 
-    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Answer<usize> {
-        let value = self.get(key).await?;
-        value.iter().for_each(|value| found(value));
-        Ok(usize::from(value.is_some()))
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.owner.put_record(key, value).await
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Answer<bool> {
-        self.owner.put(key, value).await
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        self.owner.find_or_put_record(key, value).await
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Answer<FindOrPut> {
-        self.owner.find_or_put(key, value).await
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.owner.update_record(key, value).await
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Answer<bool> {
-        self.owner.update(key, value).await
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.owner.remove_records(key).await
     }
 
-    async fn remove(&self, key: &[u8]) -> Answer<bool> {
-        self.owner.remove(key).await
-    }
-
-    async fn scan(
+    async fn scan_piece(
         &self,
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
-    ) -> Answer<Option<Cursor>> {
+    ) -> Result<Option<Cursor>> {
         match self.as_reader() {
-            Some(reader) => reader.scan(cursor, visit).await,
-            None => self.owner.scan(cursor, visit).await,
+            Some(reader) => reader.scan_piece(cursor, visit).await,
+            None => SchemeClient::scan_piece(&self.owner, cursor, visit).await,
         }
     }
 
-    async fn occupancy(&self) -> Answer<Occupancy> {
-        self.owner.occupancy().await
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        self.owner.read_occupancy().await
     }
 
-    async fn flush(&self) -> Answer<()> {
-        self.owner.flush().await
+    async fn report_all(&self) -> Result<()> {
+        self.owner.report_all().await
     }
 
-    fn now(&self) -> Nanos {
-        self.owner.now()
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.owner.look_at_slots().await
     }
 
-    fn is_up(&self) -> bool {
-        self.owner.is_up()
+    async fn current_writer(&self) -> Result<Option<u64>> {
+        self.owner.current_writer().await
     }
 
-    fn client_bytes(&self) -> u64 {
+    async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
+        self.owner.become_or_resign(change).await
+    }
+
+    fn known(&self) -> ClientState {
+        let owner = self.owner.known();
         // Of the two a client uses one at a time.
         let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
-        self.owner.client_bytes().max(copy as u64)
-    }
-}
-
-impl<E: Endpoint> SchemeClient for DuoClient<E> {
-    const WRITES_WAIT: bool = true;
-    /// The owner's for those that change the same buckets, or make the index.
-    const LOOKUPS_WAIT: bool = true;
-
-    fn read_size(&self) -> u64 {
-        1
-    }
-
-    async fn survey(&self) -> Result<Survey> {
-        Ok(Survey::Duo(self.owner.survey().await?))
-    }
-
-    async fn writer(&self) -> Result<Option<u64>> {
-        Ok(self.owner.owner().await?)
-    }
-
-    async fn start_writing(&self) -> Result<()> {
-        Ok(self.owner.start().await?)
-    }
-
-    async fn take_over(&self) -> Result<()> {
-        Ok(self.owner.take_over().await?)
-    }
-
-    async fn build(&self, _: &[(&[u8], &[u8])]) -> Result<()> {
-        Err(StoreError::NotBuildable { scheme: "duo" })
-    }
-
-    async fn resign(&self) -> Result<()> {
-        Ok(self.owner.resign().await?)
+        ClientState {
+            client_bytes: owner.client_bytes.max(copy as u64),
+            ..owner
+        }
     }
 }

@@ -150,6 +150,7 @@ impl From<IndexError> for StoreError {
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Fabric(error) => Self::Fabric(error),
+            IndexError::NotBuildable { scheme } => Self::NotBuildable { scheme },
             error => Self::Index(error),
         }
     }

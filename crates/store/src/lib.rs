@@ -32,14 +32,12 @@
 mod address;
 mod cache;
 mod catalog;
-mod client;
-mod combine;
+mod coalesce;
 mod cursor;
-mod distinct;
+mod deduplicate;
 mod duo;
 mod error;
 mod fabrics;
-mod mixed;
 mod nodes;
 mod open_options;
 mod options;
@@ -47,11 +45,9 @@ mod profile;
 mod server;
 mod session;
 mod shapes;
-mod share;
 mod slot_map;
 mod spread;
 mod store;
-mod survey;
 mod table;
 
 pub use address::{Address, SCHEMES};
@@ -68,9 +64,10 @@ pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
 pub use farslot_index::race::RaceLayout;
 pub use farslot_index::sealed::{SealedForm, SealedLayout};
-pub use farslot_index::{FieldSize, Hasher, KeyRule, Occupancy, SlotKind};
+pub use farslot_index::{
+    FieldSize, Hasher, KeyRule, Occupancy, Operation, Outcome, Record, SchemeKind, SlotKind, Survey, Value,
+};
 pub use farslot_model as model;
-pub use mixed::{Operation, Outcome};
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use open_options::{OpenOptions, RECORD_HINTS};
 pub use options::{HashKind, TableOptions};
@@ -79,5 +76,6 @@ pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use store::{Store, read_cost};
-pub use survey::Survey;
-pub use table::{Found, Table};
+pub use table::Table;
+
+use farslot_index::WriterChange;

@@ -1,6 +1,6 @@
 //! What a table shall be.
 
-use crate::distinct::{Pair, staying};
+use crate::deduplicate::last_of_each_key;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
@@ -9,7 +9,7 @@ use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
-use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, SlotKind};
+use farslot_index::{FieldSize, Hasher, IndexError, KeyRule, Record, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -234,12 +234,15 @@ impl TableOptions {
     }
 
     /// Of these records, those that stay when the table has been built.
-    pub(crate) fn staying<'s, 'r>(&self, records: &'s [Pair<'r>]) -> Cow<'s, [Pair<'r>]> {
-        staying(self.keys, records)
+    pub(crate) fn deduplicated<'s, 'r>(
+        &self,
+        records: &'s [Record<'r>],
+    ) -> Cow<'s, [Record<'r>]> {
+        last_of_each_key(self.keys, records)
     }
 
     /// The scheme of a table, or of a partition of one, for exactly these records.
-    pub(crate) fn scheme_for(&self, records: &[Pair<'_>]) -> Result<Scheme> {
+    pub(crate) fn scheme_for(&self, records: &[Record<'_>]) -> Result<Scheme> {
         let capacity = (records.len() as u64).max(1);
         match (self.organisation, self.heap_bytes) {
             (Organisation::Sealed, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
@@ -255,7 +258,7 @@ impl TableOptions {
         }
     }
 
-    fn sealed_for(&self, records: &[Pair<'_>]) -> Result<SealedLayout> {
+    fn sealed_for(&self, records: &[Record<'_>]) -> Result<SealedLayout> {
         Ok(self.sealed_options()?.layout_for(records)?)
     }
 

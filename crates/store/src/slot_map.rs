@@ -10,6 +10,7 @@
 //! A table keeps the map that it was made with. Moving partitions to other nodes would publish a map of the next
 //! version; whoever finds two takes the later.
 
+use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -112,6 +113,15 @@ impl SlotMap {
     pub fn partition_of(&self, key: &[u8]) -> u16 {
         let slot = xxh3_64_with_seed(key, self.seed) >> (64 - HASH_SLOTS.trailing_zeros());
         self.of_slot[slot as usize]
+    }
+
+    /// The records of each partition, by number.
+    pub(crate) fn split<'r>(&self, records: &[Record<'r>]) -> Vec<Vec<Record<'r>>> {
+        let mut parts = vec![Vec::new(); usize::from(self.partitions)];
+        for record in records {
+            parts[usize::from(self.partition_of(record.0))].push(*record);
+        }
+        parts
     }
 }
 

@@ -2,20 +2,23 @@
 
 use crate::cache::Cache;
 use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
-use crate::distinct::Pair;
 use crate::fabrics::Fabric;
 use crate::nodes::Nodes;
-use crate::session::{self, Session};
+use crate::session::{OnOneNode, Session};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, Caching, Found, KnownSizes, NewTable, Opener, Spread};
+use crate::spread::{
+    self, Caching, Found, KnownSizes, NewTable, Opener, OverNodes, Spread, SpreadTable,
+};
 use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::TcpEndpoint;
 use farslot_fabric::verbs::VerbsEndpoint;
 use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, shm};
+use farslot_index::Record;
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,15 @@ use std::time::Duration;
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
 pub struct Store(pub(crate) Arc<Inner>);
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("address", &self.0.address)
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
 
 pub(crate) struct Inner {
     address: Address,
@@ -151,7 +163,7 @@ impl Store {
         options: &TableOptions,
         records: &[(&[u8], &[u8])],
     ) -> Result<u64> {
-        let records = options.staying(records);
+        let records = options.deduplicated(records);
         let nodes = self.node_count();
         let slots = SlotMap::even(nodes, rand::random());
         let schemes = schemes_for(options, &slots, &records)?;
@@ -170,7 +182,7 @@ impl Store {
             })?,
         };
         let table = self.table(name)?;
-        table.build_distinct(&records)?;
+        table.build_deduplicated(&records)?;
         table.close()?;
         Ok(records.len() as u64)
     }
@@ -199,13 +211,18 @@ impl Store {
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not name all nodes of the
     /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let limits = self.0.options.limits;
-        // Tables are compiled for shared memory, where a verb is a few loads, and once for all other fabrics.
-        if let Fabric::Shm(nodes) = &self.0.fabric {
-            let endpoint = ShmEndpoint::new(nodes.clone(), limits);
-            return self.open_table(Rc::new(endpoint), name);
+        let executor = self.executor()?;
+        let finding = spread::find(&**executor.endpoint(), &self.0.nodes, name);
+        match (executor.block_on(finding)?, &self.0.fabric) {
+            (Found::Spread(table), _) => self.open_on_all(executor, table),
+            // On one node, tables are compiled for shared memory, where a verb is a few loads, and once for all
+            // other fabrics.
+            (Found::Whole(node, record), Fabric::Shm(nodes)) => {
+                let endpoint = ShmEndpoint::new(nodes.clone(), self.0.options.limits);
+                self.open_on_one(Executor::new(Rc::new(endpoint)), node, record)
+            }
+            (Found::Whole(node, record), _) => self.open_on_one(executor, node, record),
         }
-        self.open_table(Rc::new(self.0.fabric.endpoint(limits)?), name)
     }
 
     /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
@@ -355,69 +372,79 @@ impl Store {
         Ok(Executor::new(Rc::new(endpoint)))
     }
 
-    fn open_table<E: Endpoint>(&self, endpoint: Rc<E>, name: &str) -> Result<Table> {
-        let executor = Executor::new(Rc::clone(&endpoint));
-        let finding = spread::find(&*endpoint, &self.0.nodes, name);
-        let found = executor.block_on(finding)?;
-        let record = match &found {
-            Found::Whole(_, record) => record.clone(),
-            Found::Spread(table) => table.sample.clone(),
-        };
-        let partitions = match &found {
-            Found::Whole(..) => 1,
-            Found::Spread(table) => table.map.slots.partitions(),
-        };
-        let cache = self.0.options.cache.map(|cache| cache.share(partitions));
-        let session = match &record.scheme {
-            Scheme::Linear(_) => self.open_session(
-                executor,
-                found,
-                spread::Linear {
-                    sizes: Arc::clone(&self.0.sizes),
-                    hints: self.0.options.cluster_hints,
-                    record_hints: self.0.options.record_hints_over(&self.0.fabric, cache),
-                },
-                cache,
-            ),
-            Scheme::Cuckoo(_) => {
-                let opener = spread::Cuckoo {
-                    order: self.0.options.lookup_order,
-                    predetermines: self.0.options.predetermination,
-                };
-                self.open_session(executor, found, opener, cache)
-            }
-            Scheme::Sealed(_) => {
-                let opener = spread::Sealed(self.0.policy);
-                self.open_session(executor, found, opener, cache)
-            }
-            Scheme::Race(_) => self.open_session(executor, found, spread::Race, cache),
-            Scheme::Duo(_) => self.open_session(executor, found, spread::Duo, cache),
-        };
-        Ok(Table::new(record, session?))
-    }
-
-    fn open_session<E: Endpoint, O: Opener<E> + 'static>(
+    fn open_on_one<E: Endpoint>(
         &self,
         executor: Executor<E>,
-        found: Found,
+        node: NodeId,
+        record: TableRecord,
+    ) -> Result<Table> {
+        let cache = self.0.options.cache;
+        let on = (executor, node, &record, cache);
+        let session = match &record.scheme {
+            Scheme::Linear(_) => self.session_on_one(on, self.linear(cache)),
+            Scheme::Cuckoo(_) => self.session_on_one(on, self.cuckoo()),
+            Scheme::Sealed(_) => self.session_on_one(on, spread::Sealed(self.0.policy)),
+            Scheme::Race(_) => self.session_on_one(on, spread::Race),
+            Scheme::Duo(_) => self.session_on_one(on, spread::Duo),
+        }?;
+        Ok(Table::new(record, session))
+    }
+
+    fn session_on_one<E: Endpoint, O: Opener<E>>(
+        &self,
+        (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
         opener: O,
-        cache: Option<Cache>,
     ) -> Result<Box<dyn Session>> {
         let opener = Caching { opener, cache };
         let endpoint = Rc::clone(executor.endpoint());
-        match found {
-            Found::Whole(node, record) => {
-                let opening = opener.open(endpoint, table_at(node, &record), &record);
-                let opened = executor.block_on(opening);
-                let table = opened.map_err(|error| self.0.nodes.named(node, error))?;
-                Ok(session::of(executor, table))
-            }
-            Found::Spread(table) => {
-                let nodes = Arc::clone(&self.0.nodes);
-                let opening = Spread::open(endpoint, nodes, opener, table);
-                let table = executor.block_on(opening)?;
-                Ok(session::of(executor, table))
-            }
+        let opening = opener.open(endpoint, table_at(node, record), record);
+        let opened = executor.block_on(opening);
+        let index = opened.map_err(|error| self.0.nodes.named(node, error))?;
+        Ok(Box::new(OnOneNode { executor, index }))
+    }
+
+    fn open_on_all(&self, executor: Executor<AnyEndpoint>, table: SpreadTable) -> Result<Table> {
+        let record = table.sample.clone();
+        let partitions = table.map.slots.partitions();
+        let cache = self.0.options.cache;
+        let cache = cache.map(|cache| cache.per_partition(partitions));
+        let on = (executor, table, cache);
+        let session = match &record.scheme {
+            Scheme::Linear(_) => self.session_on_all(on, self.linear(cache)),
+            Scheme::Cuckoo(_) => self.session_on_all(on, self.cuckoo()),
+            Scheme::Sealed(_) => self.session_on_all(on, spread::Sealed(self.0.policy)),
+            Scheme::Race(_) => self.session_on_all(on, spread::Race),
+            Scheme::Duo(_) => self.session_on_all(on, spread::Duo),
+        }?;
+        Ok(Table::new(record, session))
+    }
+
+    fn session_on_all<O: Opener<AnyEndpoint> + 'static>(
+        &self,
+        (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
+        opener: O,
+    ) -> Result<Box<dyn Session>> {
+        let opener = Caching { opener, cache };
+        let endpoint = Rc::clone(executor.endpoint());
+        let nodes = Arc::clone(&self.0.nodes);
+        let opening = Spread::open(endpoint, nodes, opener, table);
+        let table = executor.block_on(opening)?;
+        Ok(Box::new(OverNodes { executor, table }))
+    }
+
+    fn linear(&self, cache: Option<Cache>) -> spread::Linear {
+        let options = &self.0.options;
+        spread::Linear {
+            sizes: Arc::clone(&self.0.sizes),
+            hints: options.cluster_hints,
+            record_hints: options.record_hints_over(&self.0.fabric, cache),
+        }
+    }
+
+    fn cuckoo(&self) -> spread::Cuckoo {
+        spread::Cuckoo {
+            order: self.0.options.lookup_order,
+            predetermines: self.0.options.predetermination,
         }
     }
 }
@@ -462,21 +489,14 @@ impl NodeAnswer {
 fn schemes_for(
     options: &TableOptions,
     slots: &SlotMap,
-    records: &[Pair<'_>],
+    records: &[Record<'_>],
 ) -> Result<Vec<Scheme>> {
-    let partitions = usize::from(slots.partitions());
-    if partitions == 1 {
+    if slots.partitions() == 1 {
         return Ok(vec![options.scheme_for(records)?]);
     }
-    let mut shares: Vec<Vec<Pair<'_>>> = vec![Vec::new(); partitions];
-    for record in records {
-        shares[usize::from(slots.partition_of(record.0))].push(*record);
-    }
     let options = options.for_partitions(slots.partitions());
-    shares
-        .iter()
-        .map(|share| options.scheme_for(share))
-        .collect()
+    let parts = slots.split(records);
+    parts.iter().map(|part| options.scheme_for(part)).collect()
 }
 
 /// What a READ costs behind a simulated NIC, for the model.

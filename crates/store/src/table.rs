@@ -1,23 +1,19 @@
 //! A table as one thread uses it.
 
 use crate::catalog::{Scheme, TableRecord};
-use crate::combine::Combined;
-use crate::distinct::{Pair, staying};
+use crate::coalesce::Coalesced;
+use crate::deduplicate::last_of_each_key;
 use crate::session::Session;
 use crate::{
-    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Result, Survey,
+    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record,
+    Result, Survey, WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
+use std::fmt;
 
-/// What [`Table::find_or_put`] did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The key was there, with this value; nothing was changed.
-    Already(Vec<u8>),
-    /// The key was not there and is now.
-    Inserted,
-}
+/// How long a table that is dropped tries to tell what it has to tell.
+const PATIENCE: Nanos = 100_000_000;
 
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
@@ -74,7 +70,7 @@ impl Table {
     /// # Errors
     /// A key that does not fit, or what the fabric says.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.session.get(key)
+        Ok(self.session.get(key)?.map(|value| value.to_vec()))
     }
 
     /// The values of all records of the key.
@@ -82,7 +78,8 @@ impl Table {
     /// # Errors
     /// As [`Table::get`].
     pub fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.session.get_all(key)
+        let values = self.session.run(Operation::GetAll(key))?.into_values();
+        Ok(values.iter().map(|value| value.to_vec()).collect())
     }
 
     /// Makes the key have this value; true if the key is new. A multi-key table gets a record more.
@@ -91,15 +88,16 @@ impl Table {
     /// A key or value that does not fit, [`Full`](farslot_index::IndexError::Full),
     /// [`HeapFull`](farslot_index::IndexError::HeapFull), or what the fabric says.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.session.put(key, value)
+        Ok(self.session.run(Operation::Put(key, value))?.is_changed())
     }
 
-    /// Puts the value if the key is absent, else answers with the value that is there.
+    /// Puts the value if the key is absent; else answers with the value that is there, and changes nothing.
     ///
     /// # Errors
     /// As [`Table::put`].
-    pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Found> {
-        self.session.find_or_put(key, value)
+    pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        let outcome = self.session.run(Operation::FindOrPut(key, value))?;
+        Ok(outcome.into_value().map(|value| value.to_vec()))
     }
 
     /// Replaces the value of a key that is present; false if it is absent.
@@ -107,7 +105,7 @@ impl Table {
     /// # Errors
     /// As [`Table::put`]; [`MultiKey`](farslot_index::IndexError::MultiKey) on a multi-key table.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.session.update(key, value)
+        Ok(self.session.run(Operation::Update(key, value))?.is_changed())
     }
 
     /// Removes the key with all its records; false if it was absent.
@@ -115,46 +113,70 @@ impl Table {
     /// # Errors
     /// As [`Table::get`].
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.session.remove(key)
+        Ok(self.session.run(Operation::Remove(key))?.is_changed())
     }
 
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
     /// in which they come.
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session.get_many(keys, &mut done);
+        self.session.get_many(keys, &mut |number, answer| match answer {
+            Ok(value) => done(number, Ok(value.as_deref())),
+            Err(error) => done(number, Err(error)),
+        });
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
-    pub fn put_many(&self, records: &[(&[u8], &[u8])], mut done: impl FnMut(usize, Result<bool>)) {
-        self.session.put_many(records, &mut done);
+    pub fn put_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
+        self.run_all(records, |(key, value)| Operation::Put(key, value), |number, outcome| {
+            done(number, outcome.map(|outcome| outcome.is_changed()));
+        });
     }
 
-    /// Finds or puts many records side by side.
+    /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if the key was absent.
     pub fn find_or_put_many(
         &self,
-        records: &[(&[u8], &[u8])],
-        mut done: impl FnMut(usize, Result<Found>),
+        records: &[Record<'_>],
+        mut done: impl FnMut(usize, Result<Option<&[u8]>>),
     ) {
-        self.session.find_or_put_many(records, &mut done);
+        let operation = |(key, value)| Operation::FindOrPut(key, value);
+        self.run_all(records, operation, |number, outcome| match outcome {
+            Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),
+            Err(error) => done(number, Err(error)),
+        });
     }
 
     /// Replaces the values of many keys side by side.
-    pub fn update_many(
-        &self,
-        records: &[(&[u8], &[u8])],
-        mut done: impl FnMut(usize, Result<bool>),
-    ) {
-        self.session.update_many(records, &mut done);
+    pub fn update_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
+        self.run_all(records, |(key, value)| Operation::Update(key, value), |number, outcome| {
+            done(number, outcome.map(|outcome| outcome.is_changed()));
+        });
     }
 
     /// Looks up all records of many keys side by side; `done` gets the values of each key.
     pub fn get_all_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Vec<Vec<u8>>>)) {
-        self.session.get_all_many(keys, &mut done);
+        self.run_all(keys, Operation::GetAll, |number, outcome| {
+            let values = outcome.map(Outcome::into_values);
+            let owned = values.map(|values| values.iter().map(|value| value.to_vec()).collect());
+            done(number, owned);
+        });
     }
 
     /// Removes many keys side by side.
     pub fn remove_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<bool>)) {
-        self.session.remove_many(keys, &mut done);
+        self.run_all(keys, Operation::Remove, |number, outcome| {
+            done(number, outcome.map(|outcome| outcome.is_changed()));
+        });
+    }
+
+    /// Runs an operation for each of these, as they are: where keys are the same, nothing is coalesced.
+    fn run_all<'k, T: Copy>(
+        &self,
+        items: &[T],
+        operation: impl Fn(T) -> Operation<'k>,
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
+        self.session.run_many(&operations, &mut done);
     }
 
     /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
@@ -176,7 +198,7 @@ impl Table {
     ///     Operation::Remove(b"figs"),
     /// ];
     /// stock.run_many(&operations, |number, outcome| match outcome {
-    ///     Ok(Outcome::Value(value)) => assert_eq!((number, value), (0, Some(&b"7"[..]))),
+    ///     Ok(Outcome::Value(value)) => assert_eq!((number, value.as_deref()), (0, Some(&b"7"[..]))),
     ///     Ok(outcome) => assert_eq!(outcome, Outcome::Changed(number == 1)),
     ///     Err(error) => panic!("{error}"),
     /// });
@@ -186,14 +208,14 @@ impl Table {
     pub fn run_many(
         &self,
         operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome<'_>>),
+        mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let combined = match self.record.scheme.keys() {
-            KeyRule::Unique => Combined::of(operations),
+        let coalesced = match self.record.scheme.keys() {
+            KeyRule::Unique => Coalesced::of(operations),
             KeyRule::Multi => None,
         };
-        match combined {
-            Some(combined) => combined.run(
+        match coalesced {
+            Some(coalesced) => coalesced.run(
                 |operations, done| self.session.run_many(operations, done),
                 &mut done,
             ),
@@ -272,7 +294,7 @@ impl Table {
     /// # Errors
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
     pub fn start_writing(&self) -> Result<()> {
-        self.session.start_writing()
+        self.session.change_writer(WriterChange::Start)
     }
 
     /// Becomes the writer in place of one that was killed, of a table that admits one. This waits as
@@ -283,13 +305,13 @@ impl Table {
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
     /// the fabric says.
     pub fn take_over(&self) -> Result<()> {
-        self.session.take_over()
+        self.session.change_writer(WriterChange::TakeOver)
     }
 
     /// Whether the table can never change again, as far as this client knows.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.session.is_sealed()
+        self.session.state().sealed
     }
 
     /// Fills an empty table with these records, and seals it: it can never change again. Places are
@@ -303,13 +325,13 @@ impl Table {
     /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
     /// empty then as it was.
     pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
-        let staying = staying(self.record.scheme.keys(), records);
-        self.build_distinct(&staying)?;
-        Ok(staying.len() as u64)
+        let records = last_of_each_key(self.record.scheme.keys(), records);
+        self.build_deduplicated(&records)?;
+        Ok(records.len() as u64)
     }
 
     /// As [`Table::build`], with no key twice where keys are unique.
-    pub(crate) fn build_distinct(&self, records: &[Pair<'_>]) -> Result<()> {
+    pub(crate) fn build_deduplicated(&self, records: &[Record<'_>]) -> Result<()> {
         self.session.build(records)
     }
 
@@ -318,7 +340,7 @@ impl Table {
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).
     pub fn resign(&self) -> Result<()> {
-        self.session.resign()
+        self.session.change_writer(WriterChange::Resign)
     }
 
     /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can
@@ -328,7 +350,7 @@ impl Table {
     /// What the fabric says; another client may then have to [take over](Table::take_over).
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
-        self.session.close()
+        self.session.close(None)
     }
 
     /// What this table's endpoint has counted.
@@ -340,7 +362,7 @@ impl Table {
     /// Slots that one READ of a lookup fetches: in a linear table, of the next lookup.
     #[must_use]
     pub fn read_size(&self) -> u64 {
-        self.session.read_size()
+        self.session.state().read_size
     }
 
     /// What this table's cache has done, and what it holds; zeros without one
@@ -348,14 +370,14 @@ impl Table {
     /// partition whose node came back empty, since it was made anew.
     #[must_use]
     pub fn cache_counts(&self) -> CacheCounts {
-        self.session.cache_counts()
+        self.session.state().cache
     }
 
     /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
     /// graph or an index, and answers.
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
-        self.session.client_bytes()
+        self.session.state().client_bytes
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.
@@ -365,10 +387,19 @@ impl Table {
     }
 }
 
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("record", &self.record)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Table {
     fn drop(&mut self) {
         if !self.closed {
-            self.session.abandon();
+            // Nobody is there to be told that it could not be done.
+            let _ = self.session.close(Some(PATIENCE));
         }
     }
 }

@@ -10,7 +10,7 @@ use farslot::index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot::index::baseline::{BaselineOptions, Cleaning, Pace};
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoTable, GrowthMemory};
 use farslot::index::race::{RaceOptions, RaceTable};
-use farslot::index::{Index, IndexError};
+use farslot::index::{Index, IndexExt, IndexError};
 use std::rc::Rc;
 
 /// The stash of MapEmbed in paper 001.

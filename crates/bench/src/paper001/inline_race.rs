@@ -10,10 +10,9 @@
 //! may run side by side on different keys; two on one key, as experiments never have them, would both insert it.
 
 use super::race::{Pair, pairs};
-use farslot::fabric::{Buffer, Endpoint, EndpointExt, Nanos, RemoteAddr, both};
+use farslot::fabric::{Buffer, Endpoint, EndpointExt, NodeId, RemoteAddr, both};
 use farslot::index::{
-    Cursor, FindOrPut, GET, GET_ALL, Hasher, Index, IndexError, Occupancy, PUT, REMOVE, Result,
-    SCAN, UPDATE, Value,
+    ClientState, Cursor, Hasher, IndexError, Occupancy, Result, SchemeClient, Value,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -178,10 +177,10 @@ impl<E: Endpoint> InlineRace<E> {
 
     async fn look_up(&self, key: &[u8]) -> Result<Option<Value>> {
         if let Some(value) = self.stash.borrow().get(key) {
-            return Ok(Some(Rc::clone(value).into()));
+            return Ok(Some(Value::from(&**value)));
         }
         let seen = self.read(key).await?;
-        Ok(self.find(&seen, key).map(|(_, value)| value.into()))
+        Ok(self.find(&seen, key).map(|(_, value)| Value::from(&*value)))
     }
 
     /// Puts a record; the value that was there before, if there was one, which stays if `keeps`.
@@ -277,48 +276,49 @@ fn is_free(slot: &[u8]) -> bool {
     slot[..HEAD].iter().all(|byte| *byte == 0)
 }
 
-impl<E: Endpoint> Index for InlineRace<E> {
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.look_up(key)).await
+impl<E: Endpoint> SchemeClient for InlineRace<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = "inline RACE";
+
+    fn endpoint(&self) -> &E {
+        &self.endpoint
     }
 
-    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
-        let value = self.endpoint.operation(GET_ALL, self.look_up(key)).await?;
-        value.iter().for_each(|value| found(value));
-        Ok(usize::from(value.is_some()))
+    fn node(&self) -> NodeId {
+        self.at.node
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let putting = self.put_record(key, value, false);
-        Ok(self.endpoint.operation(PUT, putting).await?.is_none())
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.look_up(key).await
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let putting = self.put_record(key, value, true);
-        let there = self.endpoint.operation(PUT, putting).await?;
-        Ok(there.map_or(FindOrPut::Inserted, |value| FindOrPut::Found(value.into())))
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(Self::put_record(self, key, value, false).await?.is_none())
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let updating = self.update_record(key, value);
-        self.endpoint.operation(UPDATE, updating).await
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        let there = Self::put_record(self, key, value, true).await?;
+        Ok(there.map(|value| Value::from(&*value)))
     }
 
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
-        let removing = self.remove_record(key);
-        self.endpoint.operation(REMOVE, removing).await
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Self::update_record(self, key, value).await
     }
 
-    async fn scan(
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.remove_record(key).await
+    }
+
+    async fn scan_piece(
         &self,
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let scanning = self.scan_group(cursor, visit);
-        self.endpoint.operation(SCAN, scanning).await
+        self.scan_group(cursor, visit).await
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
+    async fn read_occupancy(&self) -> Result<Occupancy> {
         Ok(Occupancy {
             entries: self.entries.get(),
             used_slots: self.entries.get() - self.stash.borrow().len() as u64,
@@ -328,16 +328,12 @@ impl<E: Endpoint> Index for InlineRace<E> {
         })
     }
 
-    async fn flush(&self) -> Result<()> {
+    async fn report_all(&self) -> Result<()> {
         Ok(())
     }
 
-    fn now(&self) -> Nanos {
-        self.endpoint.now()
-    }
-
-    fn is_up(&self) -> bool {
-        self.endpoint.is_up(self.at.node)
+    fn known(&self) -> ClientState {
+        ClientState::default()
     }
 }
 
@@ -347,6 +343,7 @@ mod tests {
     use crate::paper001::trial::memory_of;
     use crate::simulated::TABLE_AT;
     use farslot::fabric::Executor;
+    use farslot::index::{Index, IndexExt};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -377,8 +374,8 @@ mod tests {
                     assert_eq!(found.as_deref(), map.get(&key).map(|value| &value[..]));
                 }
                 3 => match executor.block_on(table.find_or_put(&key, &value)) {
-                    Ok(FindOrPut::Found(there)) => assert_eq!(there[..], map[&key]),
-                    Ok(FindOrPut::Inserted) => assert!(map.insert(key, value).is_none()),
+                    Ok(Some(there)) => assert_eq!(there[..], map[&key]),
+                    Ok(None) => assert!(map.insert(key, value).is_none()),
                     Err(IndexError::Full { .. }) => was_full = true,
                     Err(error) => panic!("{error}"),
                 },

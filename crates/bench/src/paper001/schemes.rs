@@ -286,7 +286,7 @@ impl Design for RaceDesign {
     }
 
     fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
-        table.client_bytes()
+        table.state().client_bytes
     }
 
     fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {

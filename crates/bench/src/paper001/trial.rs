@@ -12,7 +12,7 @@ use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights, window};
 use farslot::index::hash::derive;
-use farslot::index::{GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot::index::{GET, Index, IndexExt, IndexError, PUT, REMOVE, UPDATE};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;

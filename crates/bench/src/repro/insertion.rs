@@ -10,7 +10,7 @@ use crate::{
 use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, PUT};
+use farslot::index::{Index, IndexExt, IndexError, PUT};
 use std::rc::Rc;
 
 pub(super) const ID: &str = "000-insertion";

@@ -10,7 +10,7 @@ use crate::{
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, PUT, UPKEEP};
+use farslot::index::{Index, IndexExt, IndexError, PUT, UPKEEP};
 use std::rc::Rc;
 
 pub(super) const ID: &str = "004-remote";

@@ -14,7 +14,7 @@ use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::fabric::{Endpoint, Executor, Limits, window};
 use farslot::index::linear::{KeyRule, LinearTable, ReadPolicy, ReadSizes};
-use farslot::index::{BATCH_WIDTH, GET_ALL, Index};
+use farslot::index::{BATCH_WIDTH, GET_ALL, IndexExt, Value};
 use farslot::model::{NicModel, Objective, ProbeDistribution, ReadSizeModel, TableLoad, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -117,11 +117,12 @@ fn reads_per_lookup(
     let jobs = (0..lookups).map(|_| {
         let key = records.key(random.random_range(0..records.count()));
         let table = &table;
-        async move { table.get_all(&key, |_| {}).await }
+        async move { table.get_all(&key).await }
     });
     let mut answers = Answers::default();
-    let done =
-        |_, found: farslot::index::Result<usize>| answers.note(found.map(|count| count == 1));
+    let done = |_, found: farslot::index::Result<Vec<Value>>| {
+        answers.note(found.map(|found| found.len() == 1));
+    };
     executor.block_on(window(BATCH_WIDTH, jobs, done));
     answers.check()?;
     let counted = endpoint.core().counters.snapshot().operation(GET_ALL);

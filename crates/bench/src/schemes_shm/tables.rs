@@ -11,7 +11,7 @@ use farslot::fabric::{
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedForm, SealedOptions, SealedTable, SlotOrder};
-use farslot::index::{BATCH_WIDTH, FieldSize, Index, IndexError, KeyRule, SlotKind};
+use farslot::index::{BATCH_WIDTH, FieldSize, Index, IndexExt, IndexError, KeyRule, SlotKind};
 use farslot::model::Objective;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -303,10 +303,9 @@ impl<I: Index + 'static> Client<I> {
     fn get_all(&self, keys: &[(u32, [u8; 4])], are_there: bool) -> Result<f64> {
         let found = usize::from(are_there);
         let lookups = keys.iter().map(async |(number, key)| {
-            let mut rightly = true;
-            let check = |value: &[u8]| rightly &= value == value_of(*number);
-            let count = self.table.get_all(key, check).await?;
-            Ok::<_, IndexError>(rightly && count == found)
+            let values = self.table.get_all(key).await?;
+            let rightly = values.iter().all(|value| **value == value_of(*number));
+            Ok::<_, IndexError>(rightly && values.len() == found)
         });
         let mut answers = Answers::default();
         let since = Instant::now();

@@ -5,7 +5,7 @@ use super::records::Records;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::shm::ShmEndpoint;
-use farslot::index::Index;
+use farslot::index::{Index, IndexExt};
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedLayout, SealedOptions, SealedTable};

@@ -8,7 +8,7 @@ use farslot::index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::race::{RaceLayout, RaceTable};
 use farslot::index::sealed::{SealedLayout, SealedTable};
-use farslot::index::{Index, Result, Value};
+use farslot::index::{Index, IndexExt, Result, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,12 +39,14 @@ impl<I: Index> Lookup for I {
         Index::get(self, key).await
     }
 
-    async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
-        Index::get_all(self, key, found).await
+    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
+        let values = IndexExt::get_all(self, key).await?;
+        values.iter().for_each(|value| found(value));
+        Ok(values.len())
     }
 
     fn client_bytes(&self) -> u64 {
-        Index::client_bytes(self)
+        self.state().client_bytes
     }
 }
 

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::sim::World;
 use farslot::fabric::{Endpoint, Executor, Limits, OperationClass};
-use farslot::index::{Index, PUT, UPDATE, UPKEEP};
+use farslot::index::{Index, IndexExt, PUT, UPDATE, UPKEEP};
 use std::ops::Range;
 use std::rc::Rc;
 

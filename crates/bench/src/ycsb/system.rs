@@ -148,10 +148,10 @@ impl Client for Table {
         let operations: Vec<Operation<'_>> = gets.chain(writes).collect();
         let mut outcome = Ok(true);
         self.run_many(&operations, |number, done| match done {
-            Ok(Outcome::Value(value)) => answer(number, value),
+            Ok(Outcome::Value(value)) => answer(number, value.as_deref()),
             // An update that finds its key, or a put of a new one.
             Ok(Outcome::Changed(true)) => {}
-            Ok(Outcome::Changed(false) | Outcome::Found(_)) => {
+            Ok(Outcome::Changed(false) | Outcome::Values(_)) => {
                 outcome = outcome.clone().map(|_| false);
             }
             Err(error) => outcome = Err(error.into()),

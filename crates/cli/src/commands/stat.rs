@@ -363,7 +363,7 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
             let moved = output::counted(survey.displacements, "record");
             rows.push(("displaced", format!("{moved} by the puts of others")));
         }
-        Survey::Sealed(_) => rows.push(("writer", "none: the table is sealed".into())),
+        Survey::Counted(_) => rows.push(("writer", "none: the table is sealed".into())),
         Survey::Race(survey) => rows.extend(unfinished(survey)),
         Survey::Duo(survey) => {
             rows.push(("stash", output::counted(survey.stashed, "key")));

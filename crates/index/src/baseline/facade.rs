@@ -1,74 +1,71 @@
-//! A table for comparison as an [`Index`].
+//! What [`Index`](crate::Index) asks of a table for comparison.
 
 use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
-use crate::{
-    Cursor, FIND_OR_PUT, FindOrPut, GET, GET_ALL, Index, Occupancy, PUT, REMOVE, Result, SCAN,
-    UPDATE, Value,
-};
-use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use crate::{ClientState, Cursor, Occupancy, Result, SchemeClient, Value};
+use farslot_fabric::{Endpoint, NodeId};
 use std::rc::Rc;
 
-impl<E: Endpoint, P: Placing> Index for BaselineTable<E, P> {
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint.operation(GET, self.find(key)).await
+impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {
+    type Endpoint = E;
+
+    const NAME: &'static str = "baseline";
+
+    fn endpoint(&self) -> &E {
+        &self.endpoint
     }
 
-    async fn get_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
-        let value = self.endpoint.operation(GET_ALL, self.find(key)).await?;
-        value.iter().for_each(|value| found(value));
-        Ok(usize::from(value.is_some()))
+    fn node(&self) -> NodeId {
+        self.place.get().node
     }
 
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let write = self.write(key, value, Mode::Put);
-        let written = self.endpoint.operation(PUT, write).await?;
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        Self::find(self, key).await
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let written = self.write(key, value, Mode::Put).await?;
         Ok(matches!(written, Written::Inserted))
     }
 
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let write = self.write(key, value, Mode::FindOrPut);
-        Ok(match self.endpoint.operation(FIND_OR_PUT, write).await? {
-            Written::Found(value) => FindOrPut::Found(value),
-            _ => FindOrPut::Inserted,
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        Ok(match self.write(key, value, Mode::FindOrPut).await? {
+            Written::Found(value) => Some(value),
+            _ => None,
         })
     }
 
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let update = self.update_record(key, value);
-        self.endpoint.operation(UPDATE, update).await
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.update_record(key, value).await
     }
 
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
-        let removing = self.remove_record(key);
-        self.endpoint.operation(REMOVE, removing).await
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.remove_record(key).await
     }
 
-    async fn scan(
+    async fn scan_piece(
         &self,
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let scanning = self.scan_piece(cursor, visit);
-        self.endpoint.operation(SCAN, scanning).await
+        Self::scan_piece(self, cursor, visit).await
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
+    async fn read_occupancy(&self) -> Result<Occupancy> {
         let no_heap = self.layout().map().heap_place(self.place.get());
         let counts = Rc::clone(&self.counts.borrow());
         counts.occupancy(&*self.endpoint, no_heap).await
     }
 
-    async fn flush(&self) -> Result<()> {
+    async fn report_all(&self) -> Result<()> {
         self.report().await
     }
 
-    fn now(&self) -> Nanos {
-        self.endpoint.now()
-    }
-
-    fn is_up(&self) -> bool {
-        self.endpoint.is_up(self.place.get().node)
+    fn known(&self) -> ClientState {
+        ClientState {
+            read_size: 1,
+            ..ClientState::default()
+        }
     }
 }

@@ -1,10 +1,16 @@
 //! The cache as an [`Index`].
 
 use super::Cached;
-use crate::{Cursor, FindOrPut, Index, Occupancy, Result, Value};
+use crate::{
+    ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
+    Waits, WriterChange,
+};
 use farslot_fabric::Nanos;
 
 impl<I: Index> Index for Cached<I> {
+    const WAITS: Waits = I::WAITS;
+
+    #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         match self.look(key) {
             Ok(answer) => Ok(answer),
@@ -16,62 +22,15 @@ impl<I: Index> Index for Cached<I> {
         }
     }
 
-    async fn get_all(&self, key: &[u8], found: impl FnMut(&[u8])) -> Result<usize> {
-        // What it tells is not kept, and may be newer than what is.
-        let _telling = self.writing(key);
-        self.index.get_all(key, found).await
-    }
-
-    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let _writing = self.writing(key);
-        self.index.put(key, value).await
-    }
-
-    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
-        let _writing = self.writing(key);
-        self.index.find_or_put(key, value).await
-    }
-
-    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let _writing = self.writing(key);
-        self.index.update(key, value).await
-    }
-
-    async fn remove(&self, key: &[u8]) -> Result<bool> {
-        let _writing = self.writing(key);
-        self.index.remove(key).await
-    }
-
-    async fn scan(
-        &self,
-        cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        self.index.scan(cursor, visit).await
-    }
-
-    async fn occupancy(&self) -> Result<Occupancy> {
-        self.index.occupancy().await
-    }
-
-    async fn flush(&self) -> Result<()> {
-        self.index.flush().await
-    }
-
-    fn now(&self) -> Nanos {
-        self.index.now()
-    }
-
-    fn is_up(&self) -> bool {
-        self.index.is_up()
-    }
-
-    fn is_immutable(&self) -> bool {
-        self.index.is_immutable()
-    }
-
-    fn client_bytes(&self) -> u64 {
-        self.index.client_bytes() + self.counts().bytes
+    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        match operation {
+            Operation::Get(key) => self.get(key).await.map(Outcome::Value),
+            // What a get-all tells is not kept, and may be newer than what is.
+            _ => {
+                let _writing = self.writing(operation.key());
+                self.index.run(operation).await
+            }
+        }
     }
 
     /// Those that are not in the cache are one batch of the index.
@@ -99,55 +58,56 @@ impl<I: Index> Index for Cached<I> {
         self.index.get_many(keys, fetched).await;
     }
 
-    async fn put_many<'k>(
+    async fn scan(
         &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        let records: Vec<_> = records.into_iter().collect();
-        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
-        self.index.put_many(records.iter().copied(), done).await;
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.index.scan(cursor, visit).await
     }
 
-    async fn find_or_put_many<'k>(
-        &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<FindOrPut>),
-    ) {
-        let records: Vec<_> = records.into_iter().collect();
-        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
-        let writes = self.index.find_or_put_many(records.iter().copied(), done);
-        writes.await;
+    async fn occupancy(&self) -> Result<Occupancy> {
+        self.index.occupancy().await
     }
 
-    async fn update_many<'k>(
-        &self,
-        records: impl IntoIterator<Item = (&'k [u8], &'k [u8])>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        let records: Vec<_> = records.into_iter().collect();
-        let done = self.writing_each(records.iter().map(|(key, _)| *key), done);
-        self.index.update_many(records.iter().copied(), done).await;
+    async fn flush(&self) -> Result<()> {
+        self.index.flush().await
     }
 
-    async fn get_all_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Vec<Vec<u8>>>),
-    ) {
-        // As in `get_all`.
-        let keys: Vec<_> = keys.into_iter().collect();
-        let done = self.writing_each(keys.iter().copied(), done);
-        self.index.get_all_many(keys.iter().copied(), done).await;
+    async fn survey(&self) -> Result<Survey> {
+        self.index.survey().await
     }
 
-    async fn remove_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<bool>),
-    ) {
-        let keys: Vec<_> = keys.into_iter().collect();
-        let done = self.writing_each(keys.iter().copied(), done);
-        self.index.remove_many(keys.iter().copied(), done).await;
+    async fn writer(&self) -> Result<Option<u64>> {
+        self.index.writer().await
+    }
+
+    async fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.index.change_writer(change).await
+    }
+
+    /// A table that is built is no longer what was known of it.
+    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        let built = self.index.build(records).await;
+        self.clear();
+        built
+    }
+
+    fn state(&self) -> ClientState {
+        let state = self.index.state();
+        let cache = self.counts();
+        ClientState {
+            client_bytes: state.client_bytes + cache.bytes,
+            cache,
+            ..state
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.index.now()
+    }
+
+    fn is_up(&self) -> bool {
+        self.index.is_up()
     }
 }

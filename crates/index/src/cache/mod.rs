@@ -2,7 +2,7 @@
 //! used go first.
 //!
 //! **What is promised.** By default nothing less than without: only answers that cannot change are kept, those
-//! of tables that [never change again](Index::is_immutable). Of other tables answers are kept if
+//! of tables that [never change again](crate::ClientState::sealed). Of other tables answers are kept if
 //! [a bound](Freshness::Within) on their age is accepted. Then a lookup may answer with what was true at some
 //! moment not longer ago than the bound (as its endpoint's clock has it, from before the READs began until the
 //! answer is given). And of what one client sees,
@@ -28,7 +28,7 @@
 //!
 //! **Memory.** A cache never takes more than its bytes, what it needs to manage them included; values that callers
 //! still hold are theirs. [`Cached::within`] gives it what the index leaves of one budget
-//! ([`Index::client_bytes`]): as the index grows, answers make room for it, the least recently used first, down to
+//! ([`ClientState::client_bytes`]): as the index grows, answers make room for it, the least recently used first, down to
 //! what the cache needs to manage itself (64 bytes a set). Like every client it belongs to one thread; each has a cache of its own.
 
 mod facade;
@@ -176,12 +176,12 @@ impl<I: Index> Cached<I> {
     }
 
     /// The index with a cache that takes what the index leaves of `options.bytes`: of what it keeps
-    /// already, and of what it may keep ([`Index::client_bytes`]).
+    /// already, and of what it may keep ([`ClientState::client_bytes`]).
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) where that is less than one set takes.
     pub fn within(index: I, options: CacheOptions) -> Result<Self> {
-        let of_index = index.client_bytes();
+        let of_index = index.state().client_bytes;
         let bytes = options.bytes.checked_sub(of_index).ok_or_else(|| {
             let limit = format!("at least the {of_index} bytes that the index takes");
             bad_option("memory budget", options.bytes, limit)
@@ -266,22 +266,6 @@ impl<I: Index> Cached<I> {
             key,
         })
     }
-
-    /// What to tell the outcomes of a batch of writes to: each is forgotten before its outcome is told.
-    fn writing_each<'c, R>(
-        &'c self,
-        keys: impl Iterator<Item = &'c [u8]>,
-        mut done: impl FnMut(usize, R),
-    ) -> impl FnMut(usize, R) {
-        let mut writing: Vec<_> = match &self.cache {
-            Some(_) => keys.map(|key| self.writing(key)).collect(),
-            None => Vec::new(),
-        };
-        move |number, outcome| {
-            drop(writing.get_mut(number).map(Option::take));
-            done(number, outcome);
-        }
-    }
 }
 
 impl Cache {
@@ -291,7 +275,7 @@ impl Cache {
         key: &[u8],
     ) -> std::result::Result<Option<Value>, Option<Fetch>> {
         let oldest = match self.freshness {
-            Freshness::Exact if !index.is_immutable() => return Err(None),
+            Freshness::Exact if !index.state().sealed => return Err(None),
             Freshness::Exact => 0,
             Freshness::Within(bound) => index.now().saturating_sub(bound),
         };
@@ -309,7 +293,7 @@ impl Cache {
     /// Leaves the index what it takes of the budget by now.
     fn make_room_for(&self, index: &impl Index) {
         let Some(budget) = &self.budget else { return };
-        let of_index = index.client_bytes();
+        let of_index = index.state().client_bytes;
         if budget.of_index.replace(of_index) != of_index {
             let left = budget.bytes.saturating_sub(of_index);
             self.sets.borrow_mut().fit(left);

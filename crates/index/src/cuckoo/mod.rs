@@ -82,7 +82,6 @@
 mod batch;
 mod build;
 mod client;
-mod facade;
 mod graph;
 mod heap_bucket;
 mod insert;
@@ -93,6 +92,7 @@ mod path;
 mod predetermination;
 mod remove;
 mod scan;
+mod scheme;
 mod signatures;
 mod survey;
 mod writer;

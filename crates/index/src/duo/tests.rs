@@ -5,7 +5,7 @@ use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
 use crate::baseline::map_embed::MapEmbedTable;
 use crate::baseline::{BaselineOptions, Cleaning, Pace};
-use crate::{FieldSize, Index};
+use crate::{FieldSize, Index, IndexExt};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights, both,

@@ -10,7 +10,7 @@ use super::probe::Probe;
 use super::walk::Spot;
 use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::{FindOrPut, IndexError, Result};
+use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, both, in_order};
 
 /// A value on its way into a slot.
@@ -74,16 +74,24 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    pub(super) async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+    pub(super) async fn find_or_put_record(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Value>> {
         let key = self.checked_key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
     }
 
-    async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
+    async fn find_or_put_draft(
+        &self,
+        key: &Key<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Option<Value>> {
         if let Some(value) = self.find_recalled(key).await? {
-            return Ok(FindOrPut::Found(value));
+            return Ok(Some(value));
         }
         let mut probe = Probe::new(key, Until::Match);
         loop {
@@ -92,12 +100,12 @@ impl<E: Endpoint> LinearTable<E> {
                 Spot::Empty => self.claim(key, &mut probe, draft).await?,
                 Spot::Mine {
                     value: Some(value), ..
-                } => return Ok(FindOrPut::Found(value)),
+                } => return Ok(Some(value)),
                 Spot::Mine { word, value: None } => {
                     if self.layout.keys == KeyRule::Multi
                         && let Some(value) = self.find_behind_dead(key).await?
                     {
-                        return Ok(FindOrPut::Found(value));
+                        return Ok(Some(value));
                     }
                     let revived = self.replace(key, &mut probe, word, draft).await?;
                     if revived {
@@ -107,7 +115,7 @@ impl<E: Endpoint> LinearTable<E> {
                 }
             };
             if done {
-                return Ok(FindOrPut::Inserted);
+                return Ok(None);
             }
         }
     }
@@ -148,11 +156,7 @@ impl<E: Endpoint> LinearTable<E> {
                 Head::claimed(key.hash)
             }
         };
-        #[cfg(not(feature = "broken-insert"))]
-        let claimed = self.swap(probe, 0, 0, claim).await?;
-        #[cfg(feature = "broken-insert")]
-        let claimed = self.overwrite(probe, claim).await?;
-        if !claimed {
+        if !self.swap(probe, 0, 0, claim).await? {
             return Ok(false);
         }
         self.slot_used();
@@ -176,14 +180,6 @@ impl<E: Endpoint> LinearTable<E> {
             self.entries_changed(1).await;
         }
         Ok(published)
-    }
-
-    /// Claims as no protocol may: whatever has come into the slot since it was read is lost.
-    #[cfg(feature = "broken-insert")]
-    async fn overwrite(&self, probe: &Probe<'_, E>, claim: u64) -> Result<bool> {
-        let word = self.endpoint.core().buffers.copy_of(&claim.to_le_bytes())?;
-        self.endpoint.write(self.address_of(probe), word).await?;
-        Ok(true)
     }
 
     /// Writes key and value into a slot that this client alone has claimed, and publishes them. Both

@@ -16,9 +16,9 @@ use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
 use crate::record_hints::RecordHint;
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed};
+use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed, view};
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, Piece, RemoteAddr};
+use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::{ControlFlow, Range};
 
 /// How far a lookup has come.
@@ -74,9 +74,10 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         &self.endpoint
     }
 
-    #[inline(always)]
-    fn place(&self) -> RemoteAddr {
-        self.table
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        // Looking ahead is for READs that take their time.
+        (!self.sizes.look_ahead).then(|| view(&*self.endpoint, self.table))?
     }
 
     #[inline(always)]

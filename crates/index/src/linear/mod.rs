@@ -69,7 +69,6 @@
 //! and concurrent writers to long records are not in them.
 
 mod client;
-mod facade;
 mod hinting;
 mod hybrid;
 mod insert;
@@ -80,6 +79,7 @@ mod read_sizes;
 mod recall;
 mod remove;
 mod scan;
+mod scheme;
 mod survey;
 mod update;
 mod walk;

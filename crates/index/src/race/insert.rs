@@ -22,7 +22,7 @@ use super::view::View;
 use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
 use crate::heap::{BlockRef, encode, seal};
-use crate::{BATCH_WIDTH, FindOrPut, Result};
+use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::verb::VerbFuture;
 use farslot_fabric::{Endpoint, EndpointExt, both};
 
@@ -83,22 +83,30 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    pub(super) async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<FindOrPut> {
+    pub(super) async fn find_or_put_record(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let mut draft = self.draft(value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
     }
 
-    async fn find_or_put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<FindOrPut> {
+    async fn find_or_put_draft(
+        &self,
+        key: &Key<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Option<Value>> {
         let (learnt, mut rivals) = (Learnt::default(), Rivals::default());
         loop {
             let view = self.current(key, &learnt.attempts).await?;
             match self.search(key, &view, &learnt).await? {
-                Found::Present { value, .. } => return Ok(FindOrPut::Found(value)),
+                Found::Present { value, .. } => return Ok(Some(value)),
                 Found::Absent => {
                     if self.insert(key, &view, draft, &learnt, &mut rivals).await? {
-                        return Ok(FindOrPut::Inserted);
+                        return Ok(None);
                     }
                 }
                 Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,

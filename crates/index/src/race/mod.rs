@@ -83,12 +83,12 @@
 
 mod client;
 mod directory;
-mod facade;
 mod insert;
 mod layout;
 mod lookup;
 mod remove;
 mod scan;
+mod scheme;
 mod split;
 mod survey;
 mod update;

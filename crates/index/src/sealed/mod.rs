@@ -56,7 +56,6 @@
 
 mod build;
 mod client;
-mod facade;
 mod layout;
 mod lookup;
 mod mask;
@@ -64,6 +63,7 @@ mod plan;
 mod read_size;
 mod record;
 mod scan;
+mod scheme;
 mod slots;
 
 pub use crate::read_policy::ReadPolicy;

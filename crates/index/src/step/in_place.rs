@@ -9,7 +9,7 @@ use super::drive::drive;
 use super::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads};
 use crate::{GET, Value};
 use farslot_fabric::counters::Tally;
-use farslot_fabric::{Booking, BufferPool, Endpoint, EndpointExt, InPlace, OperationClass, Rights};
+use farslot_fabric::{Booking, BufferPool, Endpoint, EndpointExt, InPlace};
 use std::ops::Range;
 
 /// Lookups of a window: their first pieces are about what a processor can have under way.
@@ -76,55 +76,22 @@ impl Read for Mapped<'_> {
     }
 }
 
-/// Runs one lookup to its end, or to where it needs more than loads: that is the error.
-#[inline]
-pub(super) fn run<L: Lookup>(
-    table: &L,
-    view: InPlace<'_>,
-    (key, search): (&L::Key<'_>, &mut L::Search),
-    mut next: Next<L::Aside>,
-    (class, booking): (OperationClass, &mut Booking),
-) -> Result<Answer, Next<L::Aside>> {
-    let mut read = Mapped::new(view);
-    let mut tally = Tally::default();
-    let core = table.endpoint().core();
-    let ended = loop {
-        let reads = match next {
-            Next::Read(reads) if locate(table, key, search, reads, &mut read) => reads,
-            Next::Found(found) => break Ok(read.value(found, &core.buffers).map(Some)),
-            Next::Absent => break Ok(Ok(None)),
-            Next::Failed(error) => break Ok(Err(*error)),
-            next => break Err(next),
-        };
-        let bytes = bytes_of(table, key, search, reads);
-        tally.read(reads.pieces as u32, reads.gathered, bytes);
-        booking.read(reads.verbs(), bytes);
-        next = table.look(key, search, &mut read);
-        read.view.acquire();
-    };
-    if ended.is_ok() {
-        tally.operation_ended(*booking);
-    }
-    core.counters.add(class, &tally);
-    ended
-}
-
-/// Does one step of a lookup that has needed more than loads before; nothing where its pieces are not in memory. What was
+/// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not in memory. What was
 /// found is the error.
+#[inline(always)]
 pub(super) fn step<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
 ) -> Option<Result<Next<L::Aside>, Answer>> {
-    let endpoint = table.endpoint();
-    let view = endpoint.in_place(table.place(), Rights::READ)?;
+    let view = table.in_place()?;
     let mut read = Mapped::new(view);
     if !locate(table, key, search, reads, &mut read) {
         return None;
     }
     let bytes = bytes_of(table, key, search, reads);
-    let core = endpoint.core();
+    let core = table.endpoint().core();
     core.counters
         .read_in_place(reads.pieces as u32, reads.gathered, bytes);
     let next = table.look(key, search, &mut read);
@@ -176,18 +143,17 @@ struct Window<'k, L: Lookup> {
 }
 
 /// Looks keys up for as long as the memory is there. Keys that are not taken are left in `keys`.
-pub(super) async fn get_many<'k, L: Lookup>(
+pub(super) async fn find_many<'k, L: Lookup>(
     table: &L,
     keys: &mut impl Iterator<Item = (usize, &'k [u8])>,
     done: &mut impl FnMut(usize, Answer),
 ) {
     let endpoint = table.endpoint();
-    let view = || endpoint.in_place(table.place(), Rights::READ);
-    if view().is_none() {
+    if table.in_place().is_none() {
         return;
     }
     let mut window = Box::new(Window::new());
-    while let Some(view) = view() {
+    while let Some(view) = table.in_place() {
         let taken = window.run(table, view, keys, done);
         while let Some((lane, next)) = window.stuck.pop() {
             let (key, search) = (&window.keys[lane], &mut window.searches[lane]);
@@ -342,12 +308,7 @@ impl<'k, L: Lookup> Window<'k, L> {
             bytes += piece.len as u64;
         }
         batch.tally.read(reads.pieces as u32, reads.gathered, bytes);
-        let verbs = if reads.gathered {
-            1
-        } else {
-            reads.pieces as u32
-        };
-        self.bookings[lane].read(verbs, bytes);
+        self.bookings[lane].read(reads.verbs(), bytes);
         self.reads[lane] = reads;
         true
     }

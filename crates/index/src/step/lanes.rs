@@ -43,7 +43,7 @@ enum Stage {
 }
 
 /// Looks keys up, [`BATCH_WIDTH`] at a time.
-pub(super) async fn get_many<'k, L: Lookup>(
+pub(super) async fn find_many<'k, L: Lookup>(
     table: &L,
     mut keys: impl Iterator<Item = (usize, &'k [u8])>,
     mut done: impl FnMut(usize, Answer),

@@ -23,8 +23,8 @@ mod received;
 use crate::{IndexError, Result, Value};
 use drive::drive;
 pub(crate) use drive::drive_while;
-use farslot_fabric::counters::Tally;
-use farslot_fabric::{Booking, Endpoint, EndpointExt, OperationClass, Piece, RemoteAddr, Rights};
+
+use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr, Rights};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::task::Poll;
@@ -45,8 +45,9 @@ pub(crate) trait Lookup {
 
     fn endpoint(&self) -> &Self::Endpoint;
 
-    /// Where the table is. Its slots and records are elsewhere only where a table has grown out of it.
-    fn place(&self) -> RemoteAddr;
+    /// The memory that the table is in, where that is mapped ([`view`]). Slots and records are elsewhere only where a
+    /// table has grown out of it.
+    fn in_place(&self) -> Option<InPlace<'_>>;
 
     /// Checks and hashes a key.
     fn key<'k>(&self, bytes: &'k [u8]) -> Result<Self::Key<'k>>;
@@ -168,6 +169,13 @@ pub(crate) trait Read {
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8];
 }
 
+/// The memory of the table at `place`, where that is mapped, and words are words.
+#[inline]
+pub(crate) fn view<E: Endpoint>(endpoint: &E, place: RemoteAddr) -> Option<InPlace<'_>> {
+    let is_aligned = place.offset.is_multiple_of(8);
+    is_aligned.then(|| endpoint.in_place(place, Rights::READ))?
+}
+
 /// The error of a lookup that it ends.
 #[cold]
 pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
@@ -176,54 +184,30 @@ pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
 
 type Answer = Result<Option<Value>>;
 
-/// Looks a key up; booked as an operation of `class`.
+/// Looks a key up.
 #[inline]
-pub(crate) async fn get<L: Lookup>(table: &L, class: OperationClass, bytes: &[u8]) -> Answer {
-    let endpoint = table.endpoint();
+pub(crate) async fn find<L: Lookup>(table: &L, bytes: &[u8]) -> Answer {
+    let key = table.key(bytes)?;
     let mut search = L::Search::default();
-    let mut booking = Booking::default();
-    let key = match table.key(bytes) {
-        Ok(key) => key,
-        Err(error) => {
-            let mut tally = Tally::default();
-            tally.operation_ended(booking);
-            endpoint.core().counters.add(class, &tally);
-            return Err(error);
-        }
-    };
     table.prepare(&key, &mut search);
-    let mut next = table.begin(&key, &mut search);
-    if let Some(view) = endpoint.in_place(table.place(), Rights::READ) {
-        match in_place::run(
-            table,
-            view,
-            (&key, &mut search),
-            next,
-            (class, &mut booking),
-        ) {
-            Ok(answer) => {
-                // It has not waited, and who looks up one key after the other shall not keep all others waiting.
-                if endpoint.core().is_turn_over() {
-                    let_others_run().await;
-                }
-                return answer;
-            }
-            Err(rest) => next = rest,
-        }
+    let next = table.begin(&key, &mut search);
+    let answer = drive(table, &key, &mut search, next).await;
+    // In place it has not waited, and who looks up one key after the other shall not keep all others waiting.
+    if table.in_place().is_some() && table.endpoint().core().is_turn_over() {
+        let_others_run().await;
     }
-    let rest = drive(table, &key, &mut search, next);
-    endpoint.operation_begun(class, booking, rest).await
+    answer
 }
 
 /// Looks up many keys; `done` gets each answer with the key's number, in the order in which they come.
-pub(crate) async fn get_many<'k, L: Lookup>(
+pub(crate) async fn find_many<'k, L: Lookup>(
     table: &L,
     keys: impl IntoIterator<Item = &'k [u8]>,
     mut done: impl FnMut(usize, Answer),
 ) {
     let mut keys = keys.into_iter().enumerate();
-    in_place::get_many(table, &mut keys, &mut done).await;
-    lanes::get_many(table, keys, done).await;
+    in_place::find_many(table, &mut keys, &mut done).await;
+    lanes::find_many(table, keys, done).await;
 }
 
 /// Lets the executor's other tasks run.

@@ -9,7 +9,7 @@ use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, OperationCounte
 use farslot_index::baseline::map_embed::MapEmbedTable;
 use farslot_index::baseline::tea::{TEA_STASH, TeaTable};
 use farslot_index::baseline::{BaselineOptions, BaselineTable, Placing};
-use farslot_index::{FieldSize, GET, Index, IndexError, PUT, REMOVE, UPDATE};
+use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use std::rc::Rc;
 
 fn slots() -> u64 {

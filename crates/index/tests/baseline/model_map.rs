@@ -8,7 +8,7 @@ use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_index::baseline::tea::{Tea, TeaTable};
 use farslot_index::baseline::{BaselineOptions, BaselineTable, Cleaning, Pace, Placing};
-use farslot_index::{FieldSize, Index, IndexError, Occupancy};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

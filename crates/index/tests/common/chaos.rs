@@ -8,9 +8,9 @@ use super::run::{Run, look_around};
 use super::{Reads, Slot, TABLE, faults, region_bytes};
 use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
-use farslot_fabric::{EndpointExt, Limits, Nanos, Rights, window};
+use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{FindOrPut, Index, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -91,8 +91,8 @@ pub async fn perform(
             inserted: Some(table.put(&key, &slot.value(value)).await?),
         },
         TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
-            FindOrPut::Found(value) => TableRet::Found(slot.number(&value)),
-            FindOrPut::Inserted => TableRet::Inserted,
+            Some(value) => TableRet::Found(slot.number(&value)),
+            None => TableRet::Inserted,
         },
         TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
         TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
@@ -230,11 +230,11 @@ pub fn limits() -> Limits {
 }
 
 /// Opens the table, however often that takes.
-pub async fn open(
-    endpoint: Rc<SimEndpoint>,
+pub async fn open<E: Endpoint>(
+    endpoint: Rc<E>,
     layout: &LinearLayout,
     reads: Reads,
-) -> LinearTable<SimEndpoint> {
+) -> LinearTable<E> {
     loop {
         let sizes = reads.sizes(layout);
         match LinearTable::open(Rc::clone(&endpoint), TABLE, layout.clone(), sizes).await {
@@ -331,6 +331,16 @@ pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
 
 /// Runs a seed with clients of this kind, and judges it.
 pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary), Box<Failure>> {
+    run_over(slot, seed, kind, |endpoint, _| endpoint)
+}
+
+/// Runs a seed with clients of this kind, whose endpoints to a table of that layout `wrap` gives, and judges it.
+pub fn run_over<E: Endpoint>(
+    slot: Slot,
+    seed: u64,
+    kind: ClientKind,
+    wrap: fn(Rc<SimEndpoint>, &LinearLayout) -> Rc<E>,
+) -> Result<(Tally, Summary), Box<Failure>> {
     let mut rng = rng_of(slot, seed);
     let shape = Shape::of(slot, seed, kind, &mut rng);
     let world = world(rng.random(), &shape.layout);
@@ -349,6 +359,7 @@ pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary
             let (shape, run) = (shape.clone(), run.clone());
             let seeds: Vec<u64> = (0..shape.coroutines).map(|_| rng.random()).collect();
             simulation.spawn(client, async move |endpoint| {
+                let endpoint = wrap(endpoint, &shape.layout);
                 let table = open(endpoint, &shape.layout, shape.reads).await;
                 let table = table
                     .with_hints(shape.kind.clusters)
@@ -371,7 +382,7 @@ pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary
 }
 
 /// What a coroutine does: a random operation after the other, on random keys.
-async fn work(caller: Caller<'_>, shape: &Shape, mut rng: ChaCha8Rng) {
+async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mut rng: ChaCha8Rng) {
     for turn in 0..shape.operations {
         if shape.pause > 0 {
             let pause = rng.random_range(0..=shape.pause);

@@ -2,7 +2,7 @@
 //! many.
 
 use super::{Slot, scan_all};
-use farslot_index::{FindOrPut, Index, IndexError, Occupancy, Value};
+use farslot_index::{Index, IndexError, IndexExt, Occupancy, Operation, Outcome, Value};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -102,9 +102,9 @@ impl<R: Room> Model<R> {
                 prop_assert_eq!(got.as_deref(), there.map(|value| &value[..]));
             }
             &Step::GetAll(key) => {
-                let (key, mut found) = (slot.key(key), Vec::new());
-                let all = table.get_all(&key, |value| found.push(value.to_vec()));
-                prop_assert_eq!(all.await.unwrap(), found.len());
+                let key = slot.key(key);
+                let found = table.get_all(&key).await.unwrap();
+                let found: Vec<_> = found.iter().map(|value| value.to_vec()).collect();
                 prop_assert_eq!(found, Vec::from_iter(self.records.get(&key).cloned()));
             }
             Step::GetMany(keys) => self.get_many(table, keys).await?,
@@ -140,9 +140,12 @@ impl<R: Room> Model<R> {
             }
             Step::FindOrPutMany(of) => {
                 let (records, mut answers) = (self.bytes_of(of), Vec::new());
-                let pairs = records.iter().map(|(key, value)| (&key[..], &value[..]));
-                let done = |number: usize, put| answers.push((number, put));
-                table.find_or_put_many(pairs, done).await;
+                let puts = records.iter();
+                let puts = puts.map(|(key, value)| Operation::FindOrPut(key, value));
+                let done = |number: usize, put: farslot_index::Result<Outcome>| {
+                    answers.push((number, put.map(Outcome::into_value)));
+                };
+                table.run_many(&Vec::from_iter(puts), done).await;
                 for (key, value, put) in answered(records, answers) {
                     self.has_found_or_put(key, value, put)?;
                 }
@@ -170,12 +173,11 @@ impl<R: Room> Model<R> {
     async fn remove_many(&mut self, table: &R::Table, numbers: &BTreeSet<u64>) -> Checked {
         let keys: Vec<Vec<u8>> = numbers.iter().map(|key| self.slot.key(*key)).collect();
         let mut answers = vec![None; keys.len()];
-        let done = |number: usize, removed: farslot_index::Result<bool>| {
-            answers[number] = Some(removed.unwrap());
+        let done = |number: usize, removed: farslot_index::Result<Outcome>| {
+            answers[number] = Some(removed.unwrap().is_changed());
         };
-        table
-            .remove_many(keys.iter().map(|key| &key[..]), done)
-            .await;
+        let removals = keys.iter().map(|key| Operation::Remove(key));
+        table.run_many(&Vec::from_iter(removals), done).await;
         for (key, answer) in keys.iter().zip(answers) {
             prop_assert_eq!(answer, Some(self.records.remove(key).is_some()));
         }
@@ -209,11 +211,11 @@ impl<R: Room> Model<R> {
         &mut self,
         key: Vec<u8>,
         value: Vec<u8>,
-        put: farslot_index::Result<FindOrPut>,
+        put: farslot_index::Result<Option<Value>>,
     ) -> Checked {
         match (put, self.records.get(&key)) {
-            (Ok(FindOrPut::Found(found)), Some(there)) => prop_assert_eq!(&*found, &there[..]),
-            (Ok(FindOrPut::Inserted), None) => {
+            (Ok(Some(found)), Some(there)) => prop_assert_eq!(&*found, &there[..]),
+            (Ok(None), None) => {
                 self.room.takes(&key)?;
                 self.records.insert(key, value);
             }

@@ -6,7 +6,7 @@ use crate::common::cuckoo::{ORDERS, SIGNATURES, new_client, new_node, new_table,
 use crate::common::{HEAP, INLINE, Slot, WORD};
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
-use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
+use farslot_index::{FIND_OR_PUT, GET, Index, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_model::NicModel;
 use farslot_model::advise::{
     CuckooPlaces, CuckooReads, CuckooShape, Filling, VerbCosts, cuckoo_lookup,

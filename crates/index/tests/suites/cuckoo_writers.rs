@@ -4,7 +4,7 @@ use crate::common::cuckoo::{SIGNATURES, limited_client, new_client, new_node, op
 use crate::common::{HEAP, INLINE, Slot, WORD, scan_all};
 use farslot_fabric::{Executor, Limits};
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
-use farslot_index::{Index, IndexError, KeyRule};
+use farslot_index::{Index, IndexError, IndexExt, KeyRule};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -41,10 +41,8 @@ impl Client {
     }
 
     fn get_all(&self, key: u64) -> Vec<u64> {
-        let mut found = Vec::new();
-        let all = |value: &[u8]| found.push(self.slot.number(value));
-        let count = self.run(self.table.get_all(&self.slot.key(key), all));
-        assert_eq!(count.unwrap(), found.len());
+        let found = self.run(self.table.get_all(&self.slot.key(key))).unwrap();
+        let mut found: Vec<_> = found.iter().map(|value| self.slot.number(value)).collect();
         found.sort_unstable();
         found
     }

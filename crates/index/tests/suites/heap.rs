@@ -4,7 +4,7 @@
 use crate::common::{HEAP, INLINE, Reads, TABLE, new_client, new_node, new_table};
 use farslot_index::heap::{block_bytes, class_for};
 use farslot_index::linear::{LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{FieldSize, Index, IndexError};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt};
 use farslot_testbed::{Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

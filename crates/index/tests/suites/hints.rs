@@ -5,7 +5,7 @@ use crate::common::model::{Checked, run_cases};
 use crate::common::{PAIR, Reads, SLOTS, Slot, all_reads, new_client, new_node};
 use farslot_fabric::{Executor, window};
 use farslot_index::linear::{KeyRule, LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{GET_ALL, Index};
+use farslot_index::{GET_ALL, Index, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -99,11 +99,8 @@ impl Pair<'_> {
 
     async fn look(&self, number: u64) -> Checked {
         let key = self.slot.key(number);
-        let mut found = vec![];
-        let all = self
-            .hinted
-            .get_all(&key, |value| found.push(value.to_vec()));
-        prop_assert_eq!(all.await.unwrap(), found.len());
+        let found = self.hinted.get_all(&key).await.unwrap();
+        let mut found: Vec<_> = found.iter().map(|value| value.to_vec()).collect();
         found.sort();
         let there = self.records.get(&number).cloned().unwrap_or_default();
         prop_assert_eq!(found, there);
@@ -232,8 +229,8 @@ impl Client {
     fn get_all_by(&self, width: usize, keys: impl IntoIterator<Item = u64>, count: usize) -> Spent {
         let lookups = keys.into_iter().map(async |key| {
             let bytes = key.to_le_bytes();
-            let found = self.table.get_all(&bytes, |_| {}).await.unwrap();
-            assert_eq!(found, count, "key {key}");
+            let found = self.table.get_all(&bytes).await.unwrap();
+            assert_eq!(found.len(), count, "key {key}");
         });
         let lookups = window(width, lookups, |_, ()| {});
         let (spent, ()) = spent(&self.executor, GET_ALL, lookups);

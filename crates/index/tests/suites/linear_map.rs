@@ -3,7 +3,7 @@
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{HEAP, Reads, SLOTS, Slot, all_reads, new_table, scan_all};
 use farslot_index::linear::LinearTable;
-use farslot_index::{Index, IndexError, Occupancy};
+use farslot_index::{Index, IndexError, IndexExt, Occupancy};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,8 +2,6 @@
 //! `cargo test -p farslot-index --test suites tcp::` for instance. What needs the simulator's faults or its
 //! clock, and what needs tables of millions of slots, is in the other test files.
 
-#![cfg(not(feature = "broken-insert"))]
-
 mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;

@@ -5,7 +5,7 @@ use crate::common::{
     HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
 };
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
-use farslot_index::{FindOrPut, Index, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -54,9 +54,8 @@ struct Model {
 }
 
 async fn all_of(table: &LinearTable<AnyEndpoint>, key: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    let count = table.get_all(key, |value| found.push(value.to_vec()));
-    assert_eq!(count.await.unwrap(), found.len());
+    let found = table.get_all(key).await.unwrap();
+    let mut found: Vec<_> = found.iter().map(|value| value.to_vec()).collect();
     found.sort();
     found
 }
@@ -92,8 +91,8 @@ impl Model {
                 let (key, value) = (slot.key(key), slot.value(value));
                 let there = self.values(&key);
                 match table.find_or_put(&key, &value).await {
-                    Ok(FindOrPut::Found(found)) => prop_assert!(there.contains(&found.to_vec())),
-                    Ok(FindOrPut::Inserted) => {
+                    Ok(Some(found)) => prop_assert!(there.contains(&found.to_vec())),
+                    Ok(None) => {
                         prop_assert!(there.is_empty() && self.insert(&key, value));
                     }
                     Err(error) => {

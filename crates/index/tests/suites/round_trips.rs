@@ -7,7 +7,7 @@ use crate::common::{
 use farslot_fabric::{Endpoint, Executor, OperationClass, VerbKind};
 use farslot_index::hash::scale;
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{FIND_OR_PUT, GET, Index, PUT, REMOVE, UPDATE};
+use farslot_index::{FIND_OR_PUT, GET, Index, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::sync::Arc;
 

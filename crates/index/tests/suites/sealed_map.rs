@@ -5,7 +5,7 @@ use crate::common::scan_all;
 use crate::common::sealed::{Shape, new_client, new_node, new_table, shapes};
 use farslot_fabric::{Endpoint, VerbKind};
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Hasher, Index, IndexError, KeyRule, Value};
+use farslot_index::{FieldSize, Hasher, Index, IndexError, IndexExt, KeyRule, Value};
 use farslot_model::NicModel;
 use farslot_testbed::Fabric;
 use proptest::collection::vec;
@@ -60,9 +60,8 @@ async fn look_up(table: &impl Index, map: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>, key:
     let got = table.get(key).await.unwrap().map(|value| value.to_vec());
     prop_assert_eq!(got.is_some(), !there.is_empty(), "{:?}", key);
     prop_assert!(got.is_none_or(|value| there.contains(&value)));
-    let mut all = Vec::new();
-    let count = table.get_all(key, |value| all.push(value.to_vec())).await;
-    prop_assert_eq!(count.unwrap(), there.len());
+    let all = table.get_all(key).await.unwrap();
+    let all = all.iter().map(|value| value.to_vec()).collect();
     prop_assert_eq!(sorted(all), sorted(there));
     Ok(())
 }
@@ -216,10 +215,7 @@ pub fn a_table_that_is_not_built_says_so_and_one_that_is_changes_no_more(fabric:
     reading.block_on(async {
         assert!(!early.is_built());
         assert_eq!(early.get(&key).await.unwrap_err(), IndexError::NotBuilt);
-        assert_eq!(
-            early.get_all(&key, |_| {}).await.unwrap_err(),
-            IndexError::NotBuilt
-        );
+        assert_eq!(early.get_all(&key).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(scan_all(&early).await.unwrap_err(), IndexError::NotBuilt);
         assert_eq!(early.occupancy().await.unwrap_err(), IndexError::NotBuilt);
     });

@@ -5,7 +5,7 @@ use crate::common::scan_all;
 use farslot_fabric::Executor;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::heap::{block_bytes, class_for};
-use farslot_index::{Index, IndexError};
+use farslot_index::{Index, IndexError, IndexExt};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

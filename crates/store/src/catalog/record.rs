@@ -6,7 +6,7 @@ use farslot_index::duo::DuoLayout;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
-use farslot_index::{FieldSize, KeyRule};
+use farslot_index::{FieldSize, KeyRule, SchemeKind};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -38,16 +38,22 @@ impl Scheme {
         }
     }
 
+    /// Which scheme it is.
+    #[must_use]
+    pub const fn kind(&self) -> SchemeKind {
+        match self {
+            Self::Linear(_) => SchemeKind::Linear,
+            Self::Cuckoo(_) => SchemeKind::Cuckoo,
+            Self::Sealed(_) => SchemeKind::Sealed,
+            Self::Race(_) => SchemeKind::Race,
+            Self::Duo(_) => SchemeKind::Duo,
+        }
+    }
+
     /// The scheme's name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Linear(_) => "linear",
-            Self::Cuckoo(_) => "cuckoo",
-            Self::Sealed(_) => "sealed",
-            Self::Race(_) => "race",
-            Self::Duo(_) => "duo",
-        }
+        self.kind().name()
     }
 
     /// How many records a key may have.
@@ -76,13 +82,13 @@ impl Scheme {
     /// Whether a table can be [built](crate::Table::build) whole.
     #[must_use]
     pub const fn buildable(&self) -> bool {
-        matches!(self, Self::Cuckoo(_) | Self::Sealed(_))
+        self.kind().is_buildable()
     }
 
     /// Whether the table admits one writer at a time.
     #[must_use]
     pub const fn one_writer(&self) -> bool {
-        matches!(self, Self::Cuckoo(_) | Self::Duo(_))
+        self.kind().admits_one_writer()
     }
 
     /// Whether only the writer can look keys up and visit them.

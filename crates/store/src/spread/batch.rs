@@ -1,99 +1,106 @@
-//! Batches: each partition's share at once, in one task, so that the verbs of a turn leave for all nodes together.
+//! Operations on keys: each by the partition of its key. Of a batch, all partitions run their parts at once, in one
+//! task, so that the verbs of a turn leave for all nodes together.
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
-use crate::share::Share;
-use crate::{Result, StoreError};
+use crate::{Operation, Outcome, Result, StoreError};
 use farslot_fabric::{Endpoint, window};
-use farslot_index::Write;
+use farslot_index::{Index, Value};
 use std::cell::RefCell;
 
-/// An item of a batch: it goes to the partition of its key.
-pub(super) trait Keyed: Copy {
-    fn key(&self) -> &[u8];
+/// The operations of a batch that are of one partition, and their numbers in the batch.
+#[derive(Default)]
+struct PartitionBatch<'r> {
+    numbers: Vec<usize>,
+    operations: Vec<Operation<'r>>,
 }
 
-impl Keyed for &[u8] {
-    fn key(&self) -> &[u8] {
-        self
+impl<'r> PartitionBatch<'r> {
+    fn push(&mut self, number: usize, operation: Operation<'r>) {
+        self.numbers.push(number);
+        self.operations.push(operation);
     }
 }
 
-impl Keyed for (&[u8], &[u8]) {
-    fn key(&self) -> &[u8] {
-        self.0
-    }
-}
-
-impl Keyed for Write<'_> {
-    fn key(&self) -> &[u8] {
-        Write::key(self)
+/// What an operation answers without a partition, which is empty and cannot be made: a lookup finds nothing.
+fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outcome> {
+    match operation {
+        Operation::Get(_) => Ok(Outcome::Value(None)),
+        Operation::GetAll(_) => Ok(Outcome::Values(Vec::new())),
+        Operation::Put(..) | Operation::FindOrPut(..) | Operation::Update(..) => Err(error),
+        Operation::Remove(_) => Err(error),
     }
 }
 
 impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
-    /// Gives each partition's client its share of the items; `done` gets each answer with the item's number.
-    /// Without a partition, `empty` answers.
-    pub(super) async fn batch<I: Keyed, T>(
+    pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let partition = self.partition_of(key);
+        let nothing = |_| Ok(None);
+        self.on(partition, nothing, async |client| client.get(key).await)
+            .await
+    }
+
+    pub(super) async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let partition = self.partition_of(operation.key());
+        let empty = |error| without_partition(operation, error);
+        self.on(partition, empty, async |client| client.run(operation).await)
+            .await
+    }
+
+    /// Runs many operations; `done` gets each outcome with the operation's number.
+    pub(super) async fn run_many(
         &self,
-        items: &[I],
-        empty: impl Fn(StoreError) -> Result<T>,
-        done: impl FnMut(usize, Result<T>),
-        run: impl AsyncFn(&O::Client, &[I], &mut dyn FnMut(usize, Result<T>)),
+        operations: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let mut shares: Vec<(u16, Share<I>)> = self
-            .numbers()
-            .map(|partition| (partition, Share::default()))
-            .collect();
-        for (number, item) in items.iter().enumerate() {
-            let partition = self.partition_of(item.key());
-            shares[usize::from(partition)].1.push(number, *item);
+        let parts = self.numbers().map(|_| PartitionBatch::default());
+        let mut parts: Vec<_> = self.numbers().zip(parts).collect();
+        for (number, operation) in operations.iter().enumerate() {
+            let partition = self.partition_of(operation.key());
+            parts[usize::from(partition)].1.push(number, *operation);
         }
-        shares.retain(|(_, share)| !share.items.is_empty());
+        parts.retain(|(_, part)| !part.operations.is_empty());
         // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
         let done = RefCell::new(done);
-        let tell = |number, answer| (done.borrow_mut())(number, answer);
-        let (empty, run, tell) = (&empty, &run, &tell);
-        let width = shares.len();
-        let jobs = shares
+        let tell = &|number, outcome| (done.borrow_mut())(number, outcome);
+        let width = parts.len();
+        let jobs = parts
             .into_iter()
-            .map(|(partition, share)| self.run_share(partition, share, empty, tell, run));
+            .map(|(partition, part)| self.run_part(partition, part, tell));
         window(width, jobs, |_, ()| ()).await;
     }
 
-    async fn run_share<I: Keyed, T>(
+    /// Runs a partition's part of a batch; those again, whose node came back empty under them.
+    async fn run_part(
         &self,
         partition: u16,
-        mut share: Share<I>,
-        empty: &impl Fn(StoreError) -> Result<T>,
-        tell: &impl Fn(usize, Result<T>),
-        run: &impl AsyncFn(&O::Client, &[I], &mut dyn FnMut(usize, Result<T>)),
+        mut part: PartitionBatch<'_>,
+        tell: &impl Fn(usize, Result<Outcome>),
     ) {
         let mut attempts = 0;
-        while !share.items.is_empty() {
+        while !part.operations.is_empty() {
             attempts += 1;
+            let items = || part.numbers.iter().zip(&part.operations);
             let held = match self.enter(partition).await {
                 Ok(Entry::Open(held)) => held,
                 Ok(Entry::Empty(error)) => {
-                    return share
-                        .numbers
-                        .iter()
-                        .for_each(|number| tell(*number, empty(error.clone())));
+                    return items().for_each(|(number, operation)| {
+                        tell(*number, without_partition(*operation, error.clone()));
+                    });
                 }
                 Err(error) => {
-                    let fail = |number: &usize| tell(*number, Err(error.clone()));
-                    return share.numbers.iter().for_each(fail);
+                    return items().for_each(|(number, _)| tell(*number, Err(error.clone())));
                 }
             };
-            let mut again = Share::default();
+            let mut again = PartitionBatch::default();
             let mut restarted = false;
-            let mut answer = |at: usize, outcome: Result<T>| {
-                let number = share.numbers[at];
-                match outcome {
+            let answer = |at: usize, outcome: farslot_index::Result<Outcome>| {
+                let number = part.numbers[at];
+                match outcome.map_err(StoreError::from) {
                     Err(error) if met_another(&error) => {
                         restarted = true;
                         if attempts < MOST_ATTEMPTS {
-                            again.push(number, share.items[at]);
+                            again.push(number, part.operations[at]);
                         } else {
                             tell(number, Err(self.named(partition, error)));
                         }
@@ -104,11 +111,11 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                     ),
                 }
             };
-            run(&held.client, &share.items, &mut answer).await;
+            held.client.run_many(&part.operations, answer).await;
             if restarted {
                 held.give_up();
             }
-            share = again;
+            part = again;
         }
     }
 }

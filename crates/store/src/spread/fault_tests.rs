@@ -1,7 +1,6 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many seeds.
 
 use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
-use crate::client::Client;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
@@ -473,7 +472,7 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
                 Losses {
                     failed,
                     adopted: table.nodes.times_adopted(lost),
-                    hits: Client::cache_counts(&table).hits,
+                    hits: table.state().cache.hits,
                 }
             })
         })

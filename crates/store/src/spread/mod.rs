@@ -18,14 +18,14 @@
 //! Which nodes there are is what the address says; a directory of members would give the same list. Replicas would be
 //! more than one node for a partition in [`SpreadMap`]; moving partitions, a map of the next version.
 
+mod all_partitions;
 mod batch;
 mod caching;
 mod create;
-mod everywhere;
 mod find;
 mod opening;
-mod operations;
 mod revive;
+mod session;
 
 #[cfg(test)]
 mod fault_tests;
@@ -35,11 +35,13 @@ pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
 pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
+pub(crate) use session::OverNodes;
 
 use crate::catalog::{Partition, SpreadMap};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId, window};
+use farslot_index::Result as Answer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -123,7 +125,7 @@ enum Entry<'s, C> {
 }
 
 /// Whether an operation failed because its node came back empty.
-pub(crate) fn met_another(error: &StoreError) -> bool {
+fn met_another(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Fabric(FabricError::NodeRestarted { .. })
@@ -216,7 +218,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         number: u16,
         again: impl Fn() -> bool,
         empty: impl FnOnce(StoreError) -> Result<T>,
-        operation: impl AsyncFn(&O::Client) -> Result<T>,
+        operation: impl AsyncFn(&O::Client) -> Answer<T>,
     ) -> Result<T> {
         let mut attempts = 0;
         loop {
@@ -225,7 +227,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 Entry::Open(held) => held,
                 Entry::Empty(error) => return empty(error),
             };
-            match operation(&held.client).await {
+            match operation(&held.client).await.map_err(StoreError::from) {
                 Err(error) if met_another(&error) => {
                     held.give_up();
                     if attempts == MOST_ATTEMPTS || !again() {
@@ -241,7 +243,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         &self,
         number: u16,
         empty: impl FnOnce(StoreError) -> Result<T>,
-        operation: impl AsyncFn(&O::Client) -> Result<T>,
+        operation: impl AsyncFn(&O::Client) -> Answer<T>,
     ) -> Result<T> {
         self.on_while(number, || true, empty, operation).await
     }

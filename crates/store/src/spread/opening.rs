@@ -1,9 +1,9 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
-use crate::client::{Client, SchemeClient};
 use crate::duo::DuoClient;
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, RemoteAddr};
+use farslot_index::Index;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
 use farslot_index::race::RaceTable;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Opens tables of one scheme.
 pub(crate) trait Opener<E: Endpoint> {
     /// The client of such a table.
-    type Client: SchemeClient + Client + 'static;
+    type Client: Index + 'static;
 
     /// Opens the table of that record, which lies at `at`.
     async fn open(
@@ -146,7 +146,7 @@ impl<E: Endpoint> Opener<E> for Duo {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
-        DuoClient::open(endpoint, at, layout)
+        Ok(DuoClient::open(endpoint, at, layout)?)
     }
 }
 

@@ -10,10 +10,9 @@ use super::find::{Found, Place, find, is_absence};
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
-use crate::client::Client;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, NodeState};
-use farslot_index::IndexError;
+use farslot_index::{Index, IndexError};
 use std::rc::Rc;
 
 /// Whoever revives a partition is alone in that.
@@ -188,7 +187,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             let at = table_at(place.node, record);
             let endpoint = Rc::clone(&self.endpoint);
             match self.opener.open(endpoint, at, record).await {
-                Ok(sibling) if Client::is_sealed(&sibling) => return Ok(true),
+                Ok(sibling) if sibling.state().sealed => return Ok(true),
                 Ok(_) => {}
                 // It has stopped since its catalog answered; the others tell as well.
                 Err(StoreError::Fabric(error)) if is_absence(&error) => {}

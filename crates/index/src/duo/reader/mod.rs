@@ -183,7 +183,11 @@ impl<E: Endpoint> DuoReader<E> {
         window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
     }
 
-    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+    /// As [`DuoReader::get`], booked to no operation class.
+    ///
+    /// # Errors
+    /// As [`DuoReader::get`].
+    pub async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         self.layout.shape().check_key(key)?;
         let hash = self.layout.hash_of(key);
         let key = Wanted {

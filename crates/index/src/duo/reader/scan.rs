@@ -45,7 +45,11 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(SCAN, scanning).await
     }
 
-    async fn scan_piece(
+    /// As [`DuoReader::scan`], booked to no operation class.
+    ///
+    /// # Errors
+    /// As [`DuoReader::scan`].
+    pub async fn scan_piece(
         &self,
         cursor: Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),

@@ -69,7 +69,7 @@ fn a_cache_goes_with_the_memory_that_it_is_of() {
                 let found = table.get(&key(number)).await;
                 found.map(|found| found.map(|found| self::number(&found)))
             };
-            let hits = || Client::cache_counts(&table).hits;
+            let hits = || table.state().cache.hits;
             for number in [of_node[0], of_node[1], elsewhere] {
                 table.put(&key(number), &value(number)).await.unwrap();
             }

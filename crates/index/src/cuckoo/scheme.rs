@@ -1,0 +1,111 @@
+//! What [`Index`](crate::Index) asks of a cuckoo table.
+
+use super::client::CuckooTable;
+use super::insert::{Mode, Written};
+use crate::{
+    ClientState, Cursor, Occupancy, Record, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
+    WriterChange,
+};
+use farslot_fabric::{Endpoint, NodeId};
+
+impl<E: Endpoint> SchemeClient for CuckooTable<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Cuckoo.name();
+
+    const WAITS: Waits = Waits::Writes;
+
+    #[inline]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn node(&self) -> NodeId {
+        self.table.node
+    }
+
+    #[inline]
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        Self::find(self, key).await
+    }
+
+    async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
+        let mut values = Vec::new();
+        Self::find_all(self, key, |value| values.push(value.into())).await?;
+        Ok(values)
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let written = self.write(key, value, Mode::Put).await?;
+        Ok(matches!(written, Written::Inserted))
+    }
+
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        Ok(match self.write(key, value, Mode::FindOrPut).await? {
+            Written::Found(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let written = self.write(key, value, Mode::Update).await?;
+        Ok(matches!(written, Written::Replaced))
+    }
+
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.remove_record(key).await
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        Self::scan_piece(self, cursor, visit).await
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        let heap = self.layout.map().heap_place(self.table);
+        self.counts.occupancy(&*self.endpoint, heap).await
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        let reported = self.report().await;
+        if let Some(heap) = &self.heap {
+            heap.flush().await?;
+        }
+        reported
+    }
+
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.survey().await.map(Survey::Cuckoo)
+    }
+
+    async fn current_writer(&self) -> Result<Option<u64>> {
+        self.writer().await
+    }
+
+    async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
+        match change {
+            WriterChange::Start => self.start_writing().await,
+            WriterChange::TakeOver => self.take_over().await,
+            WriterChange::Resign => self.resign().await,
+        }
+    }
+
+    async fn build_whole(&self, records: &[Record<'_>]) -> Result<()> {
+        self.build(records).await
+    }
+
+    fn known(&self) -> ClientState {
+        ClientState {
+            sealed: self.is_sealed(),
+            read_size: u64::from(self.layout.bucket_slots),
+            client_bytes: match self.predetermines {
+                true => self.layout.predetermination_bytes(),
+                false => 0,
+            },
+            ..ClientState::default()
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What [`Index`](crate::Index) asks of the owner of a CuckooDuo table.
+
+use super::client::DuoTable;
+use super::insert::{Mode, Written};
+use super::publish::Stamps;
+use crate::{
+    BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Result, SchemeClient, SchemeKind, Survey,
+    UPKEEP, Value, Waits, WriterChange,
+};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
+
+impl<E: Endpoint> SchemeClient for DuoTable<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Duo.name();
+
+    /// For those that change the same buckets, or make the index.
+    const WAITS: Waits = Waits::All;
+
+    #[inline]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn node(&self) -> NodeId {
+        self.table.node
+    }
+
+    #[inline]
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        Self::find(self, key).await
+    }
+
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        if self.layout.has_heap() {
+            // What a slot names is a READ more, which lanes do not know.
+            window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+        } else {
+            self.get_in_lanes(keys, done).await;
+        }
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let written = self.write(key, value, Mode::Put).await?;
+        Ok(matches!(written, Written::Inserted))
+    }
+
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        Ok(match self.write(key, value, Mode::FindOrPut).await? {
+            Written::Found(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.update_record(key, value).await
+    }
+
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.remove_record(key).await
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        Self::scan_piece(self, cursor, visit).await
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        let heap = self.layout.heap_place(self.table);
+        if !self.is_owner() {
+            // Whoever is the owner may have let it grow.
+            let counting = self.endpoint.operation(UPKEEP, self.slots_counted());
+            self.counts.set_slots(counting.await?);
+        }
+        self.counts.occupancy(&*self.endpoint, heap).await
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        self.report().await?;
+        match &self.heap {
+            Some(heap) => heap.flush().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.survey().await.map(Survey::Duo)
+    }
+
+    async fn current_writer(&self) -> Result<Option<u64>> {
+        self.owner().await
+    }
+
+    async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
+        match change {
+            WriterChange::Start => self.start().await,
+            WriterChange::TakeOver => self.take_over().await,
+            WriterChange::Resign => self.resign().await,
+        }
+    }
+
+    fn known(&self) -> ClientState {
+        let stamps = self.stamps.as_ref().map_or(0, Stamps::bytes);
+        ClientState {
+            read_size: 1,
+            client_bytes: (self.index.borrow().bytes() + stamps) as u64,
+            ..ClientState::default()
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A remote hash table as one thread's coroutines see it, whatever its scheme.
+
+use crate::cache::CacheCounts;
+use crate::{Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
+use farslot_fabric::{Nanos, both, window};
+use std::cell::RefCell;
+
+/// How many operations of a batch are under way at once.
+pub const BATCH_WIDTH: usize = 32;
+
+/// A key and its value.
+pub type Record<'r> = (&'r [u8], &'r [u8]);
+
+/// Which operations of a client may wait until others of the same client have ended. Who runs a batch of them must not
+/// be called back from within it by an operation that others wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// None does.
+    Never,
+    /// A write for other writes.
+    Writes,
+    /// A write or a lookup for either.
+    All,
+}
+
+/// A step into or out of the role of a table's only writer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriterChange {
+    /// Becomes the writer now and not at the first write.
+    Start,
+    /// Becomes the writer in place of one that is dead. This waits as long as something that it had begun may still
+    /// happen.
+    TakeOver,
+    /// Is the writer no longer, until the next write.
+    Resign,
+}
+
+/// What a client knows of its table and of itself without asking anybody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClientState {
+    /// Whether no answer can change any more, as far as this client knows.
+    pub sealed: bool,
+    /// Slots that one READ of the next lookup fetches.
+    pub read_size: u64,
+    /// Bytes of this process's memory that the client takes, or may take, by the size of the table or of its options,
+    /// beside its endpoint's buffers: an index of the table, its directory, its graph, remembered locations, cached
+    /// answers. More when the table has grown.
+    pub client_bytes: u64,
+    /// What its cache has done; zeros without one.
+    pub cache: CacheCounts,
+}
+
+/// A remote hash table as one thread's coroutines see it.
+///
+/// Operations on one key are linearizable for the writers that the scheme admits. An operation that
+/// fails left the table as it was, unless
+/// [`may_have_taken_effect`](crate::IndexError::may_have_taken_effect) says that this is unknown.
+///
+/// [`IndexExt`] has a function for each operation.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+pub trait Index {
+    /// Which of its operations may wait for others.
+    const WAITS: Waits;
+
+    /// The key's value; of a multi-key table, that of the first record found. As [`Operation::Get`], in a future that
+    /// has no room for a write.
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Runs an operation. It answers with the outcome that its [`Operation`] has.
+    async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
+
+    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's number,
+    /// in the order in which they come.
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    );
+
+    /// Runs many operations; `done` gets each outcome with the operation's number, in the order in which they come.
+    /// All gets are under way together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which one
+    /// takes effect first is not said.
+    async fn run_many(
+        &self,
+        operations: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let is_get = |number: &usize| matches!(operations[*number], Operation::Get(_));
+        let (gets, others): (Vec<_>, Vec<_>) = (0..operations.len()).partition(is_get);
+        // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
+        let done = RefCell::new(done);
+        let run = others.iter().map(|number| self.run(operations[*number]));
+        let keys = gets.iter().map(|number| operations[*number].key());
+        // Writes take as many round trips as gets or more, so theirs begin first.
+        both(
+            async {
+                if !others.is_empty() {
+                    let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
+                    window(BATCH_WIDTH, run, done).await;
+                }
+            },
+            async {
+                if !gets.is_empty() {
+                    let done = |at: usize, value: Result<Option<Value>>| {
+                        (done.borrow_mut())(gets[at], value.map(Outcome::Value));
+                    };
+                    self.get_many(keys, done).await;
+                }
+            },
+        )
+        .await;
+    }
+
+    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or nothing
+    /// at the end. A key that is present all along is visited once, whatever others write.
+    async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
+    -> Result<Option<Cursor>>;
+
+    /// What the table holds, read from where the clients add it up. Clients report at intervals, so
+    /// that it may lag behind by a small part of the table.
+    async fn occupancy(&self) -> Result<Occupancy>;
+
+    /// Reports this client's share of the occupancy now.
+    async fn flush(&self) -> Result<()>;
+
+    /// Looks at every slot.
+    async fn survey(&self) -> Result<Survey>;
+
+    /// The mark of the client that is the writer now, of a table that admits one at a time.
+    async fn writer(&self) -> Result<Option<u64>>;
+
+    /// Changes who that is. Where a table admits any number of writers, this does nothing.
+    async fn change_writer(&self, change: WriterChange) -> Result<()>;
+
+    /// Fills the empty table with all its records and seals it.
+    ///
+    /// # Errors
+    /// [`NotBuildable`](crate::IndexError::NotBuildable) where the scheme cannot, among others.
+    async fn build(&self, records: &[Record<'_>]) -> Result<()>;
+
+    /// What the client knows without asking anybody.
+    fn state(&self) -> ClientState;
+
+    /// The time of the endpoint's clock.
+    fn now(&self) -> Nanos;
+
+    /// Whether the node that the table is on can be reached and is what it was, as far as the endpoint knows. This asks
+    /// nobody.
+    fn is_up(&self) -> bool;
+}
+
+/// The operations of an [`Index`] by their names.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+pub trait IndexExt: Index {
+    /// [`Operation::GetAll`]: the values of all records of the key.
+    async fn get_all(&self, key: &[u8]) -> Result<Vec<Value>> {
+        let outcome = self.run(Operation::GetAll(key)).await;
+        outcome.map(Outcome::into_values)
+    }
+
+    /// [`Operation::Put`]; true if the key is new.
+    async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let outcome = self.run(Operation::Put(key, value)).await;
+        outcome.map(|outcome| outcome.is_changed())
+    }
+
+    /// [`Operation::FindOrPut`]: the value that was there, or nothing if the key was absent and has this value now.
+    async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        let outcome = self.run(Operation::FindOrPut(key, value)).await;
+        outcome.map(Outcome::into_value)
+    }
+
+    /// [`Operation::Update`]; false if the key is absent.
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let outcome = self.run(Operation::Update(key, value)).await;
+        outcome.map(|outcome| outcome.is_changed())
+    }
+
+    /// [`Operation::Remove`]; false if the key was absent.
+    async fn remove(&self, key: &[u8]) -> Result<bool> {
+        let outcome = self.run(Operation::Remove(key)).await;
+        outcome.map(|outcome| outcome.is_changed())
+    }
+
+    /// Puts many records. Of several with the same key, which one stays is not said.
+    async fn put_many<'k>(
+        &self,
+        records: impl IntoIterator<Item = Record<'k>>,
+        mut done: impl FnMut(usize, Result<bool>),
+    ) {
+        let puts = records.into_iter();
+        let puts: Vec<_> = puts
+            .map(|(key, value)| Operation::Put(key, value))
+            .collect();
+        let done = |number, outcome: Result<Outcome>| {
+            done(number, outcome.map(|outcome| outcome.is_changed()));
+        };
+        self.run_many(&puts, done).await;
+    }
+}
+
+impl<I: Index> IndexExt for I {}

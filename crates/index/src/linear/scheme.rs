@@ -1,0 +1,92 @@
+//! What [`Index`](crate::Index) asks of a linear table.
+
+use super::client::LinearTable;
+use crate::step;
+use crate::{ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value};
+use farslot_fabric::{Endpoint, NodeId};
+
+impl<E: Endpoint> SchemeClient for LinearTable<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Linear.name();
+
+    #[inline]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn node(&self) -> NodeId {
+        self.table.node
+    }
+
+    #[inline]
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        step::find(self, key).await
+    }
+
+    async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
+        let mut values = Vec::new();
+        Self::find_all(self, key, |value| values.push(value.into())).await?;
+        Ok(values)
+    }
+
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        step::find_many(self, keys, done).await;
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Self::put_record(self, key, value).await
+    }
+
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        Self::find_or_put_record(self, key, value).await
+    }
+
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Self::update_record(self, key, value).await
+    }
+
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        Self::remove_records(self, key).await
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        Self::scan_piece(self, cursor, visit).await
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        let heap = self.layout.map().heap_place(self.table);
+        self.counts.occupancy(&*self.endpoint, heap).await
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        let reported = self.report().await;
+        if let Some(heap) = &self.heap {
+            heap.flush().await?;
+        }
+        reported
+    }
+
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.survey().await.map(Survey::Linear)
+    }
+
+    fn known(&self) -> ClientState {
+        let of_clusters = self.hints.as_ref();
+        let of_clusters = of_clusters.map_or(0, |hints| hints.borrow().most_bytes());
+        let of_records = self.records.as_ref();
+        ClientState {
+            read_size: self.read_size(),
+            client_bytes: of_clusters + of_records.map_or(0, |hints| hints.most_bytes()),
+            ..ClientState::default()
+        }
+    }
+}

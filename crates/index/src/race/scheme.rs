@@ -1,0 +1,87 @@
+//! What [`Index`](crate::Index) asks of a RACE table.
+
+use super::client::RaceTable;
+use crate::{
+    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
+};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId};
+
+impl<E: Endpoint> SchemeClient for RaceTable<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Race.name();
+
+    /// For the one that splits the same subtable.
+    const WAITS: Waits = Waits::Writes;
+
+    #[inline]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn node(&self) -> NodeId {
+        self.table.node
+    }
+
+    #[inline]
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        Self::find(self, key).await
+    }
+
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.beside_splits(self.put_record(key, value)).await
+    }
+
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
+        let putting = self.find_or_put_record(key, value);
+        self.beside_splits(putting).await
+    }
+
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.beside_splits(self.update_record(key, value)).await
+    }
+
+    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.beside_splits(self.remove_record(key)).await
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        Self::scan_piece(self, cursor, visit).await
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        self.read_directory().await?;
+        let heap = self.heap.place();
+        let counted = self.counts.occupancy(&*self.endpoint, heap).await?;
+        let slots = self.subtables() * self.layout.subtable_slots();
+        Ok(Occupancy {
+            used_slots: counted.used_slots.min(slots),
+            slots,
+            ..counted
+        })
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        let finishing = self.finish_splits();
+        let finished = self.endpoint.operation(UPKEEP, finishing).await;
+        let reported = self.report().await;
+        self.heap.flush().await?;
+        finished.and(reported)
+    }
+
+    async fn look_at_slots(&self) -> Result<Survey> {
+        self.survey().await.map(Survey::Race)
+    }
+
+    fn known(&self) -> ClientState {
+        ClientState {
+            read_size: 2 * u64::from(self.layout.bucket_slots),
+            client_bytes: self.directory.borrow().bytes(),
+            ..ClientState::default()
+        }
+    }
+}

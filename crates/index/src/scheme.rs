@@ -1,0 +1,236 @@
+//! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
+
+use crate::{
+    BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation, Outcome,
+    Record, Result, SCAN, Survey, Value, Waits, WriterChange,
+};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
+
+/// The schemes that a table of a store may have.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum SchemeKind {
+    /// [Linear probing](crate::linear).
+    Linear,
+    /// [Bucketed cuckoo hashing](crate::cuckoo).
+    Cuckoo,
+    /// [CuckooDuo](crate::duo).
+    Duo,
+    /// [RACE](crate::race).
+    Race,
+    /// [Linear probing, built whole](crate::sealed).
+    Sealed,
+}
+
+impl SchemeKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Linear,
+        Self::Cuckoo,
+        Self::Duo,
+        Self::Race,
+        Self::Sealed,
+    ];
+
+    /// Its name in commands, messages and catalogs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Cuckoo => "cuckoo",
+            Self::Duo => "duo",
+            Self::Race => "race",
+            Self::Sealed => "sealed",
+        }
+    }
+
+    /// Whether its tables can be built whole, from all their records, and never change again.
+    #[must_use]
+    pub const fn is_buildable(self) -> bool {
+        matches!(self, Self::Cuckoo | Self::Sealed)
+    }
+
+    /// Whether its tables admit one writer at a time.
+    #[must_use]
+    pub const fn admits_one_writer(self) -> bool {
+        matches!(self, Self::Cuckoo | Self::Duo)
+    }
+}
+
+impl std::fmt::Display for SchemeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the client of a scheme does; [`Index`] is written over it once, for all schemes, and books what an operation on a
+/// key or [`SchemeClient::scan_piece`] posts to its class.
+///
+/// The defaults are those of a scheme that any number of clients may write, of unique keys.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+pub trait SchemeClient: Sized {
+    /// The endpoint that it posts to.
+    type Endpoint: Endpoint;
+
+    /// The scheme's name, for errors.
+    const NAME: &'static str;
+
+    /// Which operations may wait for others.
+    const WAITS: Waits = Waits::Never;
+
+    /// The endpoint that the table is reached by.
+    fn endpoint(&self) -> &Self::Endpoint;
+
+    /// The node that the table is on.
+    fn node(&self) -> NodeId;
+
+    /// Looks up a key.
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Looks up all records of a key.
+    async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
+        Ok(self.find(key).await?.into_iter().collect())
+    }
+
+    /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing better.
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+    }
+
+    /// Makes the key have this value; true if it is new.
+    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+
+    /// Puts the value if the key is absent, else answers with the value that is there.
+    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>>;
+
+    /// Replaces the value of a key that is present; false if it is absent.
+    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+
+    /// Removes the key; false if it was absent.
+    async fn remove_records(&self, key: &[u8]) -> Result<bool>;
+
+    /// Visits a piece of the table.
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>>;
+
+    /// Reads what the table holds.
+    async fn read_occupancy(&self) -> Result<Occupancy>;
+
+    /// Reports this client's share of that.
+    async fn report_all(&self) -> Result<()>;
+
+    /// Looks at every slot; where the counts say all there is to see, they will do.
+    async fn look_at_slots(&self) -> Result<Survey> {
+        Ok(Survey::Counted(self.read_occupancy().await?))
+    }
+
+    /// The writer that the table has, where it admits one.
+    async fn current_writer(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Becomes the writer or resigns, where the table admits one.
+    async fn become_or_resign(&self, _: WriterChange) -> Result<()> {
+        Ok(())
+    }
+
+    /// Fills the empty table and seals it, where the scheme can.
+    async fn build_whole(&self, _: &[Record<'_>]) -> Result<()> {
+        Err(IndexError::NotBuildable { scheme: Self::NAME })
+    }
+
+    /// What the client knows of the table and of itself.
+    fn known(&self) -> ClientState;
+}
+
+impl<S: SchemeClient> Index for S {
+    const WAITS: Waits = <S as SchemeClient>::WAITS;
+
+    #[inline]
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.endpoint().operation(GET, self.find(key)).await
+    }
+
+    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let doing = async {
+            Ok(match operation {
+                Operation::Get(key) => Outcome::Value(self.find(key).await?),
+                Operation::GetAll(key) => Outcome::Values(self.find_all(key).await?),
+                Operation::Put(key, value) => Outcome::Changed(self.put_record(key, value).await?),
+                Operation::FindOrPut(key, value) => {
+                    Outcome::Value(self.find_or_put_record(key, value).await?)
+                }
+                Operation::Update(key, value) => {
+                    Outcome::Changed(self.update_record(key, value).await?)
+                }
+                Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
+            })
+        };
+        self.endpoint().operation(operation.class(), doing).await
+    }
+
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        self.find_many(keys, done).await;
+    }
+
+    async fn scan(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let scanning = self.scan_piece(cursor, visit);
+        self.endpoint().operation(SCAN, scanning).await
+    }
+
+    async fn occupancy(&self) -> Result<Occupancy> {
+        self.read_occupancy().await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        self.report_all().await
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        self.look_at_slots().await
+    }
+
+    async fn writer(&self) -> Result<Option<u64>> {
+        self.current_writer().await
+    }
+
+    async fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.become_or_resign(change).await
+    }
+
+    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.build_whole(records).await
+    }
+
+    fn state(&self) -> ClientState {
+        self.known()
+    }
+
+    fn now(&self) -> Nanos {
+        self.endpoint().now()
+    }
+
+    fn is_up(&self) -> bool {
+        self.endpoint().is_up(self.node())
+    }
+}

@@ -1,0 +1,89 @@
+//! What [`Index`](crate::Index) asks of a sealed table: what reads is answered, what writes is refused.
+
+use super::client::SealedTable;
+use crate::{
+    ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind, Value,
+    WriterChange,
+};
+use farslot_fabric::{Endpoint, NodeId};
+
+fn sealed<T>(operation: &'static str) -> Result<T> {
+    Err(IndexError::Sealed { operation })
+}
+
+impl<E: Endpoint> SchemeClient for SealedTable<E> {
+    type Endpoint = E;
+
+    const NAME: &'static str = SchemeKind::Sealed.name();
+
+    #[inline]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn node(&self) -> NodeId {
+        self.table.node
+    }
+
+    #[inline]
+    async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        Self::find(self, key).await
+    }
+
+    async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
+        let mut values = Vec::new();
+        Self::find_all(self, key, |value| values.push(value.into())).await?;
+        Ok(values)
+    }
+
+    async fn put_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
+        sealed("put")
+    }
+
+    async fn find_or_put_record(&self, _: &[u8], _: &[u8]) -> Result<Option<Value>> {
+        sealed("find_or_put")
+    }
+
+    async fn update_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
+        sealed("update")
+    }
+
+    async fn remove_records(&self, _: &[u8]) -> Result<bool> {
+        sealed("remove")
+    }
+
+    async fn scan_piece(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        Self::scan_piece(self, cursor, visit).await
+    }
+
+    async fn read_occupancy(&self) -> Result<Occupancy> {
+        Self::read_occupancy(self).await
+    }
+
+    async fn report_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
+        match change {
+            WriterChange::Start => sealed("writing"),
+            WriterChange::TakeOver | WriterChange::Resign => Ok(()),
+        }
+    }
+
+    async fn build_whole(&self, records: &[Record<'_>]) -> Result<()> {
+        self.build(records).await
+    }
+
+    fn known(&self) -> ClientState {
+        ClientState {
+            sealed: true,
+            read_size: self.read_size(),
+            ..ClientState::default()
+        }
+    }
+}

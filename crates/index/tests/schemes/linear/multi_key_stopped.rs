@@ -1,0 +1,85 @@
+//! A remover of several records of a key that stops half way.
+
+use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD, region_bytes};
+use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
+use farslot_fabric::{Executor, Limits, Rights};
+use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
+use farslot_index::{Index, IndexExt};
+use std::rc::Rc;
+
+/// All values of the key.
+async fn all_of(table: &impl Index, key: &[u8]) -> Vec<Vec<u8>> {
+    let found = table.get_all(key).await.unwrap();
+    found.iter().map(|value| value.to_vec()).collect()
+}
+
+/// A remover that stops half way leaves a dead slot in front of a live one.
+#[test]
+fn a_record_behind_a_dead_slot_is_found() {
+    for slot in [WORD, PAIR, INLINE, HEAP, HYBRID, HYBRID_SHORT] {
+        let mut dead_in_front = 0;
+        for last in 1..8 {
+            let options = LinearOptions {
+                keys: KeyRule::Multi,
+                ..slot.options(16, 3)
+            };
+            let layout = options.layout().unwrap();
+            let world = World::new(last, NicProfile::connectx5_edr());
+            world.add_node(&[(region_bytes(&layout), Rights::ALL)]);
+            let open = async |endpoint: Rc<_>| {
+                let sizes = Reads::fixed(4).sizes(&layout);
+                LinearTable::open(endpoint, TABLE, layout.clone(), sizes)
+                    .await
+                    .unwrap()
+            };
+            let key = slot.key(5);
+            let [first, second, other] = [1, 2, 3].map(|number| slot.value(number));
+            let endpoint = world.endpoint(Limits::default());
+            let writer = Executor::new(Rc::clone(&endpoint));
+            let table = writer.block_on(open(endpoint));
+            writer.block_on(async {
+                assert!(table.put(&key, &first).await.unwrap());
+                assert!(table.put(&key, &second).await.unwrap());
+            });
+
+            let mut simulation = Simulation::new(world.clone());
+            let remover = simulation.add_client(HostId(0), Limits::default());
+            world.set_faults(FaultPlan {
+                client_stops: vec![ClientStop {
+                    client: remover,
+                    when: When::AfterVerbs(last),
+                }],
+                ..FaultPlan::default()
+            });
+            let (of_layout, of_key) = (layout.clone(), key.clone());
+            simulation.spawn(remover, async move |endpoint| {
+                let sizes = Reads::fixed(4).sizes(&of_layout);
+                let opening = LinearTable::open(endpoint, TABLE, of_layout, sizes);
+                opening.await.unwrap().remove(&of_key).await.unwrap()
+            });
+            simulation.run();
+            world.advance_to(world.now() + 1_000_000);
+
+            writer.block_on(async {
+                let left = all_of(&table, &key).await;
+                if left == [second.clone()] {
+                    dead_in_front += 1;
+                    let got = table.get(&key).await.unwrap();
+                    assert_eq!(got.as_deref(), Some(&second[..]));
+                    match table.find_or_put(&key, &other).await.unwrap() {
+                        Some(found) => assert_eq!(&*found, &second[..]),
+                        None => panic!("{}: the key is present", slot.name),
+                    }
+                    assert!(table.put(&key, &other).await.unwrap());
+                    assert_eq!(all_of(&table, &key).await.len(), 2);
+                    assert!(table.remove(&key).await.unwrap());
+                }
+                if left.is_empty() {
+                    let put = table.find_or_put(&key, &other).await.unwrap();
+                    assert!(put.is_none());
+                }
+            });
+        }
+        assert!(dead_in_front > 0, "{}", slot.name);
+    }
+}

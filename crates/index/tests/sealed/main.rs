@@ -1,8 +1,0 @@
-//! Sealed tables: what lookups read, how long building takes, and builders and readers under faults. What no fabric may
-//! change about them is in the tests `suites`.
-
-mod build_time;
-#[path = "../common/mod.rs"]
-mod common;
-mod faults;
-mod reads;

@@ -1,0 +1,93 @@
+//! A table over several nodes, as a [`Table`](crate::Table) uses it.
+
+use super::Spread;
+use super::opening::Opener;
+use crate::session::{AnswerEach, OutcomeOfEach, Session, block_on_for, look_up, run_batch};
+use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
+use farslot_fabric::counters::Snapshot;
+use farslot_fabric::{Endpoint, Executor, Nanos};
+use farslot_index::{ClientState, Index, Record, Value};
+
+pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
+    pub(crate) executor: Executor<E>,
+    /// Opened on the executor's endpoint.
+    pub(crate) table: Spread<E, O>,
+}
+
+impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.executor.block_on(self.table.get(key))
+    }
+
+    fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        self.executor.block_on(self.table.run(operation))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        look_up(O::Client::WAITS, keys, done, |keys, done| {
+            let gets: Vec<_> = keys.iter().map(|key| Operation::Get(key)).collect();
+            let done = |number, outcome: Result<Outcome>| {
+                done(number, outcome.map(Outcome::into_value));
+            };
+            self.executor.block_on(self.table.run_many(&gets, done));
+        });
+    }
+
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        run_batch(O::Client::WAITS, done, |done| {
+            self.executor.block_on(self.table.run_many(operations, done));
+        });
+    }
+
+    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+        self.executor.block_on(self.table.scan(cursor, visit))
+    }
+
+    fn occupancy(&self) -> Result<Occupancy> {
+        self.executor.block_on(self.table.occupancy())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.executor.block_on(self.table.flush())
+    }
+
+    fn survey(&self) -> Result<Survey> {
+        self.executor.block_on(self.table.survey())
+    }
+
+    fn writer(&self) -> Result<Option<u64>> {
+        self.executor.block_on(self.table.writer())
+    }
+
+    fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.executor.block_on(self.table.change_writer(change))
+    }
+
+    fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.executor.block_on(self.table.build(records))
+    }
+
+    fn partitions(&self) -> Vec<PartitionReport> {
+        self.executor.block_on(self.table.partitions())
+    }
+
+    fn close(&self, within: Option<Nanos>) -> Result<()> {
+        block_on_for(&self.executor, within, async {
+            let flushed = self.table.flush().await;
+            self.table.change_writer(WriterChange::Resign).await?;
+            flushed
+        })
+    }
+
+    fn state(&self) -> ClientState {
+        self.table.state()
+    }
+
+    fn counters(&self) -> Snapshot {
+        self.executor.endpoint().core().counters.snapshot()
+    }
+
+    fn now(&self) -> Nanos {
+        self.executor.endpoint().now()
+    }
+}
