@@ -5,8 +5,8 @@
 //! bucket's word publishes it.
 
 use super::batch::{Batch, Step};
+use super::buckets::{Bucket, Found};
 use super::client::{CuckooTable, Key, Place};
-use super::lookup::{Bucket, Extent, Found};
 use super::path::Hole;
 use super::signatures::{SignatureWord, signature_of};
 use crate::client::{MOST_READS, pause, side_by_side};
@@ -35,7 +35,6 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         buckets: &mut [Bucket],
-        extent: Extent,
     ) -> Result<Vec<Found>> {
         let (signature, mut found) = (signature_of(key.hash), Vec::new());
         let mut unsettled: Vec<usize> = (0..buckets.len()).collect();
@@ -69,7 +68,7 @@ impl<E: Endpoint> CuckooTable<E> {
             }
             replaced.sort_unstable();
             replaced.dedup();
-            if replaced.is_empty() || extent == Extent::First && !found.is_empty() {
+            if replaced.is_empty() {
                 return Ok(found);
             }
             pause(&*self.endpoint, attempt).await;
@@ -93,7 +92,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    fn region_at(&self, block: BlockRef, position: usize) -> RemoteAddr {
+    pub(super) fn region_at(&self, block: BlockRef, position: usize) -> RemoteAddr {
         let within = position * self.heap_buckets().region;
         self.heap().at(block.granule).plus(within as u64)
     }

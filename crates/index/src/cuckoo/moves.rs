@@ -7,14 +7,14 @@
 use super::client::CuckooTable;
 use super::layout::{Candidates, MOST_WAYS, MOVES_AT, STRIPES, stripe_of};
 use crate::{Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 use std::cell::Cell;
 
 /// The counts as they were when they were last read.
 pub(super) struct MovesSeen([Cell<u64>; STRIPES]);
 
 /// What the counts of a key's buckets were.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Before([u64; MOST_WAYS]);
 
 impl Default for MovesSeen {
@@ -36,26 +36,29 @@ impl MovesSeen {
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the counts, and whether the table is sealed.
     pub(super) async fn read_moves(&self) -> Result<Buffer> {
-        let from = self.table.plus(MOVES_AT);
-        let state = self.endpoint.read(from, STRIPES * 8 + 8).await?;
-        for (seen, count) in self.moves_seen.0.iter().zip(state.words()) {
-            seen.set(*count);
-        }
-        // A seal stays.
-        if state.words()[STRIPES] != 0 {
-            self.sealed.set(true);
-        }
+        let Piece { from, len } = self.piece_of_moves();
+        let state = self.endpoint.read(from, len).await?;
+        self.note_moves(|word| state.words()[word]);
         Ok(state)
     }
 
-    /// Whether nothing was displaced from the key's buckets since their counts were `before`.
-    pub(super) async fn no_moves_since(
-        &self,
-        before: Before,
-        candidates: &Candidates,
-    ) -> Result<bool> {
-        self.read_moves().await?;
-        Ok(self.moves_seen.of(candidates) == before)
+    /// Where the counts are, and the seal.
+    pub(super) fn piece_of_moves(&self) -> Piece {
+        Piece {
+            from: self.table.plus(MOVES_AT),
+            len: STRIPES * 8 + 8,
+        }
+    }
+
+    /// Takes in the counts and the seal, which have these words.
+    pub(super) fn note_moves(&self, word: impl Fn(usize) -> u64) {
+        for (number, seen) in self.moves_seen.0.iter().enumerate() {
+            seen.set(word(number));
+        }
+        // A seal stays.
+        if word(STRIPES) != 0 {
+            self.sealed.set(true);
+        }
     }
 
     /// How many records the insertions of all clients have moved to another of their places.
