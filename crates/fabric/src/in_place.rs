@@ -38,14 +38,15 @@ impl<'m> InPlace<'m> {
         (is_here && is_within).then_some(from.offset)
     }
 
-    /// Loads the word at byte `offset`, a multiple of 8 within a piece that was checked.
+    /// Loads words of a piece that was checked and starts at byte `offset`, a multiple of 8: each by its number,
+    /// when it is asked for.
     ///
     /// # Panics
     /// Behind the region's end.
     #[inline(always)]
-    #[must_use]
-    pub fn word(&self, offset: u64) -> u64 {
-        self.words.load(offset)
+    pub fn words(&self, offset: u64) -> impl Fn(usize) -> u64 + use<'m> {
+        let words = self.words.from(offset);
+        move |number| words.load(number)
     }
 
     /// Asks for the cache lines of a span within a piece that was checked.

@@ -23,10 +23,17 @@ impl<'m> SharedWords<'m> {
         &self.0[(offset / 8) as usize]
     }
 
-    /// Loads the word at byte `offset`, a multiple of 8. To be followed by [`SharedWords::acquire`].
+    /// The words from byte `offset`, a multiple of 8, on.
     #[inline(always)]
-    pub(crate) fn load(self, offset: u64) -> u64 {
-        self.word(offset).load(Ordering::Relaxed)
+    pub(crate) fn from(self, offset: u64) -> Self {
+        debug_assert!(offset.is_multiple_of(8));
+        Self(&self.0[(offset / 8) as usize..])
+    }
+
+    /// Loads a word. To be followed by [`SharedWords::acquire`].
+    #[inline(always)]
+    pub(crate) fn load(self, number: usize) -> u64 {
+        self.0[number].load(Ordering::Relaxed)
     }
 
     /// What was published before a word that has been loaded is seen by later loads.

@@ -147,7 +147,9 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
             Aside::LookAhead => {
                 let mut probe = Probe::new(key, Until::Match);
                 let found = self.find_from(key, &mut probe).await?;
-                Ok(found.map_or(Next::Absent, |value| Next::Found(Found::Value(value))))
+                Ok(found.map_or(Next::Absent, |value| {
+                    Next::Found(Found::Value(Box::new(value)))
+                }))
             }
             Aside::Pause(attempt) => {
                 pause(&*self.endpoint, attempt).await;
@@ -257,7 +259,7 @@ impl<E: Endpoint> LinearTable<E> {
         read: &mut impl Read,
     ) -> ControlFlow<Next<Aside>> {
         loop {
-            let (slot, seen) = self.scan(key, slots.clone(), |word| read.word(piece, word));
+            let (slot, seen) = self.scan(key, slots.clone(), read.words(piece));
             let distance = search.distance + slot as u64;
             let next = match seen {
                 Seen::Nothing => return ControlFlow::Continue(()),

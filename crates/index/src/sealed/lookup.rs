@@ -324,7 +324,9 @@ impl<E: Endpoint> SealedTable<E> {
         search.begun.extend_from_slice(rest);
         let reference = search.candidates[search.first];
         match self.judge(key, &search.begun, reference) {
-            Ok(Seen::Value(bytes)) => Next::Found(Found::Value(Value::from(&search.begun[bytes]))),
+            Ok(Seen::Value(bytes)) => {
+                Next::Found(Found::Value(Box::new(Value::from(&search.begun[bytes]))))
+            }
             Ok(Seen::OtherKey | Seen::Longer(_)) => {
                 // Those behind it are read again: of what was read beside it nothing was kept.
                 search.count = 1;

@@ -44,7 +44,7 @@ impl<'m> Mapped<'m> {
     fn value(&self, found: Found, pool: &BufferPool) -> crate::Result<Value> {
         let (piece, bytes) = match found {
             Found::Word { word, len } => return Ok(Value::of_word(word, len)),
-            Found::Value(value) => return Ok(value),
+            Found::Value(value) => return Ok(*value),
             Found::Bytes { piece, bytes } => (piece, bytes),
         };
         let (copied, within) = &self.copied;
@@ -62,8 +62,8 @@ impl<'m> Mapped<'m> {
 
 impl Read for Mapped<'_> {
     #[inline(always)]
-    fn word(&self, piece: usize, number: usize) -> u64 {
-        self.view.word(self.starts[piece] + number as u64 * 8)
+    fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
+        self.view.words(self.starts[piece])
     }
 
     #[inline]

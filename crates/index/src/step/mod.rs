@@ -153,14 +153,20 @@ pub(crate) enum Found {
     Word { word: u64, len: usize },
     /// These bytes of a piece that was read: of the one that [`Read::bytes`] was asked for last, and within those.
     Bytes { piece: usize, bytes: Range<usize> },
-    /// Here.
-    Value(Value),
+    /// Here: rarely, so that it takes little room.
+    Value(Box<Value>),
 }
 
 /// The pieces that were read. Each word is loaded when it is asked for, and should be asked for once.
 pub(crate) trait Read {
-    /// A word of a piece that starts at a multiple of 8.
-    fn word(&self, piece: usize, number: usize) -> u64;
+    /// The words of a piece that starts at a multiple of 8, by their numbers.
+    fn words(&self, piece: usize) -> impl Fn(usize) -> u64;
+
+    /// One of them.
+    #[inline(always)]
+    fn word(&self, piece: usize, number: usize) -> u64 {
+        self.words(piece)(number)
+    }
 
     /// Some bytes of a piece, which starts anywhere.
     ///

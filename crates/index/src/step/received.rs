@@ -45,7 +45,7 @@ impl Received {
     pub(super) fn into_value(self, found: Found, pool: &BufferPool) -> Result<Value> {
         let (piece, bytes) = match found {
             Found::Word { word, len } => return Ok(Value::of_word(word, len)),
-            Found::Value(value) => return Ok(value),
+            Found::Value(value) => return Ok(*value),
             Found::Bytes { piece, bytes } => (piece, bytes),
         };
         let (buffer, start) = self.buffer(piece);
@@ -65,9 +65,10 @@ impl Received {
 
 impl Read for Received {
     #[inline]
-    fn word(&self, piece: usize, number: usize) -> u64 {
+    fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
         let (buffer, start) = self.buffer(piece);
-        buffer.words()[start / 8 + number]
+        let words = &buffer.words()[start / 8..];
+        move |number| words[number]
     }
 
     #[inline]
