@@ -4,7 +4,7 @@ use crate::{BenchError, Result};
 
 /// The outcomes of many operations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
+pub struct Answers {
     all: u64,
     wrong: u64,
     failed: Option<BenchError>,
@@ -13,7 +13,7 @@ pub(crate) struct Answers {
 impl Answers {
     /// Notes an operation: whether its answer is right, or its error.
     #[inline]
-    pub(crate) fn note(&mut self, answer: std::result::Result<bool, impl Into<BenchError>>) {
+    pub fn note(&mut self, answer: std::result::Result<bool, impl Into<BenchError>>) {
         self.all += 1;
         match answer {
             Ok(true) => {}
@@ -23,12 +23,12 @@ impl Answers {
     }
 
     /// How many were noted.
-    pub(crate) const fn count(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         self.all
     }
 
     /// An error if any answer was wrong.
-    pub(crate) fn check(self) -> Result<()> {
+    pub fn check(self) -> Result<()> {
         match self {
             Self {
                 failed: Some(error),

@@ -4,7 +4,6 @@ use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
-use std::net::SocketAddr;
 
 /// The result of a measurement.
 pub type Result<T> = std::result::Result<T, BenchError>;
@@ -13,14 +12,6 @@ pub type Result<T> = std::result::Result<T, BenchError>;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// No table or figure has that id.
-    #[error("nothing to reproduce is named {id:?}; there are {known}")]
-    UnknownId {
-        /// The id asked for.
-        id: String,
-        /// The ids that there are.
-        known: String,
-    },
     /// An option that no measurement can be made with.
     #[error("{option} is {value}: it must be {limit}")]
     BadOption {
@@ -72,54 +63,6 @@ pub enum BenchError {
         /// What the kernel said.
         reason: String,
     },
-    /// A store to be held against, whose program is not there.
-    #[error("{peer} is not installed: there is no {program} in the PATH")]
-    NotInstalled {
-        /// The store.
-        peer: &'static str,
-        /// Its program.
-        program: &'static str,
-    },
-    /// A store to be held against, which holds records: they are somebody's.
-    #[error("{peer} at {address} holds {records} records: an empty one is needed")]
-    PeerInUse {
-        /// The store.
-        peer: &'static str,
-        /// Where it is.
-        address: SocketAddr,
-        /// Records in it.
-        records: u64,
-    },
-    /// A store to be held against failed.
-    #[error("{peer} at {address}: {reason}")]
-    Peer {
-        /// The store.
-        peer: &'static str,
-        /// Where it is.
-        address: SocketAddr,
-        /// What it or its connection said.
-        reason: String,
-    },
-    /// The corpus of a workload that is made of one is not there.
-    #[error("no corpus: {program}: {reason}; `apt-get install {package}` brings it")]
-    NoCorpus {
-        /// The program that prints it.
-        program: &'static str,
-        /// The Debian package that it is in.
-        package: &'static str,
-        /// What has become of the program.
-        reason: String,
-    },
-    /// A workload that has too few keys for the smallest table.
-    #[error("{found} {of}: at least {least} are needed for a table of 1024 slots")]
-    TooFewKeys {
-        /// What they are.
-        of: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many are needed.
-        least: usize,
-    },
     /// A NIC profile that cannot be had.
     #[error(transparent)]
     Profile(#[from] NicProfileError),
@@ -144,11 +87,13 @@ impl From<FabricError> for BenchError {
 }
 
 impl BenchError {
-    pub(crate) fn bad(option: &'static str, value: u64, limit: impl Into<String>) -> Self {
+    /// A [`BadOption`](Self::BadOption).
+    pub fn bad(option: &'static str, value: u64, limit: impl Into<String>) -> Self {
         Self::bad_text(option, value.to_string(), limit)
     }
 
-    pub(crate) fn bad_text(option: &'static str, value: String, limit: impl Into<String>) -> Self {
+    /// A [`BadOption`](Self::BadOption) whose value is no number.
+    pub fn bad_text(option: &'static str, value: String, limit: impl Into<String>) -> Self {
         let limit = limit.into();
         Self::BadOption {
             option,
@@ -160,6 +105,6 @@ impl BenchError {
     /// Whether it is the caller who asked for something that there is not.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::UnknownId { .. } | Self::BadOption { .. })
+        matches!(self, Self::BadOption { .. })
     }
 }

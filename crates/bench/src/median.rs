@@ -1,7 +1,8 @@
 //! The median of a measurement's repetitions.
 
 /// The value in the middle, the upper one of two; not a number if there is none.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+#[must_use]
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

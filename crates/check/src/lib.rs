@@ -1,4 +1,5 @@
-//! Recorded histories and the linearizability check that judges them.
+//! Recorded histories and the checks that judge them: linearizability of operations on single keys (this page), and
+//! strict serializability of transactions ([`serial`]).
 //!
 //! Clients of a concurrent table record each operation's invocation and completion in a
 //! [`History`]; [`check`] then says whether one order of the operations exists that explains every
@@ -60,6 +61,7 @@ mod check;
 mod history;
 mod model;
 mod report;
+pub mod serial;
 mod table;
 mod wgl;
 

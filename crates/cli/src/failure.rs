@@ -4,6 +4,7 @@ use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
 use farslot::index::IndexError;
 use farslot::{Address, StoreError};
+use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;
 
@@ -55,6 +56,16 @@ impl From<StoreError> for Failure {
         Self::Store {
             error: error.into(),
             address: None,
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            error if error.is_usage() => Self::Usage(error.to_string()),
+            BenchError::Store(error) => error.into(),
+            error => Self::Failed(error.to_string()),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What is written where: answers on standard output, everything else on standard error.
 
 use crate::failure::{Failure, Result};
+use farslot_bench::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// Writes one JSON object and a newline to standard output.
 ///
@@ -77,6 +80,29 @@ pub fn sized(bytes: u64) -> String {
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))
+}
+
+/// Runs a measurement that says on standard error, if that is a terminal, what it is at.
+pub fn on_spinner<T>(measurement: impl FnOnce(Progress<'_>) -> T) -> T {
+    let spinner = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let measured = measurement(&|at| spinner.set_message(at.to_owned()));
+    spinner.finish_and_clear();
+    measured
+}
+
+/// A number as a table shows it: rates in millions, small ones with two digits, others whole.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value >= 1e5 {
+        format!("{:.2} M", value / 1e6)
+    } else if value < 100.0 && value.fract() != 0.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.0}")
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where remote memory is, and what may be done to it.
+//! Addresses of remote memory, and rights to it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,8 +57,10 @@ impl Rights {
     pub const WRITE: Self = Self(2);
     /// `compare_swap` and `fetch_add`.
     pub const ATOMIC: Self = Self(4);
+    /// `call`.
+    pub const CALL: Self = Self(8);
     /// Every verb.
-    pub const ALL: Self = Self(7);
+    pub const ALL: Self = Self(15);
 
     /// Both sets of rights together.
     #[must_use]
@@ -97,6 +99,7 @@ impl fmt::Display for Rights {
             (Self::READ, "read"),
             (Self::WRITE, "write"),
             (Self::ATOMIC, "atomic"),
+            (Self::CALL, "call"),
         ];
         let mut granted = names.iter().filter(|(right, _)| self.allow(*right));
         match granted.next() {

@@ -1,7 +1,7 @@
-//! An endpoint of any fabric: what uses it is compiled once for all of them.
+//! An endpoint of any fabric, so that code above is compiled once for all of them.
 //!
-//! It costs a branch a verb, which is nothing beside a system call or a NIC. Where a verb is a few loads, in shared
-//! memory, [`ShmEndpoint`] itself is for those who count them.
+//! It costs one branch a verb, which is negligible beside a system call or a NIC. Over shared
+//! memory, where a verb is a few loads, use [`ShmEndpoint`] directly if that branch matters.
 
 use crate::shm::ShmEndpoint;
 use crate::sim::SimEndpoint;
@@ -14,8 +14,9 @@ use crate::{
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// An endpoint of one of the fabrics; all that it is asked for it passes on.
+/// An endpoint of one of the fabrics. It forwards every call.
 #[allow(missing_docs, reason = "each is named after its fabric")]
+#[derive(Debug)]
 pub enum AnyEndpoint {
     Sim(Rc<SimEndpoint>),
     Shm(ShmEndpoint),
@@ -25,6 +26,7 @@ pub enum AnyEndpoint {
 
 /// A verb that one of them has posted.
 #[allow(missing_docs, reason = "each is named after its fabric")]
+#[derive(Debug)]
 pub enum AnyPosted {
     Sim(<SimEndpoint as Endpoint>::Posted),
     Shm(<ShmEndpoint as Endpoint>::Posted),

@@ -4,8 +4,8 @@
 //! fabric keeps the buffer until the completion has arrived, so nothing is ever written into freed
 //! memory. A buffer goes back to its pool when it is dropped.
 //!
-//! Buffers are carved out of *slabs*. Where a NIC uses the memory, a slab is what is registered with it;
-//! everywhere else each buffer is a slab of its own.
+//! Buffers are carved out of *slabs*. Where a NIC uses the memory, a slab is what is registered
+//! with it; everywhere else each buffer is a slab of its own.
 
 use crate::{FabricError, Result};
 use std::any::Any;
@@ -21,13 +21,23 @@ use std::rc::Rc;
 const SMALLEST: usize = 64;
 /// Size classes double from [`SMALLEST`]; this many of them reach 64 MiB.
 const CLASSES: usize = 21;
-/// Slabs that a NIC registers grow with what it has registered already, from the first of these sizes to
-/// the second: registering takes long, and what is registered is locked in memory.
+/// Slabs that a NIC registers grow with what it has registered already, from the first of these
+/// sizes to the second: registering takes long, and what is registered is locked in memory.
 const SLABS: (usize, usize) = (64 << 10, 2 << 20);
 
 /// The buffers of one endpoint, in power-of-two size classes from 64 bytes on.
 #[derive(Clone)]
 pub struct BufferPool(Rc<Shelves>);
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("largest", &self.0.largest)
+            .field("budget", &self.0.budget)
+            .field("registered", &self.0.registered.get())
+            .finish_non_exhaustive()
+    }
+}
 
 struct Shelves {
     #[allow(
@@ -63,8 +73,8 @@ impl Slab {
     /// A slab of memory that `owner` keeps.
     ///
     /// # Safety
-    /// From `start` on lie as many bytes as were asked for, initialised and aligned to 8, which nobody but
-    /// the buffers uses until `owner` is dropped.
+    /// From `start` on lie as many bytes as were asked for, initialised and aligned to 8, which
+    /// nobody but the buffers uses until `owner` is dropped.
     pub(crate) unsafe fn new(start: NonNull<u64>, key: u32, owner: Box<dyn Any>) -> Self {
         Self {
             start,
@@ -84,7 +94,8 @@ impl Slab {
         }
         let words = vec![0u64; bytes / 8].into_boxed_slice();
         let words = NonNull::from(Box::leak(words));
-        // SAFETY: it is as long as asked for, zeroed, and only reached through the slab until it is freed.
+        // SAFETY: it is as long as asked for, zeroed, and only reached through the slab until it is
+        // freed.
         unsafe { Self::new(words.cast(), 0, Box::new(Heap(words))) }
     }
 }
@@ -120,7 +131,7 @@ impl BufferPool {
     /// A buffer of `len` bytes, its content unspecified.
     ///
     /// # Errors
-    /// [`FabricError::BufferTooLarge`] over the largest size, [`FabricError::BuffersExhausted`] where
+    /// [`FabricError::BufferTooLarge`] above the largest size; [`FabricError::BuffersExhausted`] if
     /// the pool's budget is used up.
     #[inline]
     pub fn take(&self, len: usize) -> Result<Buffer> {
@@ -211,8 +222,8 @@ impl BufferPool {
         first.map_or_else(|| self.take(len), |first| Ok(self.lend(first, len)))
     }
 
-    /// Gives up the slabs of which nobody uses a buffer, of all classes: sizes that were in demand once must
-    /// not keep those that are now from being had.
+    /// Gives up the slabs of which nobody uses a buffer, of all classes: sizes that were in demand
+    /// once must not keep those that are now from being had.
     fn release_idle(&self) {
         for free in &self.0.free {
             let mut idle = HashMap::new();
@@ -224,7 +235,8 @@ impl BufferPool {
                 let held = Rc::strong_count(&memory.slab);
                 let all_idle = idle.get(&Rc::as_ptr(&memory.slab)) == Some(&held);
                 if all_idle {
-                    // Those of it that are dropped after this one are still to be found idle, all of them.
+                    // Those of it that are dropped after this one are still to be found idle, all
+                    // of them.
                     idle.insert(Rc::as_ptr(&memory.slab), held - 1);
                     let registered = self.0.registered.get() - memory.bytes;
                     self.0.registered.set(registered);
@@ -243,9 +255,10 @@ const fn class_of(len: usize) -> usize {
     (usize::BITS - ((len - 1) / SMALLEST).leading_zeros()) as usize
 }
 
-/// Registered memory that its holder owns: bytes for the caller, 8-byte words for the fabric.
+/// An owned piece of registered memory: bytes to the caller, 8-byte words to the fabric.
 ///
-/// A single pointer: buffers are moved into verbs, out of completions and into values for every READ.
+/// A single pointer: buffers are moved into verbs, out of completions and into values for every
+/// READ.
 pub struct Buffer(ManuallyDrop<Box<Memory>>);
 
 struct Memory {
@@ -265,9 +278,10 @@ struct Memory {
 impl Memory {
     #[inline]
     fn words(&self) -> &[u64] {
-        // SAFETY: the slab has so many bytes here, initialised and aligned, and is held. They are this
-        // memory's alone: no others overlap, it is owned by one buffer or by the pool, and a NIC writes
-        // to it only while a fabric holds the buffer for a verb on its way and does not look into it.
+        // SAFETY: the slab has so many bytes here, initialised and aligned, and is held. They are
+        // this memory's alone: no others overlap, it is owned by one buffer or by the pool, and a
+        // NIC writes to it only while a fabric holds the buffer for a verb on its way and does not
+        // look into it.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len.div_ceil(8)) }
     }
 
@@ -279,8 +293,8 @@ impl Memory {
 }
 
 impl Buffer {
-    /// The buffer as little-endian 8-byte words, the last one reaching past the length where that
-    /// is no multiple of 8.
+    /// The buffer as little-endian 8-byte words. The last one extends past the length if that is no
+    /// multiple of 8.
     #[inline]
     #[must_use]
     pub fn words(&self) -> &[u64] {
@@ -291,6 +305,12 @@ impl Buffer {
     #[inline]
     pub fn words_mut(&mut self) -> &mut [u64] {
         self.0.words_mut()
+    }
+
+    /// Leaves the buffer no longer than `len` bytes.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.0.len = self.0.len.min(len);
     }
 
     /// Where the bytes are, for a NIC, and its key to them.

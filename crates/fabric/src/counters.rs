@@ -7,15 +7,16 @@
 
 use crate::VerbKind;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What kind of operation a future is: a small number that the layer above gives names to.
+/// The class of an operation: a small number, named by the layer above.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct OperationClass(pub u8);
 
-/// How many operation classes are told apart.
+/// How many operation classes there are.
 pub const OPERATION_CLASSES: usize = 16;
 
 /// The counters of one endpoint. Reading them is a copy; nothing is locked.
@@ -28,6 +29,12 @@ pub struct Counters {
     queue_full: Cell<u64>,
     current: Cell<Booking>,
     operations: RefCell<[OperationCounters; OPERATION_CLASSES]>,
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.snapshot().fmt(f)
+    }
 }
 
 /// The verbs of an operation under way. Begins empty.
@@ -119,9 +126,9 @@ pub struct OperationCounters {
 pub struct Snapshot {
     /// Verbs posted, by [`VerbKind`].
     pub verbs: [u64; VerbKind::COUNT],
-    /// Payload bytes of reads, gathers and atomics.
+    /// Payload bytes of reads, gathers and atomics, and of replies.
     pub bytes_read: u64,
-    /// Payload bytes of writes and messages.
+    /// Payload bytes of writes, messages and requests.
     pub bytes_written: u64,
     /// Doorbells rung; each carries one signaled verb, its last.
     pub doorbells: u64,
@@ -250,6 +257,15 @@ impl Counters {
         }
     }
 
+    /// Books the bytes of a reply, which were not known when its call was posted.
+    #[inline]
+    pub(crate) fn reply_arrived(&self, bytes: u64) {
+        add(&self.bytes_read, bytes);
+        let mut current = self.current.get();
+        current.bytes += bytes;
+        self.current.set(current);
+    }
+
     pub(crate) fn doorbell_rung(&self) {
         add(&self.doorbells, 1);
     }
@@ -305,6 +321,15 @@ pub struct Operation<'c, F> {
     class: OperationClass,
     booking: Booking,
     future: F,
+}
+
+impl<F> fmt::Debug for Operation<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operation")
+            .field("class", &self.class)
+            .field("booking", &self.booking)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'c, F> Operation<'c, F> {

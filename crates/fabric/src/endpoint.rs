@@ -1,23 +1,20 @@
-//! One thread's door to its peers.
+//! The interface of every fabric: one thread's connections to its peers, and what all endpoints
+//! share.
 
-use crate::counters::{Booking, Operation};
-use crate::reader::Reader;
-use crate::timer::{Sleep, Timers};
-use crate::verb::{
-    Completion, FromCompletion, Pieces, Verb, VerbFuture, check_one_node, gathered_len,
-};
+use crate::timer::Timers;
+use crate::verb::{Completion, FromCompletion, Verb};
 use crate::{
     Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo,
-    NodeState, OperationClass, RemoteAddr, Result, Rights,
+    NodeState, RemoteAddr, Result, Rights,
 };
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::fmt;
 use std::task::{Context, Poll, Waker};
 
 /// What an endpoint may hold and how long it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Verbs that may be posted and not yet completed. Posting past it waits, never fails.
+    /// The most verbs in flight. Posting another one waits; it never fails.
     pub send_queue_depth: usize,
     /// Most bytes of one buffer, and so of one verb.
     pub largest_buffer: usize,
@@ -38,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// The parts that the endpoints of all fabrics have.
+/// The parts that the endpoints of all fabrics share.
 pub struct EndpointCore {
     /// Buffers that verbs read into and write from.
     pub buffers: BufferPool,
@@ -55,6 +52,15 @@ pub struct EndpointCore {
 
 /// How often work in place may go on before other tasks shall run.
 const TURN: u32 = 64;
+
+impl fmt::Debug for EndpointCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointCore")
+            .field("limits", &self.limits)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
 
 /// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
 pub(crate) struct Blocking<'c>(&'c Cell<u32>);
@@ -95,8 +101,9 @@ impl EndpointCore {
         calls == TURN
     }
 
-    /// How many calls of [`Executor::block_on`](crate::Executor::block_on) are within one another at this moment. What a
-    /// future waits for that was begun within fewer of them, and is no task, cannot happen before it has ended.
+    /// The current nesting depth of [`Executor::block_on`](crate::Executor::block_on) calls. A
+    /// future at this depth must not wait for one that was started at a smaller depth, unless that
+    /// is a spawned task: the outer future cannot run before the inner call returns.
     #[must_use]
     pub fn nesting(&self) -> u32 {
         self.nesting.get()
@@ -126,14 +133,15 @@ impl EndpointCore {
 /// Why a verb was not posted.
 #[derive(Debug)]
 pub enum PostError {
-    /// The send queue is full; the verb comes back, to be posted after the next completions.
+    /// The send queue is full. The verb is returned and can be posted after the next completions.
     QueueFull(Verb),
     /// The verb can never be posted.
     Rejected(FabricError),
 }
 
-/// One thread's door to its peers: one connection per peer, never shared, never locked (paper 003,
-/// section 3.4). Implemented once per fabric; used through [`EndpointExt`].
+/// One thread's connections to its peers: one per peer, never shared and never locked (paper 003,
+/// section 3.4). Each fabric implements it; code uses it through
+/// [`EndpointExt`](crate::EndpointExt).
 pub trait Endpoint: 'static {
     /// A posted verb. Dropping it abandons the verb: it may still take effect, and its buffer stays
     /// with the fabric until it has completed.
@@ -145,36 +153,36 @@ pub trait Endpoint: 'static {
     /// How many nodes the endpoint is connected to; their ids count from 0.
     fn node_count(&self) -> usize;
 
-    /// What the endpoint knows of a peer. Of one that it was never connected to it knows nothing: its
-    /// incarnation is 0, and it has no regions.
+    /// What the endpoint knows of a peer. A peer that it was never connected to has incarnation 0
+    /// and no regions.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
     fn node(&self, node: NodeId) -> Result<NodeInfo>;
 
-    /// How the endpoint stands with a peer, as far as it knows; this asks nobody, and costs no system call.
+    /// The state of a peer as far as the endpoint knows. Sends nothing and makes no system call.
     ///
     /// # Errors
     /// [`FabricError::UnknownNode`].
     fn node_state(&self, node: NodeId) -> Result<NodeState>;
 
-    /// Takes a peer that [came back empty](NodeState::Restarted) for what it is now: nothing known of its
-    /// memory before holds any more. Verbs that were posted to it before never take effect on what it is
-    /// now. Of a peer that is up this only returns what is known.
+    /// Accepts a peer that [restarted empty](NodeState::Restarted): whatever was known of its
+    /// memory is void. Verbs that were posted before the restart never take effect on the new
+    /// memory. If the peer is up, this only returns what is known.
     ///
     /// # Errors
-    /// [`FabricError::UnknownNode`]; of a peer that is [down](NodeState::Down), what its state says;
-    /// [`FabricError::DuplicateNode`] if it is now one of the others.
+    /// [`FabricError::UnknownNode`]; the error of its state if the peer is [down](NodeState::Down);
+    /// [`FabricError::DuplicateNode`] if it is now the same node as another peer.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo>;
 
     /// Puts a verb into the send queue. It leaves with the next doorbell, at the latest.
     ///
     /// # Errors
-    /// [`PostError::QueueFull`] gives the verb back; [`PostError::Rejected`] where its address or
-    /// its rights are wrong or its peer is gone.
+    /// [`PostError::QueueFull`] returns the verb; [`PostError::Rejected`] if its address or rights
+    /// are wrong or its peer is down.
     fn post(&self, verb: Verb) -> std::result::Result<Self::Posted, PostError>;
 
-    /// Posts a [`Verb::Read`]: [`Endpoint::post`] for the verb that is by far the most frequent.
+    /// Posts a [`Verb::Read`]: [`Endpoint::post`] for the most frequent verb.
     ///
     /// # Errors
     /// As [`Endpoint::post`].
@@ -195,7 +203,7 @@ pub trait Endpoint: 'static {
         None
     }
 
-    /// Looks whether a posted verb has completed; if not, its task is woken when it has.
+    /// Returns a posted verb's completion, or wakes the task when it arrives.
     fn poll_posted(
         &self,
         posted: &mut Self::Posted,
@@ -209,112 +217,22 @@ pub trait Endpoint: 'static {
             .map(|outcome| outcome.map(Buffer::from_completion))
     }
 
-    /// Sends off all verbs posted since the last doorbell, as one batch with one signaled verb.
+    /// Sends all verbs posted since the last doorbell, as one batch with one signaled verb.
     fn ring_doorbell(&self);
 
     /// Takes the completions that have arrived and wakes their tasks; returns how many.
     fn poll_completions(&self) -> usize;
 
-    /// The time.
+    /// The current time on the endpoint's clock.
     fn now(&self) -> Nanos;
 
-    /// Called when nothing can run: returns when a completion may have arrived or the deadline has
-    /// passed. `idle_turns` counts the fruitless calls in a row.
+    /// Called when no task is ready. Returns once a completion may have arrived or the deadline has
+    /// passed. `idle_turns` counts consecutive calls without result.
     fn wait(&self, deadline: Option<Nanos>, idle_turns: u32);
 }
 
 /// The receiving side of `write_imm`: held by the owner of a node.
 pub trait Inbox {
-    /// The oldest message that was not taken yet.
+    /// Takes the oldest waiting message.
     fn take_message(&self) -> Option<Message>;
 }
-
-/// The verbs as futures. A future posts its verb when it is first polled.
-pub trait EndpointExt: Endpoint + Sized {
-    /// Reads `len` bytes; they may be torn at any 8-byte boundary.
-    #[inline]
-    fn read(&self, from: RemoteAddr, len: usize) -> VerbFuture<'_, Self, Buffer> {
-        let into = self.core().buffers.take(len);
-        VerbFuture::new(self, into.map(|into| Verb::Read { from, into }))
-    }
-
-    /// A [`Reader`] over this endpoint.
-    #[inline]
-    fn reader(&self) -> Reader<'_, Self> {
-        Reader::new(self)
-    }
-
-    /// Reads several pieces of one node into one buffer, each at the next multiple of 8 bytes.
-    #[inline]
-    fn read_many(&self, pieces: Pieces) -> VerbFuture<'_, Self, Buffer> {
-        let into =
-            check_one_node(&pieces).and_then(|()| self.core().buffers.take(gathered_len(&pieces)));
-        VerbFuture::new(self, into.map(|into| Verb::ReadMany { pieces, into }))
-    }
-
-    /// Writes the buffer.
-    #[inline]
-    fn write(&self, to: RemoteAddr, data: Buffer) -> VerbFuture<'_, Self, ()> {
-        VerbFuture::new(self, Ok(Verb::Write { to, data }))
-    }
-
-    /// Replaces the word at `at` by `new` if it is `expected`; resolves to what it was.
-    #[inline]
-    fn compare_swap(&self, at: RemoteAddr, expected: u64, new: u64) -> VerbFuture<'_, Self, u64> {
-        VerbFuture::new(self, Ok(Verb::CompareSwap { at, expected, new }))
-    }
-
-    /// Adds to the word at `at`, wrapping; resolves to what it was.
-    #[inline]
-    fn fetch_add(&self, at: RemoteAddr, add: u64) -> VerbFuture<'_, Self, u64> {
-        VerbFuture::new(self, Ok(Verb::FetchAdd { at, add }))
-    }
-
-    /// Writes the buffer, then leaves a [`Message`] with the owner of the node.
-    #[inline]
-    fn write_imm(&self, to: RemoteAddr, data: Buffer, imm: u32) -> VerbFuture<'_, Self, ()> {
-        VerbFuture::new(self, Ok(Verb::WriteImm { to, data, imm }))
-    }
-
-    /// Books the verbs of `future` to one operation of `class`.
-    #[inline]
-    fn operation<F: Future>(&self, class: OperationClass, future: F) -> Operation<'_, F> {
-        self.operation_begun(class, Booking::default(), future)
-    }
-
-    /// Books the verbs of `future` to an operation of `class` that has posted others before.
-    #[inline]
-    fn operation_begun<F: Future>(
-        &self,
-        class: OperationClass,
-        before: Booking,
-        future: F,
-    ) -> Operation<'_, F> {
-        Operation::new(&self.core().counters, class, before, future)
-    }
-
-    /// Whether a peer can be reached and is what it was, as far as is known without asking it
-    /// ([`Endpoint::node_state`]); one that the endpoint was never connected to is not.
-    fn is_up(&self, node: NodeId) -> bool {
-        self.node_state(node) == Ok(NodeState::Up)
-    }
-
-    /// Resolves `span` from now.
-    fn sleep(&self, span: Nanos) -> Sleep<'_> {
-        Sleep::until(&self.core().timers, self.now().saturating_add(span))
-    }
-
-    /// Runs `future` for at most `span`; past that it is dropped, which is safe for every verb.
-    ///
-    /// # Errors
-    /// [`TimedOut`](crate::TimedOut) if it did not end in time.
-    fn timeout<F: Future>(
-        &self,
-        span: Nanos,
-        future: F,
-    ) -> impl Future<Output = std::result::Result<F::Output, crate::TimedOut>> {
-        crate::timer::timeout(self.sleep(span), span, future)
-    }
-}
-
-impl<E: Endpoint> EndpointExt for E {}

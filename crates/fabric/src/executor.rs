@@ -3,6 +3,7 @@
 
 use crate::{Endpoint, Nanos};
 use std::cell::RefCell;
+use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -17,6 +18,18 @@ pub struct Executor<E> {
     vacant: RefCell<Vec<usize>>,
     ready: Arc<ReadyQueue>,
     root: Arc<RootWaker>,
+}
+
+impl<E: fmt::Debug> fmt::Debug for Executor<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("endpoint", &self.endpoint)
+            .field(
+                "tasks",
+                &(self.tasks.borrow().len() - self.vacant.borrow().len()),
+            )
+            .finish_non_exhaustive()
+    }
 }
 
 /// A place for a task. The future is taken out while it runs, so that it may spawn others.
@@ -127,8 +140,7 @@ impl<E: Endpoint> Executor<E> {
         self.ready.push(task);
     }
 
-    /// Runs every task that is ready, once each, in the order in which they were woken; returns
-    /// whether any ran.
+    /// Runs each ready task once, in the order in which they were woken; returns whether any ran.
     pub fn run_ready(&self) -> bool {
         let ready = self.ready.take();
         for task in &ready {
@@ -185,7 +197,7 @@ impl<E: Endpoint> Executor<E> {
         self.endpoint.core().timers.next_deadline()
     }
 
-    /// Drops all tasks, as if their thread had died. Verbs that are on their way stay so.
+    /// Drops all tasks, as if their thread had died. Verbs in flight stay in flight.
     pub fn abandon(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         self.vacant.borrow_mut().clear();
@@ -193,8 +205,8 @@ impl<E: Endpoint> Executor<E> {
         self.ready.take();
     }
 
-    /// Runs `future` to its end, and the spawned tasks alongside it. May be called from within a
-    /// future that it runs, such as from a callback of a batch.
+    /// Runs `future` to completion, and spawned tasks alongside it. May be called from within a
+    /// future that it runs, such as a batch's callback.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _blocking = self.endpoint.core().block();
         let mut future = pin!(future);
@@ -230,8 +242,17 @@ pub struct Join<T> {
     outcome: Rc<RefCell<Outcome<T>>>,
 }
 
+impl<T> fmt::Debug for Join<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_ended = matches!(*self.outcome.borrow(), Outcome::Ended(_));
+        f.debug_struct("Join")
+            .field("has_ended", &has_ended)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<T> Join<T> {
-    /// The result, if the task has ended and it was not taken yet.
+    /// Takes the result, if the task has ended.
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
         match &mut *self.outcome.borrow_mut() {

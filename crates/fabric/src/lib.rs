@@ -1,9 +1,9 @@
 //! One-sided verbs on registered memory, the executor that runs coroutines over them, and the
 //! fabrics that carry them.
 //!
-//! Everything above this crate is generic over [`Endpoint`]; nothing here knows what a hash table
-//! is. A verb is *posted*, leaves with the next doorbell, and is later *completed*; the future that
-//! stands for it resolves then. What an index may rely on, and no more:
+//! Everything above this crate is generic over [`Endpoint`]; nothing in it knows hash tables. A
+//! verb is *posted*, leaves with the next doorbell, and *completes* later, which resolves its
+//! future. An index may rely on the following guarantees and on nothing else:
 //!
 //! * an aligned 8-byte word is read and written whole; a longer read may be torn at any 8-byte
 //!   boundary and see its words in any order;
@@ -13,45 +13,60 @@
 //!   endpoints some time after it completed, but no later than the writer's next atomic;
 //! * a peer may stop at any point: a verb then fails, and may or may not have taken effect.
 //!
-//! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host) and
-//! [`tcp`] (other machines, without their NICs' help).
+//! The fabrics: [`sim`] (deterministic, virtual time, faults), [`shm`] (shared memory of one host),
+//! [`tcp`] (other machines without an RDMA NIC) and [`verbs`] (RDMA NICs).
+//!
+//! # Rooms
+//!
+//! ```text
+//! any                     an endpoint of any fabric
+//! shm  tcp  verbs  sim    the fabrics; none imports another
+//! net                     admission, frames, connections: shared by tcp and verbs
+//! memory                  a node's memory: shared by shm, tcp and verbs
+//! (the root), error       verbs, buffers, endpoint, executor, counters, errors
+//! ```
+
+#![warn(missing_debug_implementations)]
 
 pub mod addr;
 pub mod any;
 pub mod buffer;
+pub mod call;
 pub mod counters;
 pub mod endpoint;
+mod endpoint_ext;
 pub mod error;
 pub mod executor;
 pub mod in_place;
-mod links;
+pub mod memory;
+pub mod net;
+mod node_state;
 mod prefetch;
 pub mod reader;
-mod redial;
 pub mod shm;
 pub mod sim;
-pub mod standing;
 pub mod tcp;
 pub mod timer;
 pub mod verb;
+mod verb_future;
 pub mod verbs;
 pub mod window;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
+pub use call::{Call, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters, Tally};
-pub use endpoint::{Endpoint, EndpointCore, EndpointExt, Inbox, Limits, PostError};
+pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
+pub use endpoint_ext::EndpointExt;
 pub use error::{FabricError, Result};
 pub use executor::{Executor, Join};
 pub use in_place::InPlace;
+pub use net::Backoff;
+pub use node_state::NodeState;
 pub use prefetch::prefetch;
 pub use reader::Reader;
-pub use standing::{Backoff, NodeState};
-pub use timer::TimedOut;
-pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbFuture, VerbKind};
+pub use timer::{Nanos, TimedOut};
+pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};
+pub use verb_future::VerbFuture;
 pub use window::{all_in_order, both, in_order, window};
-
-/// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
-/// [`sim`]. Instants count from the start of the process or of the simulation.
-pub type Nanos = u64;

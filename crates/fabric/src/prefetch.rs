@@ -1,7 +1,7 @@
-//! Asking the processor for memory that will be read soon.
+//! Prefetch of a cache line.
 
-/// Asks for the cache line on which a value begins: a hint, which takes no time of its own and changes nothing. On
-/// processors other than x86-64 and aarch64 it does nothing.
+/// Asks for the cache line on which a value begins: a hint, which takes no time of its own and
+/// changes nothing. On processors other than x86-64 and aarch64 it does nothing.
 #[inline]
 pub fn prefetch<T>(value: &T) {
     let line = std::ptr::from_ref(value);

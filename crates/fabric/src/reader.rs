@@ -1,17 +1,18 @@
-//! READs one after the other, without a future for any of them.
+//! Consecutive READs into one buffer, without a future for each.
 
 use crate::verb::{FromCompletion, Pieces, check_one_node, gathered_len};
 use crate::{
     Booking, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb, VerbKind,
 };
+use std::fmt;
 use std::task::{Context, Poll, ready};
 
-/// One READ at a time, of one operation after the other, all into one buffer.
+/// One READ at a time, for one operation after the other, all into one buffer.
 ///
-/// For those who have many lookups under way, each a READ and a look at its words: a `Reader` stays
-/// where it is and costs a few stores, where futures are made and moved. The READs are booked as
-/// those of a future in an [`Operation`](crate::counters::Operation) are. Dropping a `Reader`
-/// abandons its READ, as dropping a future does.
+/// For many lookups in flight, each a READ and a look at its words. A `Reader` stays in place and
+/// costs a few stores, where futures are created and moved. The READs are booked as those of a
+/// future in an [`Operation`](crate::counters::Operation) are. Dropping a `Reader` abandons its
+/// READ, as dropping a future does.
 pub struct Reader<'e, E: Endpoint> {
     endpoint: &'e E,
     /// While no READ is on its way.
@@ -22,6 +23,15 @@ pub struct Reader<'e, E: Endpoint> {
     /// Whether what was posted reads several pieces.
     gathers: bool,
     booking: Booking,
+}
+
+impl<E: Endpoint> fmt::Debug for Reader<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("is_reading", &self.buffer.is_none())
+            .field("booking", &self.booking)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'e, E: Endpoint> Reader<'e, E> {
@@ -48,8 +58,8 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         self.post(from, buffer)
     }
 
-    /// Has several pieces of one node read into one buffer, each at the next multiple of 8 bytes, as one
-    /// request where the fabric gathers; otherwise as [`Reader::read`].
+    /// Has several pieces of one node read into one buffer, each at the next multiple of 8 bytes,
+    /// as one request where the fabric gathers; otherwise as [`Reader::read`].
     ///
     /// # Errors
     /// Those of the buffer pool, and of an address or a right that is wrong;
@@ -164,7 +174,8 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         self.buffer.as_ref().map_or(&[], Buffer::words)
     }
 
-    /// Takes the buffer that was read into; nothing while a READ is on its way. The next READ has another.
+    /// Takes the buffer that was read into; nothing while a READ is on its way. The next READ has
+    /// another.
     #[inline]
     #[must_use]
     pub fn take(&mut self) -> Option<Buffer> {

@@ -1,11 +1,15 @@
-//! Sleeping and timeouts on the endpoint's clock, wall or virtual.
+//! Time: sleeping and timeouts on an endpoint's clock, real or virtual.
 
-use crate::Nanos;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+
+/// A span or an instant in nanoseconds: of the wall clock on real fabrics, of the virtual clock in
+/// [`sim`](crate::sim). Instants count from the start of the process or of the simulation.
+pub type Nanos = u64;
 
 /// A future did not end in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -21,6 +25,14 @@ pub struct Timers {
     /// By deadline, then by order of arrival, so that equal deadlines fire in a fixed order.
     sleeping: RefCell<BTreeMap<(Nanos, u64), Waker>>,
     next: Cell<u64>,
+}
+
+impl fmt::Debug for Timers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers")
+            .field("sleeping", &self.sleeping.borrow().len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Timers {
@@ -58,6 +70,14 @@ pub struct Sleep<'t> {
     timers: &'t Timers,
     deadline: Nanos,
     entry: Option<u64>,
+}
+
+impl fmt::Debug for Sleep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'t> Sleep<'t> {

@@ -1,11 +1,7 @@
-//! The verbs, as data, and the futures that stand for posted ones.
+//! The verbs as data: requests, completions, and the checks that every fabric makes.
 
-use crate::{Buffer, Endpoint, FabricError, NodeId, PostError, RemoteAddr, Result, Rights};
+use crate::{Buffer, FabricError, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// One piece of a gather read: `len` bytes at `from`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +90,17 @@ pub enum Verb {
         /// A number for the receiver.
         imm: u32,
     },
+    /// Has the owner of a region answer a request; see [`call`](crate::call).
+    Call {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+        /// The request.
+        request: Buffer,
+        /// Receives the reply, at most as many bytes as it is long.
+        reply: Buffer,
+    },
 }
 
 /// The kinds of [`Verb`], for counters.
@@ -112,11 +119,13 @@ pub enum VerbKind {
     FetchAdd,
     /// [`Verb::WriteImm`].
     WriteImm,
+    /// [`Verb::Call`].
+    Call,
 }
 
 impl VerbKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All kinds, in the order of their counters.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Read,
@@ -125,6 +134,7 @@ impl VerbKind {
         Self::CompareSwap,
         Self::FetchAdd,
         Self::WriteImm,
+        Self::Call,
     ];
 
     /// The name that counters are printed under.
@@ -137,11 +147,12 @@ impl VerbKind {
             Self::CompareSwap => "compare_swap",
             Self::FetchAdd => "fetch_add",
             Self::WriteImm => "write_imm",
+            Self::Call => "call",
         }
     }
 
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::WriteImm)
+        matches!(self, Self::Write | Self::WriteImm | Self::Call)
     }
 }
 
@@ -157,6 +168,7 @@ impl Verb {
             Self::CompareSwap { .. } => VerbKind::CompareSwap,
             Self::FetchAdd { .. } => VerbKind::FetchAdd,
             Self::WriteImm { .. } => VerbKind::WriteImm,
+            Self::Call { .. } => VerbKind::Call,
         }
     }
 
@@ -171,10 +183,11 @@ impl Verb {
             }
             Self::Write { to, .. } | Self::WriteImm { to, .. } => to.node,
             Self::CompareSwap { at, .. } | Self::FetchAdd { at, .. } => at.node,
+            Self::Call { node, .. } => *node,
         }
     }
 
-    /// Payload bytes that it moves.
+    /// Payload bytes that it moves; of a call those of its request.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -183,6 +196,7 @@ impl Verb {
             Self::ReadMany { pieces, .. } => pieces.iter().map(|piece| piece.len as u64).sum(),
             Self::Write { data, .. } | Self::WriteImm { data, .. } => data.len() as u64,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => 8,
+            Self::Call { request, .. } => request.len() as u64,
         }
     }
 
@@ -194,6 +208,7 @@ impl Verb {
             Self::Read { .. } | Self::ReadMany { .. } => Rights::READ,
             Self::Write { .. } | Self::WriteImm { .. } => Rights::WRITE,
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Rights::ATOMIC,
+            Self::Call { .. } => Rights::CALL,
         }
     }
 }
@@ -203,12 +218,7 @@ impl Verb {
 /// # Errors
 /// [`FabricError::OutOfBounds`] and [`FabricError::AccessDenied`].
 #[inline]
-pub fn check_access(
-    at: RemoteAddr,
-    len: u64,
-    needed: Rights,
-    region: &crate::RegionInfo,
-) -> Result<()> {
+pub fn check_access(at: RemoteAddr, len: u64, needed: Rights, region: &RegionInfo) -> Result<()> {
     if !region.rights.allow(needed) {
         return Err(FabricError::AccessDenied {
             at,
@@ -248,6 +258,8 @@ pub enum Completion {
     Word(u64),
     /// A write is placed.
     Placed,
+    /// The reply to a call.
+    Replied(Buffer),
 }
 
 /// A message that `write_imm` left for the owner of a node.
@@ -269,7 +281,7 @@ impl FromCompletion for Buffer {
     #[inline]
     fn from_completion(completion: Completion) -> Self {
         match completion {
-            Completion::Filled(buffer) => buffer,
+            Completion::Filled(buffer) | Completion::Replied(buffer) => buffer,
             other => unreachable!("a read completed as {other:?}"),
         }
     }
@@ -288,75 +300,4 @@ impl FromCompletion for u64 {
 impl FromCompletion for () {
     #[inline]
     fn from_completion(_: Completion) {}
-}
-
-/// A verb on its way: posted when it is first polled, resolved at its completion.
-///
-/// Dropping it is safe at any time: a verb that was posted still takes effect, its buffer stays
-/// with the fabric until then, and its completion is thrown away.
-pub struct VerbFuture<'e, E: Endpoint, T> {
-    endpoint: &'e E,
-    state: State<E::Posted>,
-    /// Place in the operation's chain of completions.
-    depth: u32,
-    resolves_to: PhantomData<fn() -> T>,
-}
-
-enum State<P> {
-    Unposted(Result<Verb>),
-    Posted(P),
-    Resolved,
-}
-
-impl<'e, E: Endpoint, T> VerbFuture<'e, E, T> {
-    /// A future for `verb`, or for the error that prevented its making.
-    #[inline]
-    pub(crate) fn new(endpoint: &'e E, verb: Result<Verb>) -> Self {
-        Self {
-            endpoint,
-            state: State::Unposted(verb),
-            depth: 0,
-            resolves_to: PhantomData,
-        }
-    }
-}
-
-impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
-    type Output = Result<T>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
-        let this = &mut *self;
-        if let State::Unposted(_) = this.state {
-            let State::Unposted(verb) = std::mem::replace(&mut this.state, State::Resolved) else {
-                unreachable!("matched above")
-            };
-            let verb = match verb {
-                Ok(verb) => verb,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            let (kind, bytes) = (verb.kind(), verb.bytes());
-            match this.endpoint.post(verb) {
-                Ok(posted) => {
-                    this.depth = this.endpoint.core().counters.verb_posted(kind, bytes);
-                    this.state = State::Posted(posted);
-                }
-                Err(PostError::QueueFull(verb)) => {
-                    this.endpoint.core().wait_for_queue(cx.waker());
-                    this.state = State::Unposted(Ok(verb));
-                    return Poll::Pending;
-                }
-                Err(PostError::Rejected(error)) => return Poll::Ready(Err(error)),
-            }
-        }
-        let State::Posted(posted) = &mut this.state else {
-            panic!("a verb future was polled after it had resolved")
-        };
-        let Poll::Ready(outcome) = this.endpoint.poll_posted(posted, cx) else {
-            return Poll::Pending;
-        };
-        this.state = State::Resolved;
-        this.endpoint.core().counters.verb_completed(this.depth);
-        Poll::Ready(outcome.map(T::from_completion))
-    }
 }

@@ -1,4 +1,4 @@
-//! Many operations under way in one task, without an allocation for each.
+//! Many operations in flight within one task, without an allocation for each.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -56,13 +56,14 @@ pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
-/// Runs two futures side by side, where the second may do nothing once the first has failed: it is never polled again
-/// then. Verbs that they post at once leave in this order, and none of the second is posted behind a failed one
-/// of the first, not even after both have waited for room in the send queue.
+/// Runs two futures side by side, where the second may do nothing once the first has failed: it is
+/// never polled again then. Verbs that they post at once leave in this order, and none of the
+/// second is posted behind a failed one of the first, not even after both have waited for room in
+/// the send queue.
 ///
 /// # Errors
-/// What the first failed with. What the second has posted by then may take effect, as far as the fabric lets a verb
-/// take effect behind a failed one.
+/// The first one's error. Verbs that the second has posted by then may take effect, if the fabric
+/// lets a verb take effect behind a failed one.
 pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<B::Output, X>
 where
     A: Future<Output = Result<(), X>>,
@@ -74,11 +75,11 @@ where
     of_second.expect("nothing before it has failed")
 }
 
-/// Runs steps side by side as [`in_order`] does two: none is polled again once one has failed, and so nothing is posted
-/// behind what failed.
+/// Runs steps side by side as [`in_order`] does two: none is polled again once one has failed, and
+/// so nothing is posted behind what failed.
 ///
 /// # Errors
-/// What the first step that failed did with.
+/// The error of the first step that failed.
 pub async fn all_in_order<F, X>(steps: Vec<F>) -> Result<(), X>
 where
     F: Future<Output = Result<(), X>>,

@@ -204,3 +204,16 @@ impl std::fmt::Display for FieldSize {
         }
     }
 }
+
+/// The error for an option that no table can have.
+pub(crate) fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> IndexError {
+    IndexError::BadOption {
+        option,
+        value: value.to_string(),
+        limit: limit.into(),
+    }
+}

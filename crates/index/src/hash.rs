@@ -1,6 +1,6 @@
 //! From a key to 64 bits, of which every index takes what it needs.
 
-use crate::slot::bad_option;
+use crate::error::bad_option;
 use crate::{FieldSize, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;

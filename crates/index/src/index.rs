@@ -1,12 +1,9 @@
 //! A remote hash table as one thread's coroutines see it, whatever its scheme.
 
-use crate::cache::CacheCounts;
-use crate::{Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
+use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
 use farslot_fabric::{Nanos, both, window};
 use std::cell::RefCell;
-
-/// How many operations of a batch are under way at once.
-pub const BATCH_WIDTH: usize = 32;
+use std::ops::AddAssign;
 
 /// A key and its value.
 pub type Record<'r> = (&'r [u8], &'r [u8]);
@@ -33,6 +30,28 @@ pub enum WriterChange {
     TakeOver,
     /// Is the writer no longer, until the next write.
     Resign,
+}
+
+/// What a cache has done, and what it holds; zeros where there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheCounts {
+    /// Lookups that it has answered.
+    pub hits: u64,
+    /// Lookups that it has asked the table for.
+    pub misses: u64,
+    /// Answers that it holds.
+    pub entries: u64,
+    /// Bytes that it takes at the moment.
+    pub bytes: u64,
+}
+
+impl AddAssign for CacheCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What a client knows of its table and of itself without asking anybody.

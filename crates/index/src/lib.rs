@@ -9,29 +9,30 @@
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`duo`]: two bucket arrays under an index of fingerprints that one owner keeps (paper 001).
 //! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper 001).
-//! * [`baseline`]: what paper 001 compares that with: MapEmbed and TEA.
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
-//! * [`hints`]: what a client remembers of clusters, for every design with linear probing.
+//! * [`cluster_hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
-pub mod baseline;
 pub mod cache;
 mod client;
+mod closed_sets;
+pub mod cluster_hints;
 pub mod cuckoo;
 pub mod duo;
 mod error;
 pub mod hash;
 pub mod heap;
-pub mod hints;
 mod index;
+#[doc(hidden)]
+pub mod internals;
 pub mod linear;
 mod operation;
 pub mod race;
 mod read_policy;
-mod record_hints;
+mod record_locations;
 mod scheme;
 pub mod sealed;
 mod slot;
@@ -43,10 +44,10 @@ mod value;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{BATCH_WIDTH, ClientState, Index, IndexExt, Record, Waits, WriterChange};
+pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Waits, WriterChange};
 pub use operation::{
-    Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT, REMOVE,
-    SCAN, UPDATE, UPKEEP,
+    BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
+    REMOVE, SCAN, UPDATE, UPKEEP,
 };
 pub use scheme::{SchemeClient, SchemeKind};
 pub use slot::{KeyRule, SlotKind};

@@ -192,3 +192,6 @@ impl AddAssign for Occupancy {
         self.heap_bytes += other.heap_bytes;
     }
 }
+
+/// How many operations of a batch are under way at once.
+pub const BATCH_WIDTH: usize = 32;

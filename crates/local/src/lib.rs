@@ -4,7 +4,7 @@
 //!   anything out;
 //! - [`random_walk`]: the designs it is compared with, cuckoo hashing with a stash and with buckets of
 //!   several slots;
-//! - [`concurrent`]: a SmartCuckoo that threads share, a table of libcuckoo's design, and locks of buckets for coroutines;
+//! - [`concurrent`]: a SmartCuckoo that threads share, and a table of libcuckoo's design;
 //! - [`several`]: several hash functions and buckets of several slots, with failures known;
 //! - [`counting`]: what insertions cost by occupancy, counted and not timed;
 //! - [`LocalTable`]: the interface under which designs of fixed size are compared, and [`Counters`],
@@ -32,7 +32,7 @@
 //! All shared words are atomics, so that no data race is possible that a sanitizer could find: the crate is without
 //! `unsafe`. What can go wrong is order, and that loom's models check (feature `loom`): of each reader with a writer
 //! that kicks out, replaces, removes and grows, and of two writers, all interleavings of up to two or three preemptions, stale
-//! loads included; and of the bucket locks, that holders never meet and who waits is woken. Threads beside each other on real processors are in `tests/threads.rs`. Neither ThreadSanitizer nor
+//! loads included. Threads beside each other on real processors are in `tests/threads.rs`. Neither ThreadSanitizer nor
 //! Miri is run: both need a nightly compiler.
 
 #![forbid(unsafe_code)]

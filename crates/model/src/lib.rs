@@ -15,6 +15,7 @@
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
 //! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
 //! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
+//! - [`ChunkModel`]: chunks of a find-or-put, the next requested before one is waited for (paper 002).
 //! - [`duo`]: how often fingerprints collide and paths are missing in CuckooDuo (paper 001, section IV).
 //!
 //! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of range
@@ -50,6 +51,7 @@ pub mod advise;
 mod drops;
 pub mod duo;
 mod error;
+mod find_or_put;
 mod hinted;
 mod hinted_table;
 mod hybrid;
@@ -65,6 +67,7 @@ mod table;
 mod workload;
 
 pub use error::ModelError;
+pub use find_or_put::{CHUNK_UNIT, ChunkCost, ChunkModel, Chunking};
 pub use hinted::Hint;
 pub use hinted_table::HintedReadSizes;
 pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, MOST_LOAD, RecordSize};

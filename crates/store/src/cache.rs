@@ -22,7 +22,7 @@ const HINT_BYTES: u64 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
     /// Bytes of this process's memory for all that a [`Table`](crate::Table) keeps: answers, and what it must know of the
-    /// table itself ([record hints](crate::OpenOptions::record_hints), a
+    /// table itself ([record locations](crate::OpenOptions::record_locations), a
     /// [writer's graph](crate::OpenOptions::predetermination), the index of a CuckooDuo table): a table whose index takes
     /// more cannot be opened with a cache of its answers. The partitions of a table over several nodes share them
     /// evenly.
@@ -77,7 +77,7 @@ impl Cache {
     }
 
     /// Keys whose records' places may be remembered unless more are asked for: in a quarter of the memory.
-    pub(crate) fn record_hints(self) -> usize {
+    pub(crate) fn record_locations(self) -> usize {
         let hints = self.bytes / 4 / HINT_BYTES;
         // A power of two, for they are rounded up to one.
         let hints = hints.checked_ilog2().map_or(0, |log| 1 << log);

@@ -40,7 +40,9 @@ struct Uses {
 impl Uses {
     /// The number of the write that stands for all.
     fn leader(&self) -> Option<usize> {
-        self.last_put.or(self.last_update).filter(|_| !self.otherwise)
+        self.last_put
+            .or(self.last_update)
+            .filter(|_| !self.otherwise)
     }
 }
 

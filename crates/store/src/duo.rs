@@ -1,35 +1,127 @@
-//! A CuckooDuo table behind a store: one client writes it as its owner, the others read it beside that one.
+//! A CuckooDuo table behind a store: all threads of a process write it together as its owner; other
+//! processes read.
+//!
+//! Invariant: all tables of a store that lie at the same place share one owner. It resigns when the
+//! last of them that writes resigns. If another thread begins to write meanwhile, that write waits
+//! and makes the process the owner again.
 
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
-use farslot_index::duo::{DuoLayout, DuoReader, DuoTable};
+use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
     ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
     WriterChange,
 };
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A CuckooDuo table as one thread's coroutines see it. A client becomes the owner with its first write; until then it
-/// looks keys up as a reader, if the table is made for readers. Else only the owner can look keys up, so that a
-/// client becomes it with its first operation.
+/// The owners of all CuckooDuo tables that a store's threads have open.
+#[derive(Default)]
+pub(crate) struct DuoOwners(Mutex<Vec<(Place, Weak<SharedOwner>)>>);
+
+/// Where a table lies: in which node's memory, and where there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    incarnation: u64,
+    at: RemoteAddr,
+}
+
+/// An owner, and how many of its tables write.
+struct SharedOwner {
+    owner: Arc<DuoOwner>,
+    writers: AtomicUsize,
+}
+
+impl DuoOwners {
+    /// The owner of the table at a place: the one that another thread has, or a new one.
+    fn at(&self, place: Place, layout: &DuoLayout) -> Result<Arc<SharedOwner>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, owner)| owner.strong_count() > 0);
+        let mut there = known.iter().filter(|(of, _)| *of == place);
+        if let Some(owner) = there.find_map(|(_, owner)| owner.upgrade()) {
+            return Ok(owner);
+        }
+        let owner = Arc::new(SharedOwner {
+            owner: DuoOwner::new(place.at, layout.clone())?,
+            writers: AtomicUsize::new(0),
+        });
+        known.push((place, Arc::downgrade(&owner)));
+        Ok(owner)
+    }
+}
+
+/// One table's part in the owner.
+struct Part {
+    of: Arc<SharedOwner>,
+    writes: Cell<bool>,
+}
+
+impl Part {
+    /// Is one of those that write.
+    fn join(&self) {
+        if !self.writes.replace(true) {
+            self.of.writers.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Is none of them any longer; whether it was the last.
+    fn leave(&self) -> bool {
+        self.writes.replace(false) && self.of.writers.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A CuckooDuo table as one thread's coroutines see it. With its first write a client joins the
+/// process's owner. Until then it looks keys up as a reader, if the table is made for readers.
+/// Otherwise only the owner can look keys up, so the client joins with its first operation.
 pub(crate) struct DuoClient<E> {
-    owner: DuoTable<E>,
-    /// Of a table made for readers. Both have room for an index; what a client does not use is not touched.
+    table: DuoTable<E>,
+    part: Part,
+    /// Of a table made for readers. Both have room for an index; what a client does not use is not
+    /// touched.
     reader: Option<DuoReader<E>>,
 }
 
 impl<E: Endpoint> DuoClient<E> {
-    pub(crate) fn open(endpoint: Rc<E>, at: RemoteAddr, layout: &DuoLayout) -> Result<Self> {
+    pub(crate) fn open(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        layout: &DuoLayout,
+        owners: &DuoOwners,
+    ) -> Result<Self> {
         let reader = match layout.published {
             true => Some(DuoReader::open(Rc::clone(&endpoint), at, layout.clone())?),
             false => None,
         };
-        let owner = DuoTable::open(endpoint, at, layout.clone())?;
-        Ok(Self { owner, reader })
+        let incarnation = endpoint.node(at.node)?.incarnation;
+        let of = owners.at(Place { incarnation, at }, layout)?;
+        let table = of.owner.table(endpoint);
+        let writes = Cell::new(false);
+        let part = Part { of, writes };
+        Ok(Self {
+            table,
+            part,
+            reader,
+        })
     }
 
-    /// The reader, unless this client is the owner: the owner's own index is the newer.
+    /// The reader, unless this client is one of the owner's threads: the owner's own index is the
+    /// newer.
     fn as_reader(&self) -> Option<&DuoReader<E>> {
-        self.reader.as_ref().filter(|_| !self.owner.is_owner())
+        let owns = self.part.writes.get() && self.table.is_owner();
+        self.reader.as_ref().filter(|_| !owns)
+    }
+
+    /// The table, as one of the owner's threads.
+    fn as_owner(&self) -> &DuoTable<E> {
+        self.part.join();
+        &self.table
     }
 }
 
@@ -42,34 +134,34 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
     const WAITS: Waits = Waits::All;
 
     fn endpoint(&self) -> &E {
-        self.owner.endpoint()
+        self.table.endpoint()
     }
 
     fn node(&self) -> NodeId {
-        SchemeClient::node(&self.owner)
+        SchemeClient::node(&self.table)
     }
 
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         match self.as_reader() {
             Some(reader) => reader.find(key).await,
-            None => SchemeClient::find(&self.owner, key).await,
+            None => SchemeClient::find(self.as_owner(), key).await,
         }
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.owner.put_record(key, value).await
+        self.as_owner().put_record(key, value).await
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        self.owner.find_or_put_record(key, value).await
+        self.as_owner().find_or_put_record(key, value).await
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.owner.update_record(key, value).await
+        self.as_owner().update_record(key, value).await
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.owner.remove_records(key).await
+        self.as_owner().remove_records(key).await
     }
 
     async fn scan_piece(
@@ -79,32 +171,46 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
     ) -> Result<Option<Cursor>> {
         match self.as_reader() {
             Some(reader) => reader.scan_piece(cursor, visit).await,
-            None => SchemeClient::scan_piece(&self.owner, cursor, visit).await,
+            None => SchemeClient::scan_piece(self.as_owner(), cursor, visit).await,
         }
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
-        self.owner.read_occupancy().await
+        self.table.read_occupancy().await
     }
 
     async fn report_all(&self) -> Result<()> {
-        self.owner.report_all().await
+        self.table.report_all().await
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.owner.look_at_slots().await
+        self.table.look_at_slots().await
     }
 
     async fn current_writer(&self) -> Result<Option<u64>> {
-        self.owner.current_writer().await
+        self.table.current_writer().await
     }
 
     async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
-        self.owner.become_or_resign(change).await
+        match change {
+            // The others go on.
+            WriterChange::Resign if !self.part.leave() => self.table.report_all().await,
+            WriterChange::Resign => {
+                let resigned = self.table.resign().await;
+                if resigned.is_err() {
+                    // To be tried again.
+                    self.part.join();
+                }
+                resigned
+            }
+            WriterChange::Start | WriterChange::TakeOver => {
+                self.as_owner().become_or_resign(change).await
+            }
+        }
     }
 
     fn known(&self) -> ClientState {
-        let owner = self.owner.known();
+        let owner = self.table.known();
         // Of the two a client uses one at a time.
         let copy = self.reader.as_ref().map_or(0, DuoReader::copy_bytes);
         ClientState {

@@ -146,6 +146,92 @@ pub enum StoreError {
     Index(IndexError),
 }
 
+/// What a [`StoreError`] comes down to, for who decides by it what to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No slot is left for a new key. The table goes on serving.
+    Full,
+    /// No memory is left: for a record, for a table to grow, or for a table in the store.
+    OutOfMemory,
+    /// A key or a value that the table does not hold, mostly of another size.
+    DoesNotFit,
+    /// Another client is the table's only writer, or has become it.
+    WriterBusy,
+    /// The table never changes again.
+    Sealed,
+    /// The table is to be built whole, and has not been.
+    NotBuilt,
+    /// The scheme of the table cannot do that.
+    Unsupported,
+    /// There is no such table.
+    NoSuchTable,
+    /// There is a table of that name.
+    TableExists,
+    /// An address, a name or an option that cannot be used.
+    BadInput,
+    /// A node cannot be reached.
+    NodeDown,
+    /// A node did not answer in time: what was asked of it may have taken effect.
+    TimedOut,
+    /// A node came back empty.
+    NodeRestarted,
+    /// The secret or the grant does not allow it.
+    AccessDenied,
+    /// Others were faster, time and again.
+    Contended,
+    /// What is in the memory is not what clients leave there.
+    Damaged,
+    /// Anything else; the error says what.
+    Other,
+}
+
+const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
+    match error {
+        FabricError::TimedOut { .. } | FabricError::ConnectTimedOut { .. } => ErrorKind::TimedOut,
+        outage if outage.is_outage() => ErrorKind::NodeDown,
+        FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
+        FabricError::AccessDenied { .. }
+        | FabricError::WrongKey { .. }
+        | FabricError::GrantRevoked { .. }
+        | FabricError::WrongUser { .. }
+        | FabricError::NotAdmitted { .. } => ErrorKind::AccessDenied,
+        FabricError::Memory { .. } | FabricError::BuffersExhausted { .. } => ErrorKind::OutOfMemory,
+        FabricError::BadName { .. }
+        | FabricError::NameTaken { .. }
+        | FabricError::SecretTooShort { .. }
+        | FabricError::Insecure { .. }
+        | FabricError::Unresolvable { .. } => ErrorKind::BadInput,
+        FabricError::NoSuchRegion { .. } => ErrorKind::NodeDown,
+        FabricError::NotFarslot { .. }
+        | FabricError::FormatVersion { .. }
+        | FabricError::DamagedHeader { .. }
+        | FabricError::Protocol { .. } => ErrorKind::Damaged,
+        _ => ErrorKind::Other,
+    }
+}
+
+const fn kind_of_index(error: &IndexError) -> ErrorKind {
+    match error {
+        IndexError::Full { .. } => ErrorKind::Full,
+        IndexError::HeapFull { .. } | IndexError::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+        IndexError::EmptyKey
+        | IndexError::KeyLength { .. }
+        | IndexError::ValueLength { .. }
+        | IndexError::SixtyThreeBits { .. }
+        | IndexError::ReservedPattern { .. } => ErrorKind::DoesNotFit,
+        IndexError::WriterBusy { .. } | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
+        IndexError::Sealed { .. } => ErrorKind::Sealed,
+        IndexError::NotBuilt => ErrorKind::NotBuilt,
+        IndexError::MultiKey { .. } | IndexError::NotBuildable { .. } => ErrorKind::Unsupported,
+        IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
+        IndexError::Contended { .. } => ErrorKind::Contended,
+        IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
+        IndexError::Fabric(error) => kind_of_fabric(error),
+        _ => ErrorKind::Other,
+    }
+}
+
 impl From<IndexError> for StoreError {
     fn from(error: IndexError) -> Self {
         match error {
@@ -157,6 +243,45 @@ impl From<IndexError> for StoreError {
 }
 
 impl StoreError {
+    /// What it comes down to, whichever layer has said it.
+    ///
+    /// ```
+    /// use farslot::{ErrorKind, FieldSize, Store, TableOptions};
+    ///
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("codes", &TableOptions::new(8).values(FieldSize::Fixed(4)))?;
+    /// let codes = store.table("codes")?;
+    /// match codes.put(b"de", b"+49") {
+    ///     Err(error) if error.kind() == ErrorKind::DoesNotFit => println!("4 bytes, please: {error}"),
+    ///     Err(error) => return Err(error),
+    ///     Ok(new) => assert!(new),
+    /// }
+    /// # assert_eq!(codes.get(b"de")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownScheme { .. }
+            | Self::BadAddress { .. }
+            | Self::BadName { .. }
+            | Self::TooSmall { .. }
+            | Self::NotServable { .. }
+            | Self::MissingNodes { .. }
+            | Self::ConflictingTables { .. } => ErrorKind::BadInput,
+            Self::TableExists { .. } => ErrorKind::TableExists,
+            Self::NoSuchTable { .. } => ErrorKind::NoSuchTable,
+            Self::TooManyTables { .. } | Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
+            Self::CreationCancelled { .. } => ErrorKind::Contended,
+            Self::NotBuildable { .. } => ErrorKind::Unsupported,
+            Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
+            Self::Index(error) => kind_of_index(error),
+        }
+    }
+
     /// Whether the operation may have taken effect, or may still, although it failed.
     #[must_use]
     pub const fn may_have_taken_effect(&self) -> bool {

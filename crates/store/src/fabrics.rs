@@ -5,7 +5,7 @@ use crate::profile::nic_profile;
 use crate::{Address, OpenOptions, Result, StoreError};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::World;
-use farslot_fabric::tcp::{TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
 use farslot_fabric::{AnyEndpoint, Endpoint, FabricError, Limits, NodeId, NodeInfo, Rights};
 
@@ -26,9 +26,9 @@ pub(crate) trait Connect: Endpoint + Sized {
 }
 
 impl Connect for TcpEndpoint {
-    type Options = TcpOptions;
+    type Options = ConnectOptions;
 
-    fn connect(authorities: &[String], options: &TcpOptions) -> farslot_fabric::Result<Self> {
+    fn connect(authorities: &[String], options: &ConnectOptions) -> farslot_fabric::Result<Self> {
         Self::connect_available(authorities, options)
     }
 }
@@ -114,6 +114,11 @@ fn check_machine(bytes: u64) -> Result<()> {
 }
 
 impl Fabric {
+    /// Whether a round trip to the memory crosses a real network.
+    pub(crate) const fn is_networked(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Verbs(_))
+    }
+
     /// A new endpoint, whatever the fabric is.
     pub(crate) fn endpoint(&self, limits: Limits) -> Result<AnyEndpoint> {
         Ok(match self {
@@ -141,7 +146,7 @@ impl Fabric {
                 Ok(Self::Shm(nodes))
             }
             Address::Tcp { authorities } => {
-                let nodes = Remote::new(authorities, options.tcp())?;
+                let nodes = Remote::new(authorities, options.connect())?;
                 Ok(Self::Tcp(Box::new(nodes)))
             }
             Address::Verbs {

@@ -54,22 +54,23 @@ pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use cursor::Cursor;
-pub use error::{Result, StoreError};
+pub use error::{ErrorKind, Result, StoreError};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::tcp::Secret;
 pub use farslot_index as index;
-pub use farslot_index::cache::CacheCounts;
+pub use farslot_index::CacheCounts;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
 pub use farslot_index::race::RaceLayout;
 pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{
-    FieldSize, Hasher, KeyRule, Occupancy, Operation, Outcome, Record, SchemeKind, SlotKind, Survey, Value,
+    FieldSize, Hasher, KeyRule, Occupancy, Operation, Outcome, Record, SchemeKind, SlotKind,
+    Survey, Value,
 };
 pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
-pub use open_options::{OpenOptions, RECORD_HINTS};
+pub use open_options::{OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};

@@ -2,17 +2,16 @@
 
 use crate::OnRestart;
 use crate::cache::Cache;
-use crate::fabrics::Fabric;
-use farslot_fabric::tcp::{Secret, TcpOptions};
+use farslot_fabric::tcp::{ConnectOptions, Secret};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
 use std::time::Duration;
 
-/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_hints`] does not say: four
+/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_locations`] does not say: four
 /// MiB of memory for each table that it has open, once that many keys were met.
-pub const RECORD_HINTS: usize = 1 << 18;
+pub const RECORD_LOCATIONS: usize = 1 << 18;
 
 /// How a store is opened, where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,9 +27,9 @@ pub struct OpenOptions {
     pub cluster_hints: usize,
     /// For how many keys of a linear table each thread remembers where their records lie out of band, on each node that
     /// the table is on: lookups and updates of these take one round trip, of others two and three. 16 bytes a key; 0 for
-    /// none; by default [`RECORD_HINTS`] where the memory is behind a network, or what a quarter of [`OpenOptions::cache`] has
+    /// none; by default [`RECORD_LOCATIONS`] where the memory is behind a network, or what a quarter of [`OpenOptions::cache`] has
     /// room for.
-    pub record_hints: Option<usize>,
+    pub record_locations: Option<usize>,
     /// A cache of answers for each table that a thread has open; none by default.
     pub cache: Option<Cache>,
     /// In which order a lookup reads the buckets of a cuckoo table.
@@ -59,52 +58,48 @@ impl Default for OpenOptions {
             read_policy: None,
             look_ahead: false,
             cluster_hints: 0,
-            record_hints: None,
+            record_locations: None,
             cache: None,
             lookup_order: LookupOrder::default(),
             predetermination: false,
             rights: Rights::ALL,
-            grant: TcpOptions::default().grant,
+            grant: ConnectOptions::default().grant,
             secret: None,
-            connect_timeout: TcpOptions::default().connect_timeout,
+            connect_timeout: ConnectOptions::default().connect_timeout,
             on_restart: OnRestart::default(),
         }
     }
 }
 
 impl OpenOptions {
-    pub(crate) fn tcp(&self) -> TcpOptions {
-        TcpOptions {
+    pub(crate) fn connect(&self) -> ConnectOptions {
+        ConnectOptions {
             grant: self.grant.clone(),
             secret: self.secret.clone(),
             rights: self.rights,
             connect_timeout: self.connect_timeout,
             limits: self.limits,
-            ..TcpOptions::default()
+            ..ConnectOptions::default()
         }
     }
 
     pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {
         VerbsOptions {
-            grant: self.grant.clone(),
-            secret: self.secret.clone(),
-            rights: self.rights,
-            connect_timeout: self.connect_timeout,
-            limits: self.limits,
+            connect: self.connect(),
             device: device.clone(),
             ..VerbsOptions::default()
         }
     }
 
-    /// Keys of which a client of a table, or of a partition of one that has such a share of the cache, remembers where
-    /// their records lie.
-    pub(crate) fn record_hints_over(&self, fabric: &Fabric, cache: Option<Cache>) -> usize {
-        self.record_hints.unwrap_or(match fabric {
-            Fabric::Tcp(_) | Fabric::Verbs(_) => {
-                cache.map_or(RECORD_HINTS, |cache| cache.record_hints().min(RECORD_HINTS))
-            }
-            // A round trip costs next to nothing there, and in a simulation what is measured shall be what was asked for.
-            Fabric::Shm(_) | Fabric::Sim(_) => 0,
+    /// How many records a client of a table, or of a partition with a share of the cache, remembers the locations of. By
+    /// default none where memory is not behind a network: a round trip costs next to nothing over shared memory, and a
+    /// simulation shall measure what was asked for.
+    pub(crate) fn record_locations_for(&self, networked: bool, cache: Option<Cache>) -> usize {
+        self.record_locations.unwrap_or(match networked {
+            true => cache.map_or(RECORD_LOCATIONS, |cache| {
+                cache.record_locations().min(RECORD_LOCATIONS)
+            }),
+            false => 0,
         })
     }
 }

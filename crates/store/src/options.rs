@@ -234,10 +234,7 @@ impl TableOptions {
     }
 
     /// Of these records, those that stay when the table has been built.
-    pub(crate) fn deduplicated<'s, 'r>(
-        &self,
-        records: &'s [Record<'r>],
-    ) -> Cow<'s, [Record<'r>]> {
+    pub(crate) fn deduplicated<'s, 'r>(&self, records: &'s [Record<'r>]) -> Cow<'s, [Record<'r>]> {
         last_of_each_key(self.keys, records)
     }
 

@@ -3,9 +3,10 @@
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
-use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant};
+use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant, ServeOptions};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
+use std::fmt;
 use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
@@ -33,7 +34,7 @@ impl Default for ServerOptions {
             spin: agent.spin,
             secret: None,
             read_only_secret: None,
-            insecure: agent.insecure,
+            insecure: agent.serve.insecure,
         }
     }
 }
@@ -67,6 +68,14 @@ pub struct Server {
     nic: Option<verbs::Agent>,
     addresses: Vec<Address>,
     store: Store,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -133,6 +142,12 @@ impl Server {
                 .clone()
                 .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
         );
+        let serve = |listen: &str| ServeOptions {
+            listen: listen.into(),
+            grants: grants.clone(),
+            insecure: options.insecure,
+            ..ServeOptions::default()
+        };
         let mut agents = Vec::new();
         let mut nic = None;
         for address in &mut parsed {
@@ -141,11 +156,9 @@ impl Server {
                     let agent = Agent::start(
                         node.clone(),
                         &AgentOptions {
-                            listen: authorities[0].clone(),
+                            serve: serve(&authorities[0]),
                             threads: options.threads,
                             spin: options.spin,
-                            grants: grants.clone(),
-                            insecure: options.insecure,
                             ..AgentOptions::default()
                         },
                     )?;
@@ -159,9 +172,7 @@ impl Server {
                     let agent = verbs::Agent::start(
                         node.clone(),
                         &VerbsAgentOptions {
-                            listen: authorities[0].clone(),
-                            grants: grants.clone(),
-                            insecure: options.insecure,
+                            serve: serve(&authorities[0]),
                             device: device.clone(),
                             ..VerbsAgentOptions::default()
                         },

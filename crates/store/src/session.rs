@@ -1,7 +1,8 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
 use crate::{
-    Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey, WriterChange,
+    Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
+    WriterChange,
 };
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
@@ -120,12 +121,15 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
             let done = |number, outcome: Answer<Outcome>| {
                 done(number, outcome.map_err(StoreError::from));
             };
-            self.executor.block_on(self.index.run_many(operations, done));
+            self.executor
+                .block_on(self.index.run_many(operations, done));
         });
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        let next = self.executor.block_on(self.index.scan(cursor.place, visit))?;
+        let next = self
+            .executor
+            .block_on(self.index.scan(cursor.place, visit))?;
         Ok(next.map(|place| Cursor::of(cursor.partition, place)))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
+use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     nodes: Arc<Nodes>,
     policy: ReadPolicy,
     sizes: Arc<KnownSizes>,
+    duo_owners: Arc<DuoOwners>,
 }
 
 /// READs of which the median is a node's round-trip time.
@@ -114,6 +116,7 @@ impl Store {
             nodes: Arc::new(Nodes::new(address.nodes(), options.on_restart)),
             policy,
             sizes: Arc::new(KnownSizes::new(policy, options.look_ahead)),
+            duo_owners: Arc::default(),
             address,
             fabric,
             options,
@@ -385,7 +388,7 @@ impl Store {
             Scheme::Cuckoo(_) => self.session_on_one(on, self.cuckoo()),
             Scheme::Sealed(_) => self.session_on_one(on, spread::Sealed(self.0.policy)),
             Scheme::Race(_) => self.session_on_one(on, spread::Race),
-            Scheme::Duo(_) => self.session_on_one(on, spread::Duo),
+            Scheme::Duo(_) => self.session_on_one(on, self.duo()),
         }?;
         Ok(Table::new(record, session))
     }
@@ -414,7 +417,7 @@ impl Store {
             Scheme::Cuckoo(_) => self.session_on_all(on, self.cuckoo()),
             Scheme::Sealed(_) => self.session_on_all(on, spread::Sealed(self.0.policy)),
             Scheme::Race(_) => self.session_on_all(on, spread::Race),
-            Scheme::Duo(_) => self.session_on_all(on, spread::Duo),
+            Scheme::Duo(_) => self.session_on_all(on, self.duo()),
         }?;
         Ok(Table::new(record, session))
     }
@@ -437,8 +440,12 @@ impl Store {
         spread::Linear {
             sizes: Arc::clone(&self.0.sizes),
             hints: options.cluster_hints,
-            record_hints: options.record_hints_over(&self.0.fabric, cache),
+            record_locations: options.record_locations_for(self.0.fabric.is_networked(), cache),
         }
+    }
+
+    fn duo(&self) -> spread::Duo {
+        spread::Duo(Arc::clone(&self.0.duo_owners))
     }
 
     fn cuckoo(&self) -> spread::Cuckoo {

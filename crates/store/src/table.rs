@@ -5,8 +5,8 @@ use crate::coalesce::Coalesced;
 use crate::deduplicate::last_of_each_key;
 use crate::session::Session;
 use crate::{
-    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record,
-    Result, Survey, WriterChange,
+    CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record, Result,
+    Survey, WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
@@ -19,7 +19,8 @@ const PATIENCE: Nanos = 100_000_000;
 /// own; what one writes, all see.
 ///
 /// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it is closed or
-/// dropped. The others read, and their writes fail with
+/// dropped. All `Table`s that one [`Store`](crate::Store) and its clones have opened write a CuckooDuo table together, as
+/// one writer, until the last of them is closed or dropped. The others read, and their writes fail with
 /// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo table
 /// [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the writer. The
 /// writer of a CuckooDuo table has an index of it in its own memory, for which it reads all of it when it becomes the writer.
@@ -105,7 +106,10 @@ impl Table {
     /// # Errors
     /// As [`Table::put`]; [`MultiKey`](farslot_index::IndexError::MultiKey) on a multi-key table.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.session.run(Operation::Update(key, value))?.is_changed())
+        Ok(self
+            .session
+            .run(Operation::Update(key, value))?
+            .is_changed())
     }
 
     /// Removes the key with all its records; false if it was absent.
@@ -119,17 +123,22 @@ impl Table {
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
     /// in which they come.
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session.get_many(keys, &mut |number, answer| match answer {
-            Ok(value) => done(number, Ok(value.as_deref())),
-            Err(error) => done(number, Err(error)),
-        });
+        self.session
+            .get_many(keys, &mut |number, answer| match answer {
+                Ok(value) => done(number, Ok(value.as_deref())),
+                Err(error) => done(number, Err(error)),
+            });
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
     pub fn put_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(records, |(key, value)| Operation::Put(key, value), |number, outcome| {
-            done(number, outcome.map(|outcome| outcome.is_changed()));
-        });
+        self.run_all(
+            records,
+            |(key, value)| Operation::Put(key, value),
+            |number, outcome| {
+                done(number, outcome.map(|outcome| outcome.is_changed()));
+            },
+        );
     }
 
     /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if the key was absent.
@@ -147,9 +156,13 @@ impl Table {
 
     /// Replaces the values of many keys side by side.
     pub fn update_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(records, |(key, value)| Operation::Update(key, value), |number, outcome| {
-            done(number, outcome.map(|outcome| outcome.is_changed()));
-        });
+        self.run_all(
+            records,
+            |(key, value)| Operation::Update(key, value),
+            |number, outcome| {
+                done(number, outcome.map(|outcome| outcome.is_changed()));
+            },
+        );
     }
 
     /// Looks up all records of many keys side by side; `done` gets the values of each key.
@@ -335,7 +348,8 @@ impl Table {
         self.session.build(records)
     }
 
-    /// Is the table's writer no longer, until the next write.
+    /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s of this store write as
+    /// well keeps its writer until the last of them resigns.
     ///
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).

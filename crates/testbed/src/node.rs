@@ -1,12 +1,13 @@
 //! A node of this process that is served over a fabric, and the way to it.
 
-use crate::{AnyEndpoint, Fabric, PATIENCE};
+use crate::{AnyEndpoint, Fabric, NODE_START, PATIENCE};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
-use farslot_fabric::tcp::{self, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{self, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{Executor, Limits, Rights};
+use farslot_fabric::{Executor, Handler, Limits, Rights};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -23,6 +24,17 @@ enum Served {
     Tcp(tcp::Agent),
     /// Its memory is registered with the first device of this machine.
     Verbs(verbs::Agent),
+}
+
+impl Fabric {
+    /// Serves a node with regions of these lengths in bytes, and these rights.
+    ///
+    /// # Panics
+    /// If the machine has no such fabric, or no room.
+    #[must_use]
+    pub fn start(self, regions: &[(u64, Rights)]) -> TestNode {
+        TestNode::start(self, regions)
+    }
 }
 
 impl TestNode {
@@ -50,6 +62,16 @@ impl TestNode {
         })
     }
 
+    /// Has calls to the node answered by what `make` makes, once or, in the simulator, at each of its starts.
+    pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
+        match &self.0 {
+            Served::Sim(world) => world.node_handle(NODE_START.node).serve_calls(make),
+            Served::Shm(node) => node.serve_calls(make()),
+            Served::Tcp(agent) => agent.node().serve_calls(make()),
+            Served::Verbs(agent) => agent.node().serve_calls(make()),
+        }
+    }
+
     /// A new endpoint, connected to the node. It may be made, and then used, on any thread.
     ///
     /// # Panics
@@ -61,29 +83,29 @@ impl TestNode {
             Served::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
             Served::Shm(node) => AnyEndpoint::Shm(ShmEndpoint::new(vec![node.clone()], limits)),
             Served::Tcp(agent) => {
-                let options = TcpOptions {
+                let options = ConnectOptions {
                     spin: SPIN,
                     connect_timeout,
                     limits,
-                    ..TcpOptions::default()
+                    ..ConnectOptions::default()
                 };
                 let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &options);
                 AnyEndpoint::Tcp(endpoint.expect("the agent of this process"))
             }
             Served::Verbs(agent) => {
-                let options = VerbsOptions {
+                let options = VerbsOptions::from(ConnectOptions {
                     connect_timeout,
                     limits,
-                    ..VerbsOptions::default()
-                };
+                    ..ConnectOptions::default()
+                });
                 let endpoint = VerbsEndpoint::connect(&[agent.address().to_string()], &options);
                 AnyEndpoint::Verbs(endpoint.expect("the agent of this process"))
             }
         })
     }
 
-    /// Runs so many clients side by side and returns what they return: threads, each with an endpoint of
-    /// its own, that start together; in the simulator simulated ones.
+    /// Runs so many clients side by side and returns what they return: threads, each with an
+    /// endpoint of its own, that start together; in the simulator simulated ones.
     ///
     /// # Panics
     /// If a client does.
@@ -161,8 +183,8 @@ where
         .collect()
 }
 
-/// A thread that is on its way to the start. It counts as arrived even if it panics: else the others
-/// would wait for it for ever.
+/// A thread that is on its way to the start. It counts as arrived even if it panics: else the
+/// others would wait for it for ever.
 struct Arrival<'a>(&'a AtomicU32);
 
 impl Drop for Arrival<'_> {

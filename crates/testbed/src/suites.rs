@@ -1,8 +1,9 @@
 //! Tests for each fabric from functions of it.
 
-/// Makes a test of each function of each suite over each fabric: `fabric::suite::function`. A suite is a
-/// module beside this call; its functions take the fabric as their only argument, or as their only type parameter
-/// where a fabric is a type of the tests' own. So `cargo test --test suites tcp::` runs everything over TCP.
+/// Makes a test of each function of each suite over each fabric: `fabric::suite::function`. A suite
+/// is a module beside this call; its functions take the fabric as their only argument, or as their
+/// only type parameter where a fabric is a type of the tests' own. So `cargo test --test suites
+/// tcp::` runs everything over TCP.
 ///
 /// What stands before a fabric becomes attributes of its tests:
 ///

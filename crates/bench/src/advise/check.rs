@@ -2,7 +2,7 @@
 //! slots, looked up behind the same NIC by many clients and by one; and updated, and put into, by its writer.
 
 use super::candidates::{Reads, lookup_order};
-use super::small::{Small, slots_of_check, small_records};
+use super::small::{CheckOptions, Small, slots_of_check, small_records};
 use super::{Question, Ranked, WritePrice};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
@@ -27,30 +27,6 @@ const WIDTH: usize = 8;
 const RANKINGS: u32 = 4;
 /// New keys are at most this part of those that are there: half of them before the load factor, half beyond.
 const MOST_NEW: u32 = 50;
-
-/// How large a check is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckOptions {
-    /// Slots of the tables.
-    pub slots: u64,
-    /// Lookups of each measurement.
-    pub lookups: u64,
-    /// Updates, and puts of new keys, of each measurement, at most.
-    pub writes: u32,
-    /// What all chance derives from.
-    pub seed: u64,
-}
-
-impl Default for CheckOptions {
-    fn default() -> Self {
-        Self {
-            slots: 1 << 18,
-            lookups: 40_000,
-            writes: 4_000,
-            seed: 0,
-        }
-    }
-}
 
 /// A scheme as it was predicted and simulated.
 #[derive(Clone, Debug, Serialize)]
@@ -502,7 +478,3 @@ impl<'r> Run<'r> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "check_tests.rs"]
-mod tests;

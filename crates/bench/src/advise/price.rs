@@ -1,7 +1,8 @@
 //! What operations cost in a table, and in words what that comes from.
 
-use super::candidates::{Plan, Reads};
-use super::{Question, Ranked, WritePrice, Writers};
+use super::candidates::{Plan, Reads, Writers};
+use super::question::Question;
+use super::ranked::{Ranked, WritePrice};
 use crate::{BenchError, Result};
 use farslot::index::SlotKind;
 use farslot::index::cuckoo::CuckooLayout;

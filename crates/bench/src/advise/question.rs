@@ -287,3 +287,23 @@ fn block(bytes: usize) -> f64 {
     let bytes = record_bytes(0, bytes);
     class_for(bytes).map_or(bytes, block_bytes) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_no_heap_holds_have_no_reads_out_of_band() {
+        let ask = |value| Question::new(10_000_000, 8, value, NicProfile::connectx5_edr());
+        let question = ask(1 << 24);
+        let reads = question.read_beyond(0).map(drop);
+        for refused in [reads, question.block_bytes().map(drop)] {
+            let Err(BenchError::BadOption { option, .. }) = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(option, "value size");
+        }
+        let (bytes, share) = ask(64).read_beyond(0).unwrap();
+        assert_eq!((bytes % 8.0, share), (0.0, 1.0));
+    }
+}

@@ -2,7 +2,6 @@
 
 use super::Question;
 use super::candidates::Plan;
-use super::check::CheckOptions;
 use crate::simulated::Records;
 use farslot::index::cuckoo::CuckooLayout;
 use farslot::index::duo::DuoLayout;
@@ -11,6 +10,30 @@ use farslot::index::race::RaceLayout;
 use farslot::index::{FieldSize, Hasher, SlotKind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+/// How large a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Slots of the tables.
+    pub slots: u64,
+    /// Lookups of each measurement.
+    pub lookups: u64,
+    /// Updates, and puts of new keys, of each measurement, at most.
+    pub writes: u32,
+    /// What all chance derives from.
+    pub seed: u64,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            slots: 1 << 18,
+            lookups: 40_000,
+            writes: 4_000,
+            seed: 0,
+        }
+    }
+}
 
 /// Bytes of the keys of the records that are simulated; values have the rest.
 pub(super) const KEY_BYTES: usize = 4;

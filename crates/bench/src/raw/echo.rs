@@ -1,6 +1,6 @@
 //! An echo: so many bytes there, so many back, and nothing else.
 
-use super::{Ceiling, Options};
+use super::options::{Ceiling, Options};
 use crate::{BenchError, Result};
 use farslot::fabric::FabricError;
 use hdrhistogram::Histogram;

@@ -1,6 +1,7 @@
 //! Plain loads of the memory that READs over shared memory copy from.
 
-use super::{Ceiling, Options, reads};
+use super::options::{Ceiling, Options};
+use super::reads;
 use crate::Result;
 use crate::memory_limit::PREFETCHED_TOGETHER;
 use farslot::fabric::shm::{LINE, Node};

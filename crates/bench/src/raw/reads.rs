@@ -1,11 +1,11 @@
 //! READs through an endpoint, from memory of this process.
 
-use super::Options;
+use super::options::Options;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::Endpoint;
 use farslot::fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
-use farslot::fabric::tcp::{Agent, AgentOptions, TcpEndpoint, TcpOptions};
+use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot::fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot::fabric::{
     EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
@@ -64,9 +64,9 @@ impl Reads<TcpEndpoint, Agent> {
                 ..AgentOptions::default()
             },
         )?;
-        let to_agent = TcpOptions {
+        let to_agent = ConnectOptions {
             spin: SPIN,
-            ..TcpOptions::default()
+            ..ConnectOptions::default()
         };
         let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &to_agent)?;
         Ok(Self {
@@ -82,10 +82,10 @@ impl Reads<VerbsEndpoint, verbs::Agent> {
         let node = Node::embedded(&[region(options)])?;
         fill(&node)?;
         let agent = verbs::Agent::start(node, &VerbsAgentOptions::default())?;
-        let to_agent = VerbsOptions {
+        let to_agent = VerbsOptions::from(ConnectOptions {
             spin: SPIN,
-            ..VerbsOptions::default()
-        };
+            ..ConnectOptions::default()
+        });
         let endpoint = VerbsEndpoint::connect(&[agent.address().to_string()], &to_agent)?;
         let device = endpoint.device().to_owned();
         let reads = Self {

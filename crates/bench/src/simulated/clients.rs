@@ -10,6 +10,9 @@ use std::rc::Rc;
 /// Virtual time before a measurement: the queues fill in a small part of it.
 pub const WARM_UP: Nanos = 100_000;
 
+/// Client threads of one machine, each with one queue pair: as many as in paper 000, section 5.1.
+pub const CLIENT_THREADS: usize = 28;
+
 /// The client threads of one machine, and the world that they run in.
 pub struct Clients {
     simulation: Simulation,

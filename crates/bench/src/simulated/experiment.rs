@@ -110,7 +110,3 @@ fn run_until_ended(
     }
     Ok(span)
 }
-
-#[cfg(test)]
-#[path = "experiment_tests.rs"]
-mod tests;

@@ -23,7 +23,7 @@ mod records;
 mod writes;
 mod zipf;
 
-pub use clients::{Clients, WARM_UP};
+pub use clients::{CLIENT_THREADS, Clients, WARM_UP};
 pub use endpoint::{Areas, Posted, SortingEndpoint};
 pub use experiment::{Experiment, Until};
 pub use filling::{BuiltSealed, Filling, built_cuckoo};

@@ -107,7 +107,7 @@ impl OpenTable for OpenLinear {
 
     async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table> {
         let opening = LinearTable::open(endpoint, TABLE_AT, self.layout, self.sizes);
-        Ok(opening.await?.with_hints(self.hints))
+        Ok(opening.await?.with_cluster_hints(self.hints))
     }
 
     fn areas(&self) -> Areas {

@@ -1,9 +1,8 @@
 //! `farslot advise`: which scheme suits a workload.
 
-use crate::commands::bench::on_spinner;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::output;
+use crate::output::{self, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;

@@ -1,9 +1,8 @@
 //! `farslot calibrate`: what a fabric costs, measured, as a NIC profile.
 
-use crate::commands::bench::on_spinner;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::output;
+use crate::output::{self, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::Address;
 use farslot_bench::calibrate::{self, Calibration, Options, file_text};

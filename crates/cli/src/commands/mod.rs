@@ -1,20 +1,21 @@
 //! One module a command: its options, and what it does.
 
-pub mod advise;
-pub mod bench;
+pub(crate) mod advise;
+pub(crate) mod bench;
 pub mod cache_args;
-pub mod calibrate;
-pub mod count;
-pub mod create;
-pub mod del;
-pub mod demo;
-pub mod dump;
-pub mod get;
-pub mod load;
-pub mod nodes;
-pub mod put;
-pub mod repro;
+pub(crate) mod calibrate;
+pub(crate) mod count;
+pub(crate) mod create;
+pub(crate) mod del;
+pub(crate) mod demo;
+pub(crate) mod dump;
+pub(crate) mod explore;
+pub(crate) mod get;
+pub(crate) mod load;
+pub(crate) mod nodes;
+pub(crate) mod put;
+pub(crate) mod repro;
 pub mod serve;
-pub mod stat;
-mod table_args;
-pub mod take_over;
+pub(crate) mod stat;
+pub mod table_args;
+pub(crate) mod take_over;

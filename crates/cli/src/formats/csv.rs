@@ -1,7 +1,7 @@
 //! Files with a delimiter between columns, quoted after RFC 4180. Fields hold any bytes.
 
 use super::lines::{LineStarts, NotingLines};
-use super::{BadLine, Columns, Record};
+use super::record::{BadLine, Columns, Record};
 use crate::failure::{Failure, Result};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! A JSON object on each line: `{"key":"...","value":"..."}`. What is not UTF-8 is in base64, in
 //! fields of another name: `{"key_base64":"...","value":"..."}`.
 
-use super::{BadLine, Columns, Record};
+use super::record::{BadLine, Columns, Record};
 use crate::bytes;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;

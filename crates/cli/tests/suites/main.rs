@@ -2,7 +2,7 @@
 //! the store.
 
 mod advice;
-mod bench_ycsb;
+mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo;
@@ -13,7 +13,6 @@ mod grants;
 mod nodes;
 mod processes;
 mod race;
-mod repro;
 mod round_trips;
 mod sealed;
 mod tcp;

@@ -166,7 +166,7 @@ fn addresses_that_cannot_be_had_are_named_in_time() {
     assert_fails(
         &refused,
         1,
-        &["nobody serves there", "farslot serve tcp://"],
+        &["nothing listens there", "farslot serve tcp://"],
     );
     let unknown = stat("tcp://no-such-host.invalid:7000");
     assert_fails(&unknown, 1, &["no-such-host.invalid:7000"]);

@@ -1,11 +1,8 @@
-//! A client's way to a node that another process owns.
+//! Attaches to a node that another process owns.
 
-use super::header::{Header, MAGIC};
-use super::link;
-use super::mapping::{Mapping, check_sealed};
-use super::node::Node;
-use super::os;
-use super::words::SharedWords;
+use super::fd_passing;
+use crate::error::os;
+use crate::memory::{Header, MAGIC, Mapping, Node, SharedWords, check_sealed};
 use crate::{FabricError, Result, Rights};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,12 +14,13 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// [`NoSuchRegion`](crate::FabricError::NoSuchRegion) where nobody serves it,
 /// [`WrongUser`](crate::FabricError::WrongUser) where another user does,
-/// [`NotFarslot`](crate::FabricError::NotFarslot), [`FormatVersion`](crate::FabricError::FormatVersion) and
+/// [`NotFarslot`](crate::FabricError::NotFarslot),
+/// [`FormatVersion`](crate::FabricError::FormatVersion) and
 /// [`DamagedHeader`](crate::FabricError::DamagedHeader) where the memory is not what it should be.
 pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     let writable = wanted.masked_by(Rights::WRITE.and(Rights::ATOMIC)) != Rights::NONE;
     let gone = Arc::new(AtomicBool::new(false));
-    let (file, watcher) = link::connect(name, writable, Arc::clone(&gone))?;
+    let (file, watcher) = fd_passing::connect(name, writable, Arc::clone(&gone))?;
     check_sealed(file.as_fd(), name)?;
     let what = format!("shared memory {name:?}");
     let status = rustix::fs::fstat(&file).map_err(os("fstat"))?;
@@ -40,5 +38,5 @@ pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     for region in &mut header.info.regions {
         region.rights = region.rights.masked_by(wanted);
     }
-    Ok(Node::new(memory, header, gone, Some(watcher)))
+    Ok(Node::new(memory, header, gone, Some(Box::new(watcher))))
 }

@@ -1,26 +1,27 @@
-//! A thread's door to shared memory: the verbs are its own loads, stores and atomics.
+//! An endpoint over shared memory: its verbs are the thread's own loads, stores and atomics.
 //!
-//! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is full:
-//! then they are parked here, and left in order as it gets room, whatever became of their futures. A read only prefetches, then or with the doorbell;
-//! its bytes are copied when its task looks at the completion, a turn of the executor later, when the
-//! lines have come.
+//! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
+//! full: then the endpoint keeps them and delivers them in order once there is room, even if their
+//! futures were dropped. Posting a READ prefetches its cache lines, at once or with the doorbell.
+//! Its bytes are copied one turn of the executor later, when the task takes the completion and the
+//! lines have arrived.
 
-use super::mailbox;
-use super::node::Node;
+use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
-    NodeId, NodeInfo, NodeState, Pieces, PostError, RemoteAddr, Result, Rights, Verb,
+    NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
 };
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// One thread's door to one or more shared-memory nodes.
+/// An endpoint over one or more nodes in shared memory.
 pub struct ShmEndpoint {
     core: EndpointCore,
     nodes: Box<[Node]>,
@@ -40,16 +41,35 @@ pub struct ShmEndpoint {
     parked_count: Cell<usize>,
 }
 
-/// Reads whose prefetches are issued together. A processor walks the page table for several addresses
-/// at a time, but only for those that stand close together in its instructions: prefetches issued one
-/// by one, each among the hundreds of instructions of a lookup, wait for each other's walks. Too many
-/// together ask for more lines than can be under way, and hold up what follows.
+impl fmt::Debug for ShmEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmEndpoint")
+            .field("nodes", &self.nodes)
+            .field("posted", &self.posted.get())
+            .field("completed", &self.completed.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads whose prefetches are issued together. A processor walks the page table for several
+/// addresses at a time, but only for those that stand close together in its instructions:
+/// prefetches issued one by one, each among the hundreds of instructions of a lookup, wait for each
+/// other's walks. Too many together ask for more lines than can be under way, and hold up what
+/// follows.
 const BURST: usize = 4;
 
 /// A verb posted to shared memory.
 pub struct ShmPosted {
     number: u64,
     rest: Rest,
+}
+
+impl fmt::Debug for ShmPosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmPosted")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is left to do when a posted verb completes.
@@ -64,6 +84,8 @@ enum Rest {
     /// Wait until the parked message is delivered or given up.
     Deliver(Rc<Delivery>),
     Word(u64),
+    /// The reply to a call.
+    Replied(Option<Buffer>),
     Nothing,
 }
 
@@ -164,6 +186,12 @@ impl ShmEndpoint {
                 let (node, byte) = self.locate(at, 8, needed)?;
                 Rest::Word(node.words().fetch_add(byte, add))
             }
+            Verb::Call {
+                node,
+                region,
+                request,
+                reply,
+            } => Rest::Replied(Some(self.call((node, region), &request, reply)?)),
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
@@ -180,6 +208,25 @@ impl ShmEndpoint {
                 self.deliver_or_park(to.node.0, message)
             }
         })
+    }
+
+    /// Has this thread answer a call, as the owner's threads would: the memory is as near to it.
+    fn call(
+        &self,
+        (node, region): (NodeId, RegionId),
+        request: &[u8],
+        mut reply: Buffer,
+    ) -> Result<Buffer> {
+        let start = RemoteAddr {
+            node,
+            region,
+            offset: 0,
+        };
+        let (owner, _) = self.locate(start, 0, Rights::CALL)?;
+        let handler = owner.handler(node, region)?;
+        let bytes = owner.answer_call(&*handler, region, request, &mut reply);
+        reply.truncate(bytes);
+        Ok(reply)
     }
 
     /// Leaves a message with its receiver, now or, behind those that wait already, later.
@@ -344,8 +391,8 @@ impl Endpoint for ShmEndpoint {
         })
     }
 
-    /// The memory of a node goes with its owner's process, and a process that is served under its name
-    /// later is another node: one that is gone is gone for good.
+    /// The memory of a node goes with its owner's process, and a process that is served under its
+    /// name later is another node: one that is gone is gone for good.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
         match self.node_state(node)? {
             NodeState::Down(error) => Err(error),
@@ -429,6 +476,9 @@ impl Endpoint for ShmEndpoint {
                 outcome.map(|()| Completion::Placed)
             }
             Rest::Word(word) => Ok(Completion::Word(*word)),
+            Rest::Replied(reply) => Ok(Completion::Replied(
+                reply.take().expect("a call completes once"),
+            )),
             Rest::Nothing => Ok(Completion::Placed),
         })
     }

@@ -1,6 +1,6 @@
-//! What the memory itself gives: loads of whole cache lines and nothing else, for measurements.
+//! The limit that READ rates are compared with: plain loads of whole cache lines.
 
-use super::node::Node;
+use crate::memory::Node;
 use crate::verb::check_access;
 use crate::{FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
 
@@ -10,14 +10,14 @@ pub const LINE: usize = 64;
 impl Node {
     /// Loads the cache lines of [`LINE`] bytes that begin at the given offsets of a region, as the
     /// endpoints of this fabric load them and without anything that they do besides; returns the
-    /// sum of their words. With a `batch` above 1 so many lines are prefetched together before the
-    /// first of them is loaded.
+    /// sum of their words. With a `batch` above 1, that many lines are prefetched together before
+    /// the first of them is loaded.
     ///
-    /// This is no verb and is not counted: it is the limit that rates of READs are held against.
+    /// This is not a verb and is not counted. It is the limit to compare READ rates with.
     ///
     /// # Errors
-    /// As a read of one of the lines: [`FabricError::UnknownRegion`], [`FabricError::AccessDenied`],
-    /// [`FabricError::OutOfBounds`]. The node in them is node 0.
+    /// As a read of one of the lines: [`FabricError::UnknownRegion`],
+    /// [`FabricError::AccessDenied`], [`FabricError::OutOfBounds`]. The node in them is node 0.
     pub fn load_lines(&self, region: RegionId, lines: &[u64], batch: usize) -> Result<u64> {
         let start = self.check_lines(region, lines)?;
         let words = self.words();

@@ -1,4 +1,4 @@
-//! The virtual clock's unit, and the queue of what is to happen.
+//! The unit of the virtual clock, and the queue of events.
 
 use crate::Nanos;
 use std::cmp::Reverse;
@@ -39,6 +39,10 @@ pub(super) enum Event {
     Respond { op: u32 },
     /// A message that found the receive queue full is tried again.
     RetryMessage { client: u32, node: u16 },
+    /// A thread of a node's owner has taken in a call.
+    Handle { op: u32 },
+    /// A thread of a node's owner is through with a call; the node had stopped so many times before.
+    HandlerFree { node: u16, stops: u32 },
     /// A fault of the plan with that number sets in.
     Fault { plan: u32, fault: u32 },
 }
@@ -54,6 +58,8 @@ impl Event {
             Self::Respond { op } => (5, op, 0),
             Self::RetryMessage { client, node } => (6, client, u32::from(node)),
             Self::Fault { plan, fault } => (7, plan, fault),
+            Self::Handle { op } => (8, op, 0),
+            Self::HandlerFree { node, stops } => (9, u32::from(node), stops),
         };
         (kind << 60) ^ (u64::from(b) << 28) ^ u64::from(a)
     }

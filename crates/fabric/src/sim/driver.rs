@@ -1,18 +1,21 @@
 //! Many client threads in one thread of the operating system.
 //!
-//! Each client is an executor. The driver lets events happen up to the next moment at which a client
-//! has something to do, gives it one turn (completions, timers, ready tasks, doorbell), and goes on.
-//! A turn takes the client's CPU as long as its doorbells do; until then it gets no other.
+//! Each client is an executor. The driver executes events up to the next moment at which a client
+//! has something to do, gives that client one turn (completions, timers, ready tasks, doorbell),
+//! and continues. A turn occupies the client's CPU for as long as its doorbells take; the client
+//! gets no other turn meanwhile.
 
 use super::clock::{Picos, from_nanos};
 use super::endpoint::SimEndpoint;
 use super::op::ClientId;
-use super::world::{HostId, World};
+use super::parts::HostId;
+use super::world::World;
 use crate::{Endpoint, Executor, Join, Limits, Nanos};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -46,6 +49,15 @@ pub struct Simulation {
     bell: Arc<Bell>,
     /// Tasks of all clients but background ones that have not ended.
     tasks: TaskCount,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("world", &self.world)
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
+    }
 }
 
 struct Client {
@@ -82,7 +94,7 @@ impl Simulation {
         self.add(host, limits, false)
     }
 
-    /// Adds a client thread whose tasks do not keep a run going, as those of a server.
+    /// Adds a client thread whose tasks do not keep a run going, such as a server's.
     pub fn add_background_client(&mut self, host: HostId, limits: Limits) -> ClientId {
         self.add(host, limits, true)
     }

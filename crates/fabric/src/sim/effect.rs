@@ -1,4 +1,4 @@
-//! What verbs do to memory, torn and delayed as the fault plan says.
+//! The effects of verbs on memory, torn and delayed according to the fault plan.
 
 use super::clock::{Event, Picos};
 use super::faults::{Part, tear};
@@ -14,6 +14,7 @@ impl State {
             VerbKind::Write => self.write(number),
             VerbKind::WriteImm => self.write_message(number),
             VerbKind::CompareSwap | VerbKind::FetchAdd => self.atomic(number),
+            VerbKind::Call => self.receive_call(number),
         }
     }
 
@@ -139,15 +140,19 @@ impl State {
             .memory
             .settle_writes_of(client);
         self.place(number);
+        self.deliver_or_wait(number);
+    }
+
+    /// Gives a message or a call to the node's owner, behind those of its queue pair that wait for room.
+    pub(super) fn deliver_or_wait(&mut self, number: u32) {
+        let (client, node) = (self.ops[number].client, self.ops[number].node);
         let earlier_waits = !self.pair(client, node).messages.is_empty();
         if earlier_waits || !self.deliver(number) {
             self.pair(client, node).messages.push_back(number);
             if !earlier_waits {
                 self.retry_later(client, node);
             }
-            return;
         }
-        self.answer(number);
     }
 
     fn retry_later(&mut self, client: u32, node: u16) {
@@ -160,20 +165,22 @@ impl State {
         while let Some(&number) = self.pair(client, node).messages.front() {
             if self.ops[number].lost.is_some() {
                 self.is_lost(number);
-            } else if self.deliver(number) {
-                self.answer(number);
-            } else if self.ops[number].retries < self.costs.profile().receiver_retries {
-                self.ops[number].retries += 1;
-                return self.retry_later(client, node);
-            } else {
+            } else if !self.deliver(number) {
+                if self.ops[number].retries < self.costs.profile().receiver_retries {
+                    self.ops[number].retries += 1;
+                    return self.retry_later(client, node);
+                }
                 self.refuse_message(number);
             }
             self.pair(client, node).messages.pop_front();
         }
     }
 
-    /// Puts a message into the inbox if there is room.
+    /// Puts a message into the inbox and answers it, or a call into the queue of calls, if there is room.
     fn deliver(&mut self, number: u32) -> bool {
+        if self.ops[number].kind == VerbKind::Call {
+            return self.queue_call(number);
+        }
         let op = &self.ops[number];
         let node = &mut self.nodes[usize::from(op.node)];
         if node.inbox.len() >= node.inbox_capacity {
@@ -182,6 +189,7 @@ impl State {
         node.inbox.push_back(op.message());
         self.to_wake.append(&mut node.inbox_waiters);
         self.noticeable += 1;
+        self.answer(number);
         true
     }
 }

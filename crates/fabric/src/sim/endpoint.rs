@@ -1,8 +1,9 @@
-//! A client thread's door to the nodes of a world.
+//! An endpoint of the simulated fabric.
 
 use super::clock::{Picos, from_nanos};
 use super::op::{ClientId, NONE, Stage};
-use super::world::{HostId, World};
+use super::parts::HostId;
+use super::world::World;
 use crate::verb::{Piece, Verb, check_access, check_aligned};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Nanos, NodeId, NodeInfo,
@@ -10,6 +11,8 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -21,6 +24,15 @@ pub struct SimEndpoint {
     nodes: RefCell<Vec<NodeInfo>>,
 }
 
+impl fmt::Debug for SimEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimEndpoint")
+            .field("client", &self.client)
+            .field("world", &self.world)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A verb that was posted on a [`SimEndpoint`].
 pub struct SimPosted {
     world: World,
@@ -29,11 +41,33 @@ pub struct SimPosted {
     into: Option<Buffer>,
 }
 
+impl fmt::Debug for SimPosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimPosted")
+            .field("op", &self.op)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for SimPosted {
     fn drop(&mut self) {
         if self.op != NONE {
             self.world.lock().abandon(self.op);
         }
+    }
+}
+
+impl World {
+    /// An endpoint for a new client thread on host 0, connected to all nodes.
+    #[must_use]
+    pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
+        self.endpoint_on(HostId(0), limits)
+    }
+
+    /// An endpoint for a new client thread on a machine, connected to all nodes.
+    #[must_use]
+    pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
+        Rc::new(SimEndpoint::connect(self.clone(), host, limits))
     }
 }
 
@@ -89,6 +123,15 @@ impl SimEndpoint {
             Verb::ReadMany { pieces, .. } => self.check_pieces(pieces, verb.node(), needed),
             Verb::Write { to, data } | Verb::WriteImm { to, data, .. } => {
                 self.check_one(*to, data.len(), needed)
+            }
+            Verb::Call { node, region, .. } => {
+                let (node, region) = (*node, *region);
+                let start = RemoteAddr {
+                    node,
+                    region,
+                    offset: 0,
+                };
+                self.check_one(start, 0, needed)
             }
             Verb::CompareSwap { at, .. } | Verb::FetchAdd { at, .. } => {
                 check_aligned(*at)?;

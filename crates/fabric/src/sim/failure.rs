@@ -3,8 +3,8 @@
 use super::clock::{Event, Picos, from_nanos};
 use super::faults::{FaultPlan, When};
 use super::op::{ClientId, Loss, Stage};
+use super::parts::HostId;
 use super::state::State;
-use super::world::HostId;
 use crate::{FabricError, NodeId};
 use rand::RngExt;
 
@@ -104,6 +104,7 @@ impl State {
         let owner = &mut self.nodes[usize::from(node)];
         owner.up = false;
         owner.inbox.clear();
+        let waiting_calls = owner.calls.stop();
         for (number, op) in self.ops.iter_mut() {
             let unanswered = match op.stage {
                 Stage::Executing => true,
@@ -114,6 +115,9 @@ impl State {
             if unanswered && op.node == node && !spared {
                 op.lost = Some(Loss::NodeStopped);
             }
+        }
+        for call in waiting_calls {
+            self.is_lost(call);
         }
     }
 
@@ -126,6 +130,7 @@ impl State {
             owner.incarnation = incarnation;
             owner.memory.clear();
             owner.cpu_free = self.now;
+            owner.calls.restart();
         }
     }
 
@@ -184,8 +189,8 @@ impl State {
         restarted
     }
 
-    /// Fails a verb that was posted behind one that is lost, before the client could know. A reliable
-    /// connection delivers none of those, and fails all of them together.
+    /// Fails a verb that was posted behind one that is lost, before the client could know. A
+    /// reliable connection delivers none of those, and fails all of them together.
     pub(super) fn is_behind_a_loss(&mut self, number: u32) -> bool {
         let op = &self.ops[number];
         let (client, node, posted_at) = (op.client, op.node, op.posted_at);
@@ -201,9 +206,9 @@ impl State {
         true
     }
 
-    /// Whether the client has been told of some of the verbs that this instant's loss took, but not of all: the first
-    /// makes room in the send queue, for a verb that still belongs behind the others. They have failed already, or will
-    /// on their arrival.
+    /// Whether the client has been told of some of the verbs that this instant's loss took, but not
+    /// of all: the first makes room in the send queue, for a verb that still belongs behind the
+    /// others. They have failed already, or will on their arrival.
     pub(super) fn is_being_told_of_a_loss(&mut self, client: u32, node: u16) -> bool {
         let now = self.now;
         now > 0
@@ -276,7 +281,7 @@ impl State {
         self.fail_with(number, error, self.now + self.costs.one_way);
     }
 
-    fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
+    pub(super) fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
         let op = &mut self.ops[number];
         op.outcome = Err(error);
         op.stage = Stage::Failing;

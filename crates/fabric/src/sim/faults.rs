@@ -1,8 +1,8 @@
-//! What is to go wrong in a world, as data. Chances are drawn from the world's seed.
+//! Fault plans: what goes wrong in a world, as data. Chance is drawn from the world's seed.
 
 use super::clock::{Picos, from_nanos, to_nanos};
 use super::op::ClientId;
-use super::world::HostId;
+use super::parts::HostId;
 use crate::{Nanos, NodeId};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -23,9 +23,10 @@ pub struct Chance {
 pub enum When {
     /// At this virtual time, in nanoseconds.
     At(Nanos),
-    /// With its verb of this number since the plan came into force: the last one that a client posts
-    /// or a node executes, with 0 at once. Counting up stops a protocol between any two of its verbs.
-    /// The last verb of a client takes effect or not; that of a node does, but is answered or not.
+    /// With its verb of this number since the plan came into force: the last one that a client
+    /// posts or a node executes, with 0 at once. Counting up stops a protocol between any two of
+    /// its verbs. The last verb of a client takes effect or not; that of a node does, but is
+    /// answered or not.
     AfterVerbs(u64),
 }
 
@@ -73,8 +74,8 @@ pub enum Side {
 }
 
 /// A while in which nothing passes between a client side and a node. Verbs then fail with
-/// [`TimedOut`](crate::FabricError::TimedOut), half of them after they have taken effect. One that has
-/// not takes those with it that its queue pair sends before the loss is noticed, as a reliable
+/// [`TimedOut`](crate::FabricError::TimedOut), half of them after they have taken effect. One that
+/// has not takes those with it that its queue pair sends before the loss is noticed, as a reliable
 /// connection does: no verb takes effect behind one that was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Partition {
@@ -95,9 +96,9 @@ pub struct FaultPlan {
     pub torn_reads: Chance,
     /// WRITEs whose words are placed in several parts, in random order, before they complete.
     pub torn_writes: Chance,
-    /// WRITEs whose words other endpoints see, in several parts, only some time after they executed,
-    /// perhaps long after they completed. The writer's own verbs see them, and its next atomic or
-    /// message to the node shows all of them to everybody.
+    /// WRITEs whose words other endpoints see, in several parts, only some time after they
+    /// executed, perhaps long after they completed. The writer's own verbs see them, and its next
+    /// atomic or message to the node shows all of them to everybody.
     pub late_writes: Chance,
     /// Verbs that take longer, on either way. Completions of different batches pass each other;
     /// verbs of one queue pair still start in order.

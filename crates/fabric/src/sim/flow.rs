@@ -1,13 +1,14 @@
-//! The way of a verb: doorbell, requester, link, responder, link, completion.
+//! The path of a verb: doorbell, requester, link, responder, link, completion.
 //!
-//! A verb's words are read or placed when it *reaches* the responder, not when the responder gets
-//! to it: the responder serves in order of arrival, so that nobody could tell the difference, and an
-//! event is saved.
+//! The words of a verb are read or written when the verb *arrives* at the responder rather than
+//! when the responder processes it. The responder serves in order of arrival, so the difference is
+//! unobservable, and it saves an event.
 
 use super::clock::{Event, Picos};
 use super::nic::CacheEntry;
-use super::op::{Batch, Loss, NONE, Stage};
+use super::op::{ALONE, Batch, Loss, NONE, Stage};
 use super::state::State;
+use crate::VerbKind;
 use smallvec::SmallVec;
 use std::mem;
 
@@ -46,8 +47,10 @@ impl State {
     /// Spends the client's CPU time on a doorbell; returns when that ends and the batch leaves.
     fn ring_one(&mut self, number: u32, free: Picos) -> Picos {
         let batch = &mut self.batches[number];
-        batch.open = batch.ops.len() as u32;
-        let at = free + self.costs.doorbell + self.costs.post * u64::from(batch.open);
+        let calls = batch.ops.iter();
+        let calls = calls.filter(|op| self.ops[**op].kind == VerbKind::Call);
+        batch.open = (batch.ops.len() - calls.count()) as u32;
+        let at = free + self.costs.doorbell + self.costs.post * batch.ops.len() as u64;
         for op in &batch.ops {
             self.ops[*op].rung_at = at;
         }
@@ -57,14 +60,27 @@ impl State {
         at
     }
 
-    pub(super) fn depart(&mut self, batch: u32) {
+    pub(super) fn depart(&mut self, number: u32) {
         let State {
-            batches, clients, ..
+            batches,
+            clients,
+            ops,
+            ..
         } = self;
-        let batch = &batches[batch];
+        let batch = &mut batches[number];
         let (client, node) = (batch.client, batch.node);
         let pair = &mut clients[client as usize].pairs[usize::from(node)];
         pair.waiting.extend(&batch.ops);
+        batch.ops.retain(|op| {
+            let is_call = ops[*op].kind == VerbKind::Call;
+            if is_call {
+                ops[*op].batch = ALONE;
+            }
+            !is_call
+        });
+        if batch.open == 0 {
+            batches.free(number);
+        }
         self.pump(client, node);
     }
 
@@ -120,7 +136,10 @@ impl State {
         self.ops[op].stage = Stage::Executing;
         self.ops[op].started = self.serve(op);
         self.execute(op);
-        self.stop_node_in_time(op);
+        // A call is executed when a thread of the owner gets to it.
+        if self.ops[op].kind != VerbKind::Call {
+            self.stop_node_in_time(op);
+        }
     }
 
     /// Occupies the responder with a verb; returns when it starts.
@@ -168,13 +187,16 @@ impl State {
 
     /// Sends the answer of a verb whose words are all copied.
     pub(super) fn answer(&mut self, number: u32) {
-        let op = &mut self.ops[number];
+        let op = &self.ops[number];
         let payload = op.answered_bytes();
         let mut departs = op.started.max(self.now);
-        if payload > 0 {
+        if self.ops[number].kind == VerbKind::Call {
+            departs = self.send_reply(number, departs);
+        } else if payload > 0 {
             let host = self.nodes[usize::from(op.node)].host;
             departs = self.hosts[host as usize].send(departs, self.costs.on_link(payload));
         }
+        let op = &mut self.ops[number];
         op.stage = Stage::Answering(departs);
         let mut arrives = departs
             + self.costs.one_way
@@ -206,11 +228,17 @@ impl State {
     fn is_received(&mut self, number: u32) -> bool {
         let op = &mut self.ops[number];
         let payload = op.answered_bytes();
-        if payload == 0 {
+        let is_call = op.kind == VerbKind::Call;
+        if payload == 0 && !is_call {
             return true;
         }
         let host = self.clients[op.client as usize].host;
-        let received = self.hosts[host as usize].receive(self.now, self.costs.on_link(payload));
+        let nic = &mut self.hosts[host as usize];
+        let mut received = nic.receive(self.now, self.costs.on_link(payload));
+        if is_call {
+            // A reply is a message that the client's NIC responds to, as any WRITE with immediate.
+            received = nic.respond(received, self.costs.responder(1, payload));
+        }
         if received == self.now {
             return true;
         }
@@ -226,6 +254,9 @@ impl State {
         if op.is_limited() {
             self.pair(client, node).outstanding -= 1;
             self.pump(client, node);
+        }
+        if batch == ALONE {
+            return self.complete_call(number);
         }
         self.batches[batch].open -= 1;
         if self.batches[batch].open == 0 {

@@ -1,8 +1,8 @@
-//! The memory of a node: words, and writes to them that not everybody sees yet.
+//! The memory of a simulated node: words, and writes to them that are not yet visible to everyone.
 //!
-//! A write that executed is *pending* in a word until it settles: its writer reads the new value,
-//! everybody else the old one. A word has at most one pending write: a later write or atomic settles
-//! it first, so that no write ever overwrites the value of a later one.
+//! An executed write is *pending* in a word until it settles: its writer reads the new value,
+//! everyone else the old one. A word has at most one pending write. A later write or atomic settles
+//! it first, so that no write overwrites the value of a later one.
 
 use crate::{RegionInfo, Rights};
 use std::collections::BTreeMap;
@@ -61,6 +61,16 @@ impl Memory {
         for region in &mut self.regions {
             *region = vec![0; region.len()];
         }
+    }
+
+    /// The region's length in bytes, as far as it is whole words.
+    pub(super) fn bytes(&self, region: u16) -> u64 {
+        self.regions[usize::from(region)].len() as u64 * 8
+    }
+
+    /// Whether somebody's write to a word has not settled.
+    pub(super) fn is_pending(&self, region: u16, word: u64) -> bool {
+        self.pending.contains_key(&(region, word))
     }
 
     /// Copies words as `reader` sees them.

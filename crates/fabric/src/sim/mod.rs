@@ -33,6 +33,8 @@
 //! to the writer's own verbs, and not past the writer's next atomic or message to that node; verbs
 //! of a queue pair start in order; on one word, verbs take effect one after the other.
 
+mod call_queue;
+mod calls;
 mod clock;
 mod driver;
 mod effect;
@@ -44,6 +46,7 @@ mod memory;
 mod nic;
 mod node;
 mod op;
+mod parts;
 mod profile;
 mod profile_text;
 mod state;
@@ -55,6 +58,7 @@ pub use endpoint::{SimEndpoint, SimPosted};
 pub use faults::{Chance, ClientStop, FaultPlan, NodeStop, Partition, Side, SlowNode, When};
 pub use node::SimNode;
 pub use op::ClientId;
+pub use parts::{HostId, NodeConfig};
 pub use profile::{LinearCost, NicCacheProfile, NicProfile, UnknownProfile};
 pub use profile_text::{PROFILE_FIELDS, ProfileError, ProfileField};
-pub use world::{HostId, NodeConfig, World};
+pub use world::World;

@@ -5,8 +5,10 @@ use super::memory::Masked;
 use super::state::Node;
 use super::world::World;
 use crate::endpoint::Inbox;
-use crate::{Message, Nanos, NodeId, NodeInfo, RegionId};
+use crate::{Handler, Message, Nanos, NodeId, NodeInfo, RegionId};
+use std::fmt;
 use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::task::Poll;
 
 /// A node as its owner has it. Reaches memory without verbs, time, or rights; panics where a
@@ -17,11 +19,31 @@ pub struct SimNode {
     node: NodeId,
 }
 
-impl SimNode {
-    pub(super) fn new(world: World, node: NodeId) -> Self {
-        Self { world, node }
+impl fmt::Debug for SimNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimNode")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
     }
+}
 
+impl World {
+    /// The owner's side of a node.
+    #[must_use]
+    pub fn node_handle(&self, node: NodeId) -> SimNode {
+        assert!(
+            usize::from(node.0) < self.lock().nodes.len(),
+            "no node {}",
+            node.0
+        );
+        SimNode {
+            world: self.clone(),
+            node,
+        }
+    }
+}
+
+impl SimNode {
     /// The node.
     #[must_use]
     pub fn id(&self) -> NodeId {
@@ -75,6 +97,12 @@ impl SimNode {
         let node = &mut state.nodes[usize::from(self.node.0)];
         node.cpu_free = node.cpu_free.max(now) + span;
         to_nanos(node.cpu_free)
+    }
+
+    /// Has calls to the node answered by a handler, which is made now, and anew whenever the node comes back.
+    /// It must not use the world, which waits for it.
+    pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
+        self.with(|node| node.calls.serve(Box::new(make)));
     }
 
     /// The next message, once there is one.

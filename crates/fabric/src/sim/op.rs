@@ -1,4 +1,4 @@
-//! Verbs on their way, and the batches that they leave in.
+//! Verbs in flight, and the batches that they leave in.
 
 use super::clock::Picos;
 use super::memory::Masked;
@@ -14,6 +14,9 @@ pub struct ClientId(pub u32);
 
 /// No operation, or no batch.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// The batch of a verb that completes by itself: a call, whose reply is a message of its own.
+pub(super) const ALONE: u32 = u32::MAX - 1;
 
 /// Remote bytes, and the words that hold them.
 #[derive(Clone, Copy, Debug)]
@@ -99,11 +102,13 @@ pub(super) struct Op {
     pub(super) incarnation: u64,
     pub(super) kind: VerbKind,
     pub(super) spans: SmallVec<[Span; 1]>,
-    /// The words that hold the spans, one span after the other: what a read found or a write brings.
+    /// The words that hold the spans, one span after the other: what a read found or a write
+    /// brings.
     pub(super) data: Vec<u64>,
-    /// Expected and new value, the addend, or the immediate number.
+    /// Expected and new value, the addend, the immediate number, or of a call its region and the most bytes of
+    /// its reply.
     pub(super) operands: [u64; 2],
-    /// What an atomic found.
+    /// What an atomic found, or the bytes of a reply.
     pub(super) found: u64,
     /// Payload bytes.
     pub(super) bytes: u64,
@@ -195,6 +200,17 @@ impl Op {
                 self.spans.push(Span::new(at, 8));
                 self.operands = [expected, new];
             }
+            Verb::Call {
+                region,
+                request,
+                reply,
+                ..
+            } => {
+                self.operands = [u64::from(region.0), reply.len() as u64];
+                self.found = 0;
+                self.data.extend_from_slice(request.words());
+                return Some(reply);
+            }
             Verb::FetchAdd { at, add } => {
                 self.spans.push(Span::new(at, 8));
                 self.operands = [add, 0];
@@ -213,7 +229,7 @@ impl Op {
 
     /// Whether it takes one of the queue pair's places for outstanding reads.
     pub(super) fn is_limited(&self) -> bool {
-        !matches!(self.kind, VerbKind::Write | VerbKind::WriteImm)
+        !self.kind.writes()
     }
 
     pub(super) fn is_atomic(&self) -> bool {
@@ -245,13 +261,23 @@ impl Op {
 
     /// Payload bytes that travel back.
     pub(super) fn answered_bytes(&self) -> u64 {
-        if self.is_limited() { self.bytes } else { 0 }
+        match self.kind {
+            VerbKind::Call => self.found,
+            _ if self.is_limited() => self.bytes,
+            _ => 0,
+        }
     }
 
     /// What the client gets of a verb that succeeded.
     pub(super) fn completion(&self, into: Option<Buffer>) -> Completion {
         match into {
             None if self.is_atomic() => Completion::Word(self.found),
+            Some(mut reply) if self.kind == VerbKind::Call => {
+                reply.truncate(self.found as usize);
+                let words = reply.words_mut();
+                words.copy_from_slice(&self.data[..words.len()]);
+                Completion::Replied(reply)
+            }
             Some(mut buffer) => {
                 self.fill(&mut buffer);
                 Completion::Filled(buffer)

@@ -62,9 +62,11 @@ pub struct NicProfile {
     pub atomic_ns: f64,
     /// Verbs that an endpoint may have posted and not yet seen complete.
     pub send_queue_depth: usize,
-    /// READs and atomics of one queue pair that may be under way; more of them wait at the requester.
+    /// READs and atomics of one queue pair that may be under way; more of them wait at the
+    /// requester.
     pub max_outstanding_reads: u32,
-    /// Whether several remote pieces can be read by one request. If not, they leave as one READ each.
+    /// Whether several remote pieces can be read by one request. If not, they leave as one READ
+    /// each.
     pub gathers: bool,
     /// Nanoseconds of responder occupancy of each piece of a gather after the first.
     pub gather_piece_ns: f64,
@@ -103,15 +105,15 @@ impl NicProfile {
         }
     }
 
-    /// TCP over the loopback of one machine, as `farslot calibrate` measured it: how, when and where the file
-    /// says, `profiles/tcp-loopback.toml`.
+    /// TCP over the loopback of one machine, as `farslot calibrate` measured it: how, when and
+    /// where the file says, `profiles/tcp-loopback.toml`.
     #[must_use]
     pub fn tcp_loopback() -> Self {
         Self::of_file(include_str!("profiles/tcp-loopback.toml"))
     }
 
-    /// The shared memory of one machine, as `farslot calibrate` measured it: how, when and where the file says,
-    /// `profiles/shm.toml`.
+    /// The shared memory of one machine, as `farslot calibrate` measured it: how, when and where
+    /// the file says, `profiles/shm.toml`.
     #[must_use]
     pub fn shared_memory() -> Self {
         Self::of_file(include_str!("profiles/shm.toml"))
@@ -144,8 +146,8 @@ impl NicProfile {
             // 100 Gb/s, and the header size with which paper 000's equation 2 gives its read sizes.
             link_bytes_per_ns: 12.5,
             header_bytes: 30,
-            // Assumed: an uncached store over PCIe, and filling a 64-byte work queue entry. Both are
-            // part of the measured latency above, which the simulation keeps.
+            // Assumed: an uncached store over PCIe, and filling a 64-byte work queue entry. Both
+            // are part of the measured latency above, which the simulation keeps.
             doorbell_ns: 100.0,
             post_ns: 20.0,
             // Assumed: an atomic occupies the responder for twice as long as a small READ.
@@ -165,8 +167,8 @@ impl NicProfile {
                 region_bytes: 64,
                 // Assumed: one DMA read over PCIe.
                 miss_latency_ns: 350.0,
-                // At zero hit rate paper 003, section 3.3, measures 10 M READs of 64 bytes a second:
-                // 100 ns, of which 19.6 are the responder's occupancy by such a READ.
+                // At zero hit rate paper 003, section 3.3, measures 10 M READs of 64 bytes a
+                // second: 100 ns, of which 19.6 are the responder's occupancy by such a READ.
                 miss_occupancy_ns: 80.4,
             },
             // Assumed: the 10 us and 7 retries that are customary for receiver-not-ready.

@@ -230,8 +230,8 @@ impl NicProfile {
         table.try_into().map_err(syntax)
     }
 
-    /// Writes the profile as TOML that [`NicProfile::parse`] reads. Above each field stand its meaning
-    /// and what `note` says of it.
+    /// Writes the profile as TOML that [`NicProfile::parse`] reads. Above each field stand its
+    /// meaning and what `note` says of it.
     ///
     /// # Errors
     /// As [`NicProfile::validate`].
@@ -254,8 +254,8 @@ impl NicProfile {
         Ok(text)
     }
 
-    /// Checks that the profile can be simulated and priced: every number finite and in the range of its
-    /// field.
+    /// Checks that the profile can be simulated and priced: every number finite and in the range of
+    /// its field.
     ///
     /// # Errors
     /// [`ProfileError::Range`] for the first field that is not.

@@ -1,12 +1,13 @@
-//! Everything that a world consists of, and the loop that lets one event happen after the other.
+//! The state of a world, and the loop that executes its events in order.
 
+use super::call_queue::Calls;
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
 use super::nic::{CacheEntry, Costs, Nic};
 use super::op::{Batch, ClientId, NONE, Op, Slab, Stage};
+use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
-use super::world::{HostId, NodeConfig};
 use crate::verb::Verb;
 use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState};
 use rand::{RngExt, SeedableRng};
@@ -49,6 +50,7 @@ pub(super) struct Node {
     pub(super) inbox_waiters: Vec<Waker>,
     /// When the owner's CPU is free again.
     pub(super) cpu_free: Picos,
+    pub(super) calls: Calls,
     pub(super) verbs_executed: u64,
 }
 
@@ -73,8 +75,8 @@ pub(super) struct Client {
 pub(super) struct QueuePair {
     /// The node's incarnation when the pair was connected.
     pub(super) incarnation: u64,
-    /// What the client's last verb failed with that got no answer, or one of another incarnation, unless
-    /// it has seen since that the node is up.
+    /// What the client's last verb failed with that got no answer, or one of another incarnation,
+    /// unless it has seen since that the node is up.
     pub(super) trouble: Option<FabricError>,
     /// Rung, but not sent: too many reads are under way.
     pub(super) waiting: VecDeque<u32>,
@@ -136,6 +138,7 @@ impl State {
             inbox_capacity: config.inbox_capacity,
             inbox_waiters: Vec::new(),
             cpu_free: 0,
+            calls: Calls::new(config.owner_threads),
             verbs_executed: 0,
         });
         node
@@ -183,8 +186,8 @@ impl State {
         self.node_info(node)
     }
 
-    /// How a client stands with a node. It learns of trouble by a verb that fails, and of its end by
-    /// itself, as from a connection that is made anew in the background.
+    /// How a client stands with a node. It learns of trouble by a verb that fails, and of its end
+    /// by itself, as from a connection that is made anew in the background.
     pub(super) fn standing(&mut self, client: u32, node: u16) -> NodeState {
         let pair = self.pair(client, node);
         let (known, Some(trouble)) = (pair.incarnation, pair.trouble.clone()) else {
@@ -207,7 +210,8 @@ impl State {
         NodeState::Up
     }
 
-    /// Has a client take a node for what it is now. Verbs that it posted before fail as they arrive.
+    /// Has a client take a node for what it is now. Verbs that it posted before fail as they
+    /// arrive.
     pub(super) fn adopt(&mut self, client: u32, node: u16) -> NodeInfo {
         let incarnation = self.nodes[usize::from(node)].incarnation;
         let pair = self.pair(client, node);
@@ -376,6 +380,8 @@ impl State {
             }
             Event::Respond { op } => self.respond(op),
             Event::RetryMessage { client, node } => self.retry_message(client, node),
+            Event::Handle { op } => self.handle(op),
+            Event::HandlerFree { node, stops } => self.handler_is_free(node, stops),
             Event::Fault { plan, fault } if plan == self.plan => self.strike(fault),
             Event::Fault { .. } => {}
         }

@@ -1,56 +1,38 @@
 //! A world: nodes, hosts and client threads under one virtual clock.
 
 use super::clock::{Picos, from_nanos, to_nanos};
-use super::endpoint::SimEndpoint;
 use super::faults::FaultPlan;
-use super::node::SimNode;
 use super::op::ClientId;
+use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::state::State;
-use crate::{Limits, Nanos, NodeId, Rights};
-use serde::{Deserialize, Serialize};
-use std::rc::Rc;
+use crate::{Nanos, NodeId, Rights};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// A machine with one NIC, which the clients and nodes on it share.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct HostId(pub u32);
-
-/// What a node is made of.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeConfig {
-    /// Length in bytes and rights of each region. Memory starts zeroed.
-    pub regions: Vec<(u64, Rights)>,
-    /// Size of the pages behind the memory, in bytes. Each costs the NIC a translation; with a page
-    /// as long as a region that is a physical segment (paper 003, section 5.1).
-    pub page_bytes: u64,
-    /// Messages that the receive queue holds.
-    pub inbox_capacity: usize,
-    /// The machine that it runs on; `None` is a machine of its own.
-    pub host: Option<HostId>,
-}
-
-impl NodeConfig {
-    /// A node on a machine of its own, with pages of 2 MiB and room for 4096 messages.
-    #[must_use]
-    pub fn new(regions: &[(u64, Rights)]) -> Self {
-        Self {
-            regions: regions.to_vec(),
-            page_bytes: 2 << 20,
-            inbox_capacity: 4096,
-            host: None,
-        }
-    }
-}
 
 /// A simulated fabric. Clones are handles of the same world.
 ///
 /// A run is determined by the seed, the profile, the faults, and what the tasks do, as long as one
-/// thread of the operating system drives all of it. More threads are safe, but take turns in an
-/// order that nobody controls.
+/// thread of the operating system drives all of it. More threads are safe, but the order in which
+/// they take turns is not deterministic.
 #[derive(Clone)]
 pub struct World {
     state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Another handle of it may be in use further up the stack.
+        match self.state.try_lock() {
+            Ok(state) => f
+                .debug_struct("World")
+                .field("now", &to_nanos(state.now))
+                .field("nodes", &state.nodes.len())
+                .field("clients", &state.clients.len())
+                .finish_non_exhaustive(),
+            Err(_) => f.debug_struct("World").finish_non_exhaustive(),
+        }
+    }
 }
 
 impl World {
@@ -74,7 +56,7 @@ impl World {
         self.add_node_with(&NodeConfig::new(regions))
     }
 
-    /// Adds a node. Endpoints know it that are made afterwards.
+    /// Adds a node. Only endpoints created afterwards are connected to it.
     pub fn add_node_with(&self, config: &NodeConfig) -> NodeId {
         NodeId(self.lock().add_node(config))
     }
@@ -86,29 +68,6 @@ impl World {
     #[must_use]
     pub fn host_of(&self, node: NodeId) -> HostId {
         HostId(self.lock().nodes[usize::from(node.0)].host)
-    }
-
-    /// The owner's side of a node.
-    #[must_use]
-    pub fn node_handle(&self, node: NodeId) -> SimNode {
-        assert!(
-            usize::from(node.0) < self.lock().nodes.len(),
-            "no node {}",
-            node.0
-        );
-        SimNode::new(self.clone(), node)
-    }
-
-    /// The door of a new client thread on host 0, connected to all nodes.
-    #[must_use]
-    pub fn endpoint(&self, limits: Limits) -> Rc<SimEndpoint> {
-        self.endpoint_on(HostId(0), limits)
-    }
-
-    /// The door of a new client thread on a machine.
-    #[must_use]
-    pub fn endpoint_on(&self, host: HostId, limits: Limits) -> Rc<SimEndpoint> {
-        Rc::new(SimEndpoint::connect(self.clone(), host, limits))
     }
 
     /// Puts a fault plan in force, in place of the one before. Verbs are counted from here on.
@@ -126,7 +85,7 @@ impl World {
         self.lock().return_node(node.0);
     }
 
-    /// Stops a client thread now: nothing of it runs any more.
+    /// Stops a client thread now: none of its tasks runs again.
     pub fn stop_client(&self, client: ClientId) {
         self.lock().stop_client(client.0);
     }
@@ -143,7 +102,7 @@ impl World {
         self.lock().now
     }
 
-    /// Lets everything happen that is to happen until a time, without any task running.
+    /// Executes all events up to a time, without running any task.
     pub fn advance_to(&self, time: Nanos) {
         let limit = from_nanos(time);
         let due = |state: &State| state.queue.next_time().is_some_and(|next| next <= limit);
@@ -158,7 +117,7 @@ impl World {
         self.lock().digest.value()
     }
 
-    /// Verbs that were posted and that either the fabric or a future has not let go of yet.
+    /// Verbs that the fabric or a future still holds.
     #[must_use]
     pub fn verbs_under_way(&self) -> usize {
         self.lock().ops.in_use()

@@ -1,35 +1,36 @@
-//! TCP, for machines without an RDMA NIC: the verbs as batches of frames, and a small agent beside the
-//! memory that checks and executes them.
+//! TCP, for machines without an RDMA NIC. Verbs travel as batches of frames, and an agent beside
+//! the memory checks and executes them.
 //!
-//! An [`Agent`] serves the memory of a [`Node`](crate::shm::Node), the same that shared memory serves: one
-//! process can lend its memory by both at once, and atomics are the processor's, so that they are atomic
-//! against every client of either. A [`TcpEndpoint`] has one connection to each of its nodes, shared with
-//! nobody, so that a connection is what a reliable queue pair is: its verbs start in order, complete in
-//! order, and where one is lost every later one is. All verbs of a doorbell leave as one frame by one
-//! system call, and are answered so. Of a large batch that is posted while none is on its way the first part leaves
-//! before: the agent executes it while the rest is posted.
+//! An [`Agent`] serves the memory of a [`Node`](crate::memory::Node), which shared memory can serve
+//! at the same time. Atomics are the processor's, so they are atomic against the clients of both. A
+//! [`TcpEndpoint`] has its own connection to each node. Such a connection behaves like a reliable
+//! queue pair: verbs start and complete in order, and after a lost verb all later ones are lost
+//! too. All verbs of a doorbell leave as one frame by one system call, and their answers arrive the
+//! same way. If a large batch is posted while nothing is in flight, its first part leaves early, so
+//! that the agent executes it while the rest is being posted.
 //!
-//! What is promised beyond [the verbs](crate):
+//! Guarantees beyond those of [the verbs](crate):
 //!
-//! * The completion of a write means that it is placed: every client of the node sees it from then on.
-//! * A message waits at the agent for room in its receiver's queue, and the verbs posted behind it on the
-//!   same connection wait with it, as on a queue pair whose receiver is not ready.
-//! * A verb is answered within [`verb_timeout`](crate::Limits::verb_timeout) of the one before it, or its
-//!   connection is given up: its verbs fail with [`TimedOut`](crate::FabricError::TimedOut).
-//! * A connection that ends is made anew in the background. Until it is, and until the tasks of all verbs
-//!   that failed with it have seen that, verbs to its node fail with
-//!   [`NodeStopped`](crate::FabricError::NodeStopped), at once. What was sent over it and not executed when
-//!   the next one is admitted never is, so that nothing takes effect behind what was lost: see
-//!   [`handshake`](admission::handshake).
-//! * A process that ends is noticed at once, also while no verbs are on their way. A machine or a network
-//!   that is lost is noticed within [`peer_timeout`](TcpOptions::peer_timeout), or within the verb timeout if
-//!   verbs are on their way. A process that hangs is noticed by those alone: nobody else asks it anything.
-//! * The agent trusts no client. A verb that may not be is answered with its error and has no effect; a
-//!   frame that is none closes its connection, with a line in the log, and touches no other.
+//! * A completed write is placed: every client of the node sees it from then on.
+//! * A message waits at the agent for room in its receiver's queue. Verbs posted behind it on the
+//!   same connection wait too, as on a queue pair whose receiver is not ready.
+//! * A verb is answered within [`verb_timeout`](crate::Limits::verb_timeout) of the one before it.
+//!   Otherwise the connection is closed and its verbs fail with
+//!   [`TimedOut`](crate::FabricError::TimedOut).
+//! * A connection that ends is re-established in the background. Verbs to its node fail at once
+//!   with [`NodeStopped`](crate::FabricError::NodeStopped) until it is, and until the tasks of all
+//!   its failed verbs have seen their errors. Verbs that were sent on the old connection but not
+//!   executed before the new one is admitted are never executed, so nothing takes effect behind a
+//!   lost verb; see [`handshake`](admission::handshake).
+//! * The end of a process is detected at once, even while no verbs are in flight. A lost machine or
+//!   network is detected within [`peer_timeout`](ConnectOptions::peer_timeout), or within the verb
+//!   timeout if verbs are in flight. A process that hangs is detected by verbs alone.
+//! * The agent trusts no client. A verb that is not permitted is answered with its error and has no
+//!   effect. A malformed frame closes its connection, is logged, and affects no other connection.
 //!
-//! Before any verb both sides prove that they know the grant's secret (see [`admission`]). There is no
-//! encryption and nothing protects a frame from being changed on its way: TLS is out of scope. Whoever can
-//! read the network can read the data and the region keys; keep such networks out by other means.
+//! Before any verb both sides prove that they know the grant's secret (see [`admission`]). Traffic
+//! is neither encrypted nor protected against modification: whoever can read the network can read
+//! the data and the region keys. Use it on trusted networks only; TLS is out of scope.
 //!
 //! # On the wire
 //!
@@ -59,24 +60,25 @@
 //!
 //! kind 3, FAILURE: agent to client, of the next verb:
 //!     +------+--------+---------+---+--------+--------+---+---+
-//!     | code | needed | granted | 0 | region | offset | a | b |   a, b: see wire/failure.rs
+//!     | code | needed | granted | 0 | region | offset | a | b |   a, b: see net/wire/failure.rs
 //!     +------+--------+---------+---+--------+--------+---+---+
 //!     0      8        16       24  32       48 .. 64     one word each
 //!
-//! kinds 16 to 20 are the handshake's: see admission/handshake.rs.
+//! kinds 16 to 20 are the handshake's: see net/admission/handshake.rs.
 //! ```
 
-pub mod admission;
-pub(crate) mod agent;
-pub(crate) mod endpoint;
+mod agent;
+mod conversation;
+mod endpoint;
 mod options;
-pub(crate) mod socket;
-mod spin;
-pub(crate) mod stream;
-pub mod wire;
+mod peer;
+mod serving;
 
-pub use admission::{Area, Grant, Refusal, Secret};
-pub use agent::{Agent, AgentCounters, Conversation};
+pub use crate::error::Refusal;
+pub use crate::net::admission::{self, Area, Grant, Secret};
+pub use crate::net::wire;
+pub use crate::net::{AgentCounters, ConnectOptions, Posted, ServeOptions};
+pub use agent::Agent;
+pub use conversation::Conversation;
 pub use endpoint::TcpEndpoint;
-pub use endpoint::slots::Posted;
-pub use options::{AgentLimits, AgentOptions, TcpOptions};
+pub use options::AgentOptions;

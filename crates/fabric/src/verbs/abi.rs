@@ -1,10 +1,10 @@
-//! The part of libibverbs' stable binary interface that is used here, as `<infiniband/verbs.h>` declares
-//! it: nothing else in this crate knows an offset of it.
+//! The part of libibverbs' stable binary interface that is used here, as `<infiniband/verbs.h>`
+//! declares it: nothing else in this crate knows an offset of it.
 //!
-//! Written by hand, so that building needs neither RDMA packages nor a C++ build system, and checked by
-//! machine: `scripts/test-verbs` has the C compiler print every offset, size and constant below from the
-//! distribution's own header, and compares them all (see the test at the end). Structures that only
-//! libibverbs makes are declared as far as they are looked into.
+//! Written by hand, so that building needs neither RDMA packages nor a C++ build system, and
+//! checked by machine: `scripts/test-verbs` has the C compiler print every offset, size and
+//! constant below from the distribution's own header, and compares them all (see the test at the
+//! end). Structures that only libibverbs makes are declared as far as they are looked into.
 
 #![allow(
     non_camel_case_types,
@@ -18,8 +18,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 #[cfg(test)]
 type Member = (&'static str, usize, usize);
 
-/// Declares structures of the header; each declared member is compared with the header's by the test.
-/// `whole` structures are compared in size as well; of a `part` only the beginning is declared.
+/// Declares structures of the header; each declared member is compared with the header's by the
+/// test. `whole` structures are compared in size as well; of a `part` only the beginning is
+/// declared.
 macro_rules! structures {
     ($($whole:ident $name:ident { $($member:ident: $kind:ty,)* })*) => {
         $(
@@ -28,7 +29,8 @@ macro_rules! structures {
             pub(super) struct $name { $(pub(super) $member: $kind,)* }
         )*
 
-        /// Every declared structure: its name in C, whether it is declared whole, its size and members.
+        /// Every declared structure: its name in C, whether it is declared whole, its size and
+        /// members.
         #[cfg(test)]
         fn declared() -> Vec<(&'static str, bool, usize, Vec<Member>)> {
             vec![$((

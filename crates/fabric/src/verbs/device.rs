@@ -1,4 +1,4 @@
-//! RDMA devices: which there are, and which port and address of which one is used.
+//! RDMA devices: which exist, and which port and address to use.
 
 use super::abi::{
     IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE,
@@ -12,16 +12,16 @@ use std::net::IpAddr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Which RDMA device, port and address to use. By default the port that has the IP address of the set-up
-/// connection, else the first active port there is.
+/// Which RDMA device, port and address to use. By default the port that has the IP address of the
+/// set-up connection, else the first active port there is.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceOptions {
     /// The device's name, such as `mlx5_0`.
     pub device: Option<String>,
     /// The port's number, from 1 on.
     pub port: Option<u8>,
-    /// The address, an index into the port's table of GIDs. By default the one with the IP address of the
-    /// set-up connection, else a RoCE v2 one; InfiniBand uses index 0.
+    /// The address, an index into the port's table of GIDs. By default the one with the IP address
+    /// of the set-up connection, else a RoCE v2 one; InfiniBand uses index 0.
     pub gid_index: Option<u32>,
 }
 
@@ -56,7 +56,8 @@ impl Port {
 }
 
 impl Device {
-    /// Opens the device that was chosen; `local` is the set-up connection's own address, if it has one.
+    /// Opens the device that was chosen; `local` is the set-up connection's own address, if it has
+    /// one.
     ///
     /// # Errors
     /// [`FabricError::NoRdmaDevice`].
@@ -172,7 +173,8 @@ impl Device {
     fn active_port(&self, number: u8) -> Option<ibv_port_attr> {
         // SAFETY: zeros are a value of this plain structure of integers.
         let mut attributes: ibv_port_attr = unsafe { std::mem::zeroed() };
-        // SAFETY: the context is open; the structure is at least as long as what the function fills.
+        // SAFETY: the context is open; the structure is at least as long as what the function
+        // fills.
         let failed = unsafe { (self.library.query_port)(self.context(), number, &mut attributes) };
         (failed == 0 && attributes.state == IBV_PORT_ACTIVE).then_some(attributes)
     }

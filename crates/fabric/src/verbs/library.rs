@@ -1,4 +1,4 @@
-//! libibverbs, loaded when it is first needed.
+//! libibverbs, loaded on first use.
 
 use super::abi::{
     ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_gid_entry, ibv_mr,
@@ -14,15 +14,16 @@ const FILE: &str = "libibverbs.so.1";
 /// Declares the functions that are used, with the types of the header.
 macro_rules! functions {
     ($($field:ident = $symbol:literal: fn($($kind:ty),*) -> $returns:ty;)*) => {
-        /// The functions of libibverbs. Each is sound to call as its manual page says, from any thread.
+        /// The functions of libibverbs. Each is sound to call as its manual page says, from any
+        /// thread.
         pub(super) struct Library {
             $(pub(super) $field: unsafe extern "C" fn($($kind),*) -> $returns,)*
         }
 
         impl Library {
             fn load(file: &str) -> std::result::Result<Self, String> {
-                // SAFETY: loading libibverbs runs its initialisers, which only set up its own state;
-                // the name is that of rdma-core's library and of nothing else.
+                // SAFETY: loading libibverbs runs its initialisers, which only set up its own
+                // state; the name is that of rdma-core's library and of nothing else.
                 let library = unsafe { libloading::Library::new(file) }.map_err(|error| {
                     format!(
                         "{file} cannot be loaded ({error}); install libibverbs1 and ibverbs-providers \
@@ -31,8 +32,9 @@ macro_rules! functions {
                 })?;
                 let functions = Self {
                     $($field: {
-                        // SAFETY: the symbol is a function of the type that the header gives it; all
-                        // of them are of libibverbs' stable interface, whose versions never change.
+                        // SAFETY: the symbol is a function of the type that the header gives it;
+                        // all of them are of libibverbs' stable interface, whose versions never
+                        // change.
                         let symbol = unsafe {
                             library.get::<unsafe extern "C" fn($($kind),*) -> $returns>($symbol)
                         };

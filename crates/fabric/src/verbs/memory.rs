@@ -1,8 +1,8 @@
-//! Memory of a client that its NIC uses: slabs of buffers, and the words that atomics bring.
+//! An endpoint's memory that its NIC uses: slabs of buffers, and the words that atomics return.
 
 use super::resource::{MemoryRegion, ProtectionDomain};
 use crate::buffer::{Registrar, Slab};
-use crate::shm::mapping::Mapping;
+use crate::memory::Mapping;
 use crate::{FabricError, Result};
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -15,8 +15,8 @@ impl Registrar for Slabs {
     fn register(&self, bytes: usize) -> Result<Slab> {
         let memory = Registered::new(&self.0, bytes)?;
         let (start, key) = (memory.start(), memory.region.local_key());
-        // SAFETY: the mapping has at least so many bytes, zeroed, from the start of a page on; nobody else
-        // has it, and it is unmapped with its owner.
+        // SAFETY: the mapping has at least so many bytes, zeroed, from the start of a page on;
+        // nobody else has it, and it is unmapped with its owner.
         Ok(unsafe { Slab::new(start, key, Box::new(memory)) })
     }
 }
@@ -61,7 +61,8 @@ impl FoundWords {
     /// A word that nobody uses: its number, its address and the key to it.
     ///
     /// # Errors
-    /// [`FabricError::BuffersExhausted`]; never while no more verbs are on their way than there are words.
+    /// [`FabricError::BuffersExhausted`]; never while no more verbs are on their way than there are
+    /// words.
     pub(super) fn take(&self) -> Result<(u32, u64, u32)> {
         let number = self.free.borrow_mut().pop();
         let number = number.ok_or_else(|| FabricError::BuffersExhausted {

@@ -1,50 +1,54 @@
-//! RDMA verbs: other machines, by their NICs. InfiniBand and RoCE, over rdma-core.
+//! RDMA verbs: other machines by their NICs, InfiniBand or RoCE, over rdma-core.
 //!
-//! An [`Agent`] registers the memory of a [`Node`](crate::shm::Node) with a NIC, and from then on the NIC
-//! executes the verbs of its clients: the processor of the machine that lends the memory takes no part. A
-//! [`VerbsEndpoint`] has one reliable queue pair to each of its nodes, shared with nobody (paper 003, section
-//! 3.4). All verbs of a doorbell leave as one list for each node, its last request signaled (paper 000, section
-//! 4.1); as many READs are under way as both NICs can have; small payloads go inline. Buffers are carved
-//! out of slabs that are registered once, in large pages where the kernel has them.
+//! An [`Agent`] registers the memory of a [`Node`](crate::memory::Node) with a NIC, which then
+//! executes the verbs of its clients. The owner's processor takes no part. A [`VerbsEndpoint`] has
+//! its own reliable queue pair to each node (paper 003, section 3.4). All verbs of a doorbell leave
+//! as one list for each node, its last request signaled (paper 000, section 4.1). As many READs are
+//! in flight as both NICs support, and small payloads are sent inline. Buffers are carved out of
+//! slabs that are registered once, in large pages where the kernel has them.
 //!
-//! What is promised beyond [the verbs](crate):
+//! Guarantees beyond those of [the verbs](crate):
 //!
-//! * *Memory is a NIC's or the processors'.* The atomics of most NICs are not atomic against those of a
-//!   processor: as long as an agent holds a node, endpoints of shared memory fail with
-//!   [`NicAndProcessor`](crate::FabricError::NicAndProcessor), and an agent of TCP is refused with it; nor
-//!   may a node be served that other processes can attach to.
-//! * *Admission* is that of TCP: a client connects to the agent by TCP, both prove that they know the grant's
-//!   secret, and only then is there a queue pair. Each grant has a protection domain of its own,
-//!   where the memory is registered with exactly the grant's rights, and each queue pair has no more than
-//!   its client's: the NIC refuses a key of another grant, a write under a read-only one, and whatever
-//!   reaches past the end of a region. Revoking a grant takes its memory from the NIC before it returns.
-//!   The keys are the NIC's, of 32 bits, some of them counted up: it is the domains that tell grants apart.
-//! * *The set-up connection stays.* When a process ends its kernel closes it, and the other side knows at once,
-//!   however idle; a machine or a network that is lost is noticed within the peer timeout. An agent that hangs
-//!   or is stopped is not noticed at all: its NIC goes on serving.
-//! * *A failed verb ends its queue pair*, as the standard has it; those posted behind it have no effect or
-//!   are not known to have any. The endpoint makes another connection in the background.
-//! * A message is a WRITE with immediate data. All clients of a node share one receive queue, with as much room as
-//!   the node's inbox has; where there is none the sender's NIC tries again for half of its verb timeout.
+//! * *Memory belongs to the NIC or to the processors.* The atomics of most NICs are not atomic
+//!   against those of a processor. While an agent holds a node, endpoints of shared memory fail
+//!   with [`NicAndProcessor`](crate::FabricError::NicAndProcessor), and so does a TCP agent. A node
+//!   that other processes can attach to cannot be served.
+//! * *Admission* works as over TCP: a client connects to the agent by TCP, and both prove that they
+//!   know the grant's secret before a queue pair exists. Each grant has its own protection domain,
+//!   in which the memory is registered with exactly the grant's rights. Each queue pair has only
+//!   the rights of its client. So the NIC refuses keys of another grant, writes under a read-only
+//!   grant, and accesses past the end of a region. Revoking a grant takes its memory from the NIC
+//!   before it returns. Keys are the NIC's: 32 bits, partly sequential. Grants are kept apart by
+//!   their domains, not by their keys.
+//! * *The set-up connection stays open.* When a process ends, its kernel closes the connection, and
+//!   the other side knows at once, even if idle. A lost machine or network is detected within the
+//!   peer timeout. An agent that hangs or is stopped goes undetected: its NIC continues to serve.
+//! * *A failed verb ends its queue pair*, as the standard requires. Verbs posted behind it have no
+//!   effect, or an unknown one. The endpoint reconnects in the background.
+//! * A message is a WRITE with immediate data. All clients of a node share one receive queue with
+//!   the capacity of the node's inbox. While it is full, the sender's NIC retries for half of the
+//!   verb timeout.
 //!
-//! There is no encryption: whoever can reach the NICs' network can read the data, and whoever can send packets
-//! there can pose as a client. Keep others out of it.
+//! Traffic is not encrypted. Whoever can read the NICs' network can read the data, and whoever can
+//! send packets there can pose as a client. Use it on trusted networks only.
 //!
 //! # libibverbs at run time
 //!
-//! The library is [opened when it is first needed](libloading), so that building needs Rust and a C linker, and
-//! a machine without RDMA an error that says what to install. The crates that bind it either link to it
-//! (`rdma-sys`, `ibverbs`) or build a stand-in with CMake and libclang (`rdma-mummy-sys`, and `sideway` on it).
-//! So the few dozen functions and structures of its stable interface that are used here are declared by hand, in
-//! one file, and every offset, size and constant in it is compared with the C header by a test.
+//! The library is [loaded on first use](libloading). So building needs only Rust and a C linker,
+//! and a machine without RDMA gets an error that says what to install. The existing bindings either
+//! link to the library (`rdma-sys`, `ibverbs`) or build a substitute with CMake and libclang
+//! (`rdma-mummy-sys`, and `sideway` on it). The few dozen functions and structures of its stable
+//! interface that are used here are therefore declared by hand, in one file. A test compares every
+//! offset, size and constant in it with the C header.
 //!
 //! # Limits
 //!
-//! A device counts queue pairs, registered regions and completion queues, and the kernel the memory that is locked
-//! (`RLIMIT_MEMLOCK`): a node once for each grant, an endpoint what its buffers take. Each is an error of its own.
-//! Every endpoint opens the device for itself, since the doorbells of one opening are shared and locked.
-//! On-demand paging, memory windows, extended atomics and shared (XRC) queue pairs are not used. A process that
-//! forks while it holds an endpoint or an agent needs a kernel that copies pinned pages on fork (5.12 or newer).
+//! A device limits queue pairs, registered regions and completion queues; the kernel limits locked
+//! memory (`RLIMIT_MEMLOCK`), which a node takes once for each grant, and an endpoint for its
+//! buffers. Each limit has its own error. Every endpoint opens the device for itself, because the
+//! doorbells of one opening are shared and locked. On-demand paging, memory windows, extended
+//! atomics and shared (XRC) queue pairs are not used. A process that forks while it holds an
+//! endpoint or an agent needs a kernel that copies pinned pages on fork (5.12 or newer).
 
 mod abi;
 mod agent;
@@ -58,7 +62,7 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-pub use crate::tcp::Posted;
+pub use crate::net::{ConnectOptions, Posted, ServeOptions};
 pub use agent::Agent;
 pub use device::DeviceOptions;
 pub use endpoint::VerbsEndpoint;

@@ -1,5 +1,5 @@
-//! How two queue pairs are connected: what the sides tell each other of their ends, and the states that
-//! each end goes through.
+//! How two queue pairs are connected: what the sides tell each other of their ends, and the states
+//! that each end goes through.
 //!
 //! ```text
 //! client                                              agent
@@ -21,7 +21,8 @@
 //! a row         0 region, 16 bits; rights, 8; key, 32 bits from 32 on | 1 first byte in the region |
 //!               2 bytes | 3 address
 //! ```
-//! The rows are in the order of the regions and of their bytes. The keys of the WELCOME are not used.
+//! The rows are in the order of the regions and of their bytes. The keys of the WELCOME are not
+//! used.
 
 use super::abi::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
@@ -32,7 +33,8 @@ use super::abi::{
 };
 use super::device::Device;
 use super::resource::{QueuePair, access_flags};
-use crate::tcp::wire::{FrameKind, Header, Malformed};
+use crate::error::Malformed;
+use crate::net::wire::{FrameKind, Header};
 use crate::{Nanos, RegionId, Result, Rights};
 
 /// Words of an end.
@@ -58,7 +60,8 @@ pub(super) struct End {
     pub(super) lid: u16,
     /// The largest packet, as the code of the verbs: 1 to 5.
     pub(super) mtu: u8,
-    /// READs and atomics that it can have under way: a client as their sender, an agent as their receiver.
+    /// READs and atomics that it can have under way: a client as their sender, an agent as their
+    /// receiver.
     pub(super) reads_at_once: u8,
     pub(super) is_ethernet: bool,
 }
@@ -248,8 +251,8 @@ pub(super) fn initialise(queue_pair: &QueuePair, device: &Device, rights: Rights
     queue_pair.modify(&mut attributes, mask, "ibv_modify_qp(INIT)")
 }
 
-/// Ready to receive what `peer` sends. A message that finds no room is refused, and comes again after the
-/// time of `room_timer` (see [`room_timer`]).
+/// Ready to receive what `peer` sends. A message that finds no room is refused, and comes again
+/// after the time of `room_timer` (see [`room_timer`]).
 pub(super) fn receive(
     queue_pair: &QueuePair,
     device: &Device,
@@ -291,7 +294,8 @@ pub(super) fn receive(
     queue_pair.modify(&mut attributes, mask, "ibv_modify_qp(RTR)")
 }
 
-/// Ready to send as well, from `own` on. Who does not answer is given up within about `verb_timeout`.
+/// Ready to send as well, from `own` on. Who does not answer is given up within about
+/// `verb_timeout`.
 pub(super) fn send(
     queue_pair: &QueuePair,
     own: &End,
@@ -325,8 +329,8 @@ pub(super) fn stop(queue_pair: &QueuePair) -> Result<()> {
     queue_pair.modify(&mut attributes, IBV_QP_STATE, "ibv_modify_qp(ERR)")
 }
 
-/// The longest time that a packet may go without an answer, as the code of the verbs (4096 ns times two to
-/// the code), so that all tries together take no longer than `verb_timeout`.
+/// The longest time that a packet may go without an answer, as the code of the verbs (4096 ns times
+/// two to the code), so that all tries together take no longer than `verb_timeout`.
 fn answer_timer(verb_timeout: Nanos) -> u8 {
     let each = verb_timeout / (u64::from(RETRIES) + 1);
     let code = (each / 4096).checked_ilog2().unwrap_or(0);
@@ -334,8 +338,8 @@ fn answer_timer(verb_timeout: Nanos) -> u8 {
     code.clamp(1, 31) as u8
 }
 
-/// The time after which a message that found no room comes again, as the code of the verbs, so that it comes
-/// for the last time within about `wait`.
+/// The time after which a message that found no room comes again, as the code of the verbs, so that
+/// it comes for the last time within about `wait`.
 pub(super) fn room_timer(wait: Nanos) -> u8 {
     /// In units of 10 us, of the codes 1 to 31.
     const TIMERS: [u64; 31] = [

@@ -1,4 +1,4 @@
-//! What is made on a device: each frees itself, and holds what it was made of.
+//! The objects of a device. Each frees itself, and keeps alive those that it depends on.
 
 use super::abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
@@ -29,8 +29,8 @@ fn made<T>(raw: *mut T, call: &'static str) -> Result<NonNull<T>> {
 /// Says that a handle of libibverbs may be used from any thread, which is so of all of them.
 macro_rules! thread_safe {
     ($($name:ident)*) => {$(
-        // SAFETY: libibverbs locks its objects itself: each may be used from any thread, and freed by
-        // any, once nobody else uses it, which the borrow of a drop says.
+        // SAFETY: libibverbs locks its objects itself: each may be used from any thread, and freed
+        // by any, once nobody else uses it, which the borrow of a drop says.
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}
@@ -85,7 +85,8 @@ pub(super) fn access_flags(rights: Rights) -> u32 {
 }
 
 impl MemoryRegion {
-    /// Registers memory for this NIC's own use alone: what READs and atomics bring, what WRITEs take.
+    /// Registers memory for this NIC's own use alone: what READs and atomics bring, what WRITEs
+    /// take.
     ///
     /// # Safety
     /// As [`MemoryRegion::register`].
@@ -101,9 +102,9 @@ impl MemoryRegion {
     /// Registers memory.
     ///
     /// # Safety
-    /// The memory stays mapped for as long as the region lives, and no Rust reference to plain integers of
-    /// it exists while the NIC may write there: with remote access ever, without it from the posting
-    /// of a verb to its completion.
+    /// The memory stays mapped for as long as the region lives, and no Rust reference to plain
+    /// integers of it exists while the NIC may write there: with remote access ever, without it
+    /// from the posting of a verb to its completion.
     ///
     /// # Errors
     /// [`FabricError::LockedMemory`] where the process may not lock so much; what the system says.
@@ -193,8 +194,8 @@ impl CompletionChannel {
     /// Takes the events that have come.
     pub(super) fn clear(&self) {
         let (mut queue, mut context) = (null_mut(), null_mut());
-        // SAFETY: the channel is live and does not block; an event is acknowledged to the queue it names,
-        // which holds the channel and is held by whoever waits on it.
+        // SAFETY: the channel is live and does not block; an event is acknowledged to the queue it
+        // names, which holds the channel and is held by whoever waits on it.
         unsafe {
             while (self.device.library.get_cq_event)(self.raw.as_ptr(), &mut queue, &mut context)
                 == 0
@@ -254,8 +255,8 @@ impl CompletionQueue {
     #[inline]
     pub(super) fn poll(&self, into: &mut [ibv_wc]) -> Result<usize> {
         let queue = self.raw.as_ptr();
-        // SAFETY: the queue and its context are live; the function fills at most as many as there is
-        // room for.
+        // SAFETY: the queue and its context are live; the function fills at most as many as there
+        // is room for.
         let count = unsafe {
             ((*(*queue).context).ops.poll_cq)(queue, into.len() as c_int, into.as_mut_ptr())
         };
@@ -275,8 +276,8 @@ impl CompletionQueue {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: queue pairs hold their completion queue, and every event was acknowledged when it was
-        // taken.
+        // SAFETY: queue pairs hold their completion queue, and every event was acknowledged when it
+        // was taken.
         unsafe { (self.device.library.destroy_cq)(self.raw.as_ptr()) };
     }
 }
@@ -305,8 +306,8 @@ impl SharedReceiveQueue {
         }))
     }
 
-    /// Makes room for one message more. It brings its number and nothing else: its bytes are written to
-    /// where its sender says.
+    /// Makes room for one message more. It brings its number and nothing else: its bytes are
+    /// written to where its sender says.
     pub(super) fn post(&self) -> Result<()> {
         let mut room = ibv_recv_wr {
             wr_id: 0,
@@ -316,8 +317,8 @@ impl SharedReceiveQueue {
         };
         let mut bad = null_mut();
         let queue = self.raw.as_ptr();
-        // SAFETY: the queue and its context are live; the request has no memory of its own, and is copied
-        // before the call returns.
+        // SAFETY: the queue and its context are live; the request has no memory of its own, and is
+        // copied before the call returns.
         match unsafe { ((*(*queue).context).ops.post_srq_recv)(queue, &mut room, &mut bad) } {
             0 => Ok(()),
             errno => Err(refused("ibv_post_srq_recv", os_error(errno))),
@@ -343,7 +344,8 @@ pub(super) struct QueuePair {
 }
 
 impl QueuePair {
-    /// A queue pair in its first state: connected to nothing. Both sides' completions go to one queue.
+    /// A queue pair in its first state: connected to nothing. Both sides' completions go to one
+    /// queue.
     ///
     /// # Errors
     /// [`FabricError::NoQueuePair`] where the device gives none.
@@ -373,7 +375,8 @@ impl QueuePair {
                 qp_type: IBV_QPT_RC,
                 sq_sig_all: 0,
             };
-            // SAFETY: all parts are live and of one device; the structure is as the header declares it.
+            // SAFETY: all parts are live and of one device; the structure is as the header declares
+            // it.
             let raw = unsafe { (device.library.create_qp)(domain.raw.as_ptr(), &mut wanted) };
             // What it got may be more than what it asked for.
             NonNull::new(raw).map(|raw| (raw, wanted.cap.max_inline_data))
@@ -441,8 +444,8 @@ impl QueuePair {
 impl Drop for QueuePair {
     /// When this returns the NIC uses nothing of what was posted any more.
     fn drop(&mut self) {
-        // SAFETY: it is freed once. It cannot fail: it has no events that were not acknowledged, and no
-        // multicast group.
+        // SAFETY: it is freed once. It cannot fail: it has no events that were not acknowledged,
+        // and no multicast group.
         unsafe { (self.domain.device.library.destroy_qp)(self.raw.as_ptr()) };
     }
 }

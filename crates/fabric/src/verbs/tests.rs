@@ -1,9 +1,9 @@
 //! What the NIC refuses of a client that does not check itself. These need an RDMA device:
 //! `scripts/test-verbs` runs them.
 
-use super::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
-use crate::shm::{Node, RegionSpec};
-use crate::tcp::Grant;
+use super::{Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use crate::memory::{Node, RegionSpec};
+use crate::net::admission::Grant;
 use crate::{EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,22 +33,22 @@ fn served() -> Agent {
         },
         Grant::limited("read-only", None, node.info(), Rights::READ),
     ];
-    let options = VerbsAgentOptions {
+    let options = VerbsAgentOptions::from(ServeOptions {
         grants,
-        ..VerbsAgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     Agent::start(node, &options).unwrap()
 }
 
 fn client(agent: &Agent, grant: &str) -> Executor<VerbsEndpoint> {
-    let options = VerbsOptions {
+    let options = VerbsOptions::from(ConnectOptions {
         grant: grant.into(),
         limits: Limits {
             verb_timeout: 20_000_000_000,
             ..Limits::default()
         },
-        ..VerbsOptions::default()
-    };
+        ..ConnectOptions::default()
+    });
     let address = agent.address().to_string();
     Executor::new(Rc::new(
         VerbsEndpoint::connect(&[address], &options).unwrap(),
@@ -70,14 +70,14 @@ fn a_key_of_one_grant_is_void_in_another() {
     let agent = served();
     let (mine, other) = (client(&agent, "default"), client(&agent, "other"));
     let key_of = |executor: &Executor<VerbsEndpoint>| {
-        let link = executor.endpoint().links.get(NODE).unwrap().borrow();
-        link.regions[0][0].key
+        let peer = executor.endpoint().peers.get(NODE).unwrap().borrow();
+        peer.regions[0][0].key
     };
     let (own, stolen) = (key_of(&mine), key_of(&other));
     assert_ne!(own, stolen);
     let use_key = |key| {
-        let mut link = mine.endpoint().links.get(NODE).unwrap().borrow_mut();
-        link.regions[0][0].key = key;
+        let mut peer = mine.endpoint().peers.get(NODE).unwrap().borrow_mut();
+        peer.regions[0][0].key = key;
     };
     for wrong in [stolen, own ^ 1, own.wrapping_add(1 << 8)] {
         use_key(wrong);
@@ -121,10 +121,10 @@ fn the_nic_itself_checks_bounds_and_rights() {
     ];
     use crate::{Endpoint, Inbox};
     for attempt in attempts {
-        let mut link = reader.endpoint().links.get(NODE).unwrap().borrow_mut();
-        link.info.regions[0].rights = Rights::ALL;
-        link.regions[0][0].rights = Rights::ALL;
-        drop(link);
+        let mut peer = reader.endpoint().peers.get(NODE).unwrap().borrow_mut();
+        peer.info.regions[0].rights = Rights::ALL;
+        peer.regions[0][0].rights = Rights::ALL;
+        drop(peer);
         let endpoint = reader.endpoint();
         let verb = attempt(endpoint);
         let needed = verb.needs();
@@ -146,10 +146,10 @@ fn the_nic_itself_checks_bounds_and_rights() {
 
     // One that takes the region for longer than it is: before it and behind it lies other memory.
     for beyond in [4096, 4090, u64::MAX - 7, 2 << 20] {
-        let mut link = endpoint.links.get(NODE).unwrap().borrow_mut();
-        link.info.regions[0].len = u64::MAX;
-        link.regions[0][0].bytes = u64::MAX;
-        drop(link);
+        let mut peer = endpoint.peers.get(NODE).unwrap().borrow_mut();
+        peer.info.regions[0].len = u64::MAX;
+        peer.regions[0][0].bytes = u64::MAX;
+        drop(peer);
         let read = writer.block_on(endpoint.read(at(beyond), 7));
         let out_of_bounds = Err(FabricError::OutOfBounds {
             at: at(beyond),

@@ -1,20 +1,20 @@
-//! What is fuzzed, as functions of bytes that panic where something is not as it must be: the bodies of the
-//! targets in `fuzz/`, and of a test that runs them over mutated seeds.
+//! What is fuzzed, as functions of bytes that panic where something is not as it must be: the
+//! bodies of the targets in `fuzz/`, and of a test that runs them over mutated seeds.
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{
     self, CHALLENGE_WORDS, HELLO_WORDS, Hello, Side, Welcome, prove,
 };
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header};
-use farslot_fabric::tcp::{AgentLimits, AgentOptions, Area, Conversation, Grant};
+use farslot_fabric::tcp::{AgentOptions, Area, Conversation, Grant, ServeOptions};
 use farslot_fabric::*;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of each region. Region 0 may be read, written and changed in [`OPEN`] only, region 1 read only, and
-/// region 2 is not granted.
+/// Bytes of each region. Region 0 may be read, written and changed in [`OPEN`] only, region 1 read
+/// only, and region 2 is not granted.
 pub const LEN: u64 = 4096;
 /// What is opened of region 0.
 pub const OPEN: Range<u64> = 1024..3072;
@@ -147,9 +147,9 @@ impl Guarded {
     }
 }
 
-/// A whole connection to an agent: the first byte says whether it is admitted first, the second how long the
-/// pieces are in which the rest arrives. No more than a bounded answer comes back, and memory that is not
-/// granted is neither read nor written.
+/// A whole connection to an agent: the first byte says whether it is admitted first, the second how
+/// long the pieces are in which the rest arrives. No more than a bounded answer comes back, and
+/// memory that is not granted is neither read nor written.
 pub fn connection(data: &[u8]) {
     thread_local! {
         static GUARDED: RefCell<Option<Guarded>> = const { RefCell::new(None) };
@@ -196,13 +196,13 @@ fn converse(guarded: &Guarded, admitted: bool, piece: usize, data: &[u8]) -> Vec
         ]),
     };
     let options = AgentOptions {
-        grants: vec![grant],
-        limits: AgentLimits {
-            frame_bytes: FRAME_BYTES,
-            unsent_bytes: UNSENT_BYTES,
+        serve: ServeOptions {
+            grants: vec![grant],
             receiver_wait: Duration::ZERO,
-            ..AgentLimits::default()
+            ..ServeOptions::default()
         },
+        frame_bytes: FRAME_BYTES,
+        unsent_bytes: UNSENT_BYTES,
         ..AgentOptions::default()
     };
     let node = guarded.node.clone();

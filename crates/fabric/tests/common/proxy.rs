@@ -18,7 +18,8 @@ struct Shared {
     ended: AtomicBool,
 }
 
-/// A connection: its end at the client, its end at the agent, and whether what the client sends is kept.
+/// A connection: its end at the client, its end at the agent, and whether what the client sends is
+/// kept.
 struct Forwarded {
     ends: [TcpStream; 2],
     held: Arc<AtomicBool>,
@@ -50,7 +51,8 @@ impl Proxy {
         self.address.to_string()
     }
 
-    /// Leads connections made from now on to there, or, without a target, nowhere: they are closed at once.
+    /// Leads connections made from now on to there, or, without a target, nowhere: they are closed
+    /// at once.
     pub fn lead_to(&self, target: Option<SocketAddr>) {
         *self.shared.target.lock().unwrap() = target;
     }

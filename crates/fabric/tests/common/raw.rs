@@ -2,7 +2,7 @@
 
 use farslot_fabric::tcp::admission::{Admitted, connect};
 use farslot_fabric::tcp::wire::{FrameKind, Header, Span, decode_failure};
-use farslot_fabric::tcp::{Agent, TcpOptions};
+use farslot_fabric::tcp::{Agent, ConnectOptions};
 use farslot_fabric::{FabricError, NodeId};
 use std::io::{Read, Write};
 
@@ -19,7 +19,7 @@ pub fn frame(count: u16, verbs: &[u64]) -> Vec<u64> {
 }
 
 impl RawClient {
-    pub fn connect(agent: &Agent, options: &TcpOptions) -> Self {
+    pub fn connect(agent: &Agent, options: &ConnectOptions) -> Self {
         Self(connect(&agent.address().to_string(), options).unwrap())
     }
 

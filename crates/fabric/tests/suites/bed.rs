@@ -1,7 +1,9 @@
 //! The fabrics that serve the memory of a node, for tests of what they do alike.
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
-use farslot_fabric::tcp::{self, AgentOptions, Grant, Secret, TcpEndpoint, TcpOptions};
+use farslot_fabric::tcp::{
+    self, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
+};
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
 use std::cell::RefCell;
@@ -172,8 +174,11 @@ impl Network for Tcp {
 
     fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
         let options = AgentOptions {
-            listen: listen.into(),
-            grants,
+            serve: ServeOptions {
+                listen: listen.into(),
+                grants,
+                ..ServeOptions::default()
+            },
             threads: 2,
             ..AgentOptions::default()
         };
@@ -197,11 +202,11 @@ impl Network for Tcp {
     }
 
     fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
-        let options = TcpOptions {
+        let options = ConnectOptions {
             grant: asking.grant.clone(),
             secret: asking.secret.clone(),
             limits: asking.limits,
-            ..TcpOptions::default()
+            ..ConnectOptions::default()
         };
         if available {
             TcpEndpoint::connect_available(addresses, &options)
@@ -234,11 +239,11 @@ impl Network for Verbs {
     const SLOWNESS: u64 = 5;
 
     fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> verbs::Agent {
-        let options = VerbsAgentOptions {
+        let options = VerbsAgentOptions::from(ServeOptions {
             listen: listen.into(),
             grants,
-            ..VerbsAgentOptions::default()
-        };
+            ..ServeOptions::default()
+        });
         verbs::Agent::start(node.clone(), &options).unwrap()
     }
 
@@ -259,12 +264,12 @@ impl Network for Verbs {
     }
 
     fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<VerbsEndpoint> {
-        let options = VerbsOptions {
+        let options = VerbsOptions::from(ConnectOptions {
             grant: asking.grant.clone(),
             secret: asking.secret.clone(),
             limits: asking.limits,
-            ..VerbsOptions::default()
-        };
+            ..ConnectOptions::default()
+        });
         if available {
             VerbsEndpoint::connect_available(addresses, &options)
         } else {

@@ -1,9 +1,13 @@
-//! What every fabric over the memory of a node must do, written once, and what each does besides: one program, for
-//! each of these would link all of the library. What counts a process's files, memory or log lines stands beside
-//! this folder, as a program of its own.
+//! What every fabric over the memory of a node must do, written once, and what each does besides.
+//! One program, since each would link the whole library. Tests that count a process's files or
+//! memory run themselves again in a process of their own.
 
+mod alone;
 mod bed;
+mod calls;
 mod exchange;
+#[path = "../common/fuzz.rs"]
+mod fuzz;
 mod memory;
 mod processes;
 #[path = "../common/proxy.rs"]
@@ -12,6 +16,7 @@ mod proxy;
 mod raw;
 mod shm_alone;
 mod shm_processes;
+mod sim_calls;
 mod sim_endpoint;
 mod sim_faults;
 mod sim_memory;
@@ -19,6 +24,11 @@ mod sim_timing;
 mod tcp_admission;
 mod tcp_alone;
 mod tcp_batches;
+mod tcp_errors;
+mod tcp_fuzz;
+mod tcp_half_open;
+mod tcp_hostile;
+mod tcp_many_connections;
 mod tcp_reconnect;
 
 /// What the memory of nodes does, whoever executes the verbs.
@@ -76,6 +86,25 @@ mod over_network {
                 a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart
                 an_idle_client_knows_that_its_node_was_killed
                 some_nodes_may_be_down_at_first_and_come_later
+            }
+        }
+    }
+}
+
+/// What calls do where the owner's processors answer them.
+mod over_calls {
+    use crate::calls;
+
+    farslot_testbed::suites! {
+        {
+            shm: crate::bed::Shm,
+            tcp: crate::bed::Tcp,
+        }
+        {
+            calls {
+                a_call_is_answered_with_what_its_handler_says
+                calls_of_several_clients_are_each_executed_once_in_the_order_of_each
+                calls_and_other_verbs_complete_with_their_own_answers
             }
         }
     }

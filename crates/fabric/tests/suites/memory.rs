@@ -230,7 +230,8 @@ enum Expected {
     Bytes(Vec<u8>),
 }
 
-/// Not over shared memory, where a read copies its bytes when it completes, behind writes that were posted later.
+/// Not over shared memory, where a read copies its bytes when it completes, behind writes that were
+/// posted later.
 pub fn random_verbs_do_what_a_model_does<F: Fabric>() {
     const LEN: usize = 64 << 10;
     let seed =

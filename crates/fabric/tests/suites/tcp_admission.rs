@@ -5,7 +5,7 @@ use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{self, Hello, decode_refused};
 use farslot_fabric::tcp::wire::{self, FrameKind};
 use farslot_fabric::tcp::{
-    Agent, AgentLimits, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions,
+    Agent, AgentOptions, Area, ConnectOptions, Grant, Refusal, Secret, ServeOptions, TcpEndpoint,
 };
 use farslot_fabric::*;
 use std::io::{Read, Write};
@@ -26,26 +26,26 @@ fn secret(byte: u8) -> Option<Secret> {
 }
 
 fn agent_with(grants: Vec<Grant>) -> Agent {
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         grants,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     Agent::start(node(2), &options).unwrap()
 }
 
-fn asking(grant: &str, secret: Option<Secret>) -> TcpOptions {
-    TcpOptions {
+fn asking(grant: &str, secret: Option<Secret>) -> ConnectOptions {
+    ConnectOptions {
         grant: grant.into(),
         secret,
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     }
 }
 
-fn connect(agent: &Agent, options: &TcpOptions) -> Result<TcpEndpoint> {
+fn connect(agent: &Agent, options: &ConnectOptions) -> Result<TcpEndpoint> {
     TcpEndpoint::connect(&[agent.address().to_string()], options)
 }
 
-fn refusal(agent: &Agent, options: &TcpOptions) -> Refusal {
+fn refusal(agent: &Agent, options: &ConnectOptions) -> Refusal {
     match connect(agent, options).map(drop) {
         Err(FabricError::NotAdmitted { address, reason }) => {
             assert_eq!(address, agent.address().to_string());
@@ -179,7 +179,7 @@ fn another_version_and_another_protocol_are_told_apart() {
         stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
         let _ = stream.read(&mut [0; 256]);
     });
-    let end = TcpEndpoint::connect(&[&address], &TcpOptions::default()).map(drop);
+    let end = TcpEndpoint::connect(&[&address], &ConnectOptions::default()).map(drop);
     assert!(
         matches!(&end, Err(FabricError::Protocol { peer, .. }) if *peer == address),
         "{end:?}"
@@ -195,10 +195,10 @@ fn a_grant_is_checked_where_the_memory_is() {
         secret: secret(1),
         areas: Some(vec![Area::whole(RegionId(0), Rights::READ)]),
     };
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         grants: vec![Grant::everything(secret(2)), read_only],
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let agent = Agent::start(node, &options).unwrap();
     let mut all = RawClient::connect(&agent, &asking("default", secret(2)));
     let mut reader = RawClient::connect(&agent, &asking("reader", secret(1)));
@@ -270,7 +270,7 @@ fn a_grant_is_checked_where_the_memory_is() {
         assert_eq!(misaligned, Err(FabricError::Misaligned { at: at(0, 12) }));
     }
     // A client's own wish to do no more.
-    let careful = TcpOptions {
+    let careful = ConnectOptions {
         rights: Rights::READ,
         ..asking("default", secret(2))
     };
@@ -313,14 +313,10 @@ fn a_revoked_grant_ends_for_those_who_have_it() {
 
 #[test]
 fn those_who_say_nothing_or_too_little_are_let_go_in_time() {
-    let limits = AgentLimits {
+    let options = AgentOptions::from(ServeOptions {
         handshake_timeout: Duration::from_millis(300),
-        ..AgentLimits::default()
-    };
-    let options = AgentOptions {
-        limits,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let agent = Agent::start(node(1), &options).unwrap();
     let mute = TcpStream::connect(agent.address()).unwrap();
     let mut slow = TcpStream::connect(agent.address()).unwrap();
@@ -346,16 +342,12 @@ fn those_who_say_nothing_or_too_little_are_let_go_in_time() {
 
 #[test]
 fn more_connections_than_the_limit_are_refused_until_one_goes() {
-    let limits = AgentLimits {
+    let options = AgentOptions::from(ServeOptions {
         connections: 2,
-        ..AgentLimits::default()
-    };
-    let options = AgentOptions {
-        limits,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let agent = Agent::start(node(1), &options).unwrap();
-    let asked = TcpOptions::default();
+    let asked = ConnectOptions::default();
     let held: Vec<_> = (0..2).map(|_| connect(&agent, &asked).unwrap()).collect();
     assert_eq!(
         refusal(&agent, &asked),
@@ -373,12 +365,12 @@ fn more_connections_than_the_limit_are_refused_until_one_goes() {
 #[test]
 fn an_address_that_others_reach_needs_secrets() {
     let start = |grant, insecure| {
-        let options = AgentOptions {
+        let options = AgentOptions::from(ServeOptions {
             listen: "0.0.0.0:0".into(),
             grants: vec![grant],
             insecure,
-            ..AgentOptions::default()
-        };
+            ..ServeOptions::default()
+        });
         Agent::start(node(1), &options).map(drop)
     };
     assert!(matches!(
@@ -392,9 +384,9 @@ fn an_address_that_others_reach_needs_secrets() {
 #[test]
 fn what_cannot_be_connected_to_is_named_in_time() {
     let connect = |address: &str| {
-        let options = TcpOptions {
+        let options = ConnectOptions {
             connect_timeout: Duration::from_millis(300),
-            ..TcpOptions::default()
+            ..ConnectOptions::default()
         };
         TcpEndpoint::connect(&[address], &options).map(drop)
     };
@@ -421,10 +413,10 @@ fn what_cannot_be_connected_to_is_named_in_time() {
     };
     assert_eq!(connect(&address), Err(timed_out));
     let start = |listen: &str| {
-        let options = AgentOptions {
+        let options = AgentOptions::from(ServeOptions {
             listen: listen.into(),
-            ..AgentOptions::default()
-        };
+            ..ServeOptions::default()
+        });
         Agent::start(node(1), &options).map(drop)
     };
     assert_eq!(
@@ -442,10 +434,56 @@ fn what_cannot_be_connected_to_is_named_in_time() {
 #[test]
 fn an_answer_is_no_verb() {
     let agent = agent_with(vec![Grant::everything(None)]);
-    let mut client = RawClient::connect(&agent, &TcpOptions::default());
+    let mut client = RawClient::connect(&agent, &ConnectOptions::default());
     let mut answer = frame(1, &[]);
     answer[0] ^= (FrameKind::Verbs as u64 ^ FrameKind::Completions as u64) << 48;
     client.send(&answer);
     assert!(matches!(client.0.stream.read(&mut [0; 8]), Ok(0) | Err(_)));
     assert_eq!(agent.counters().malformed, 1);
+}
+
+/// Replies nothing.
+struct Silent;
+
+impl Handler for Silent {
+    fn handle(&self, _: Call<'_>) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_call_needs_a_grant_of_the_whole_region() {
+    let grant = |name: &str, areas: Vec<Area>| Grant {
+        name: name.into(),
+        secret: None,
+        areas: Some(areas),
+    };
+    let called = Rights::READ.and(Rights::CALL);
+    let part = Area {
+        region: RegionId(0),
+        bytes: 0..2048,
+        rights: called,
+    };
+    let agent = agent_with(vec![
+        grant("whole", vec![Area::whole(RegionId(0), called)]),
+        grant("reads", vec![Area::whole(RegionId(0), Rights::READ)]),
+        grant("part", vec![part]),
+    ]);
+    agent.node().serve_calls(std::sync::Arc::new(Silent));
+    for (name, allowed) in [("whole", true), ("reads", false), ("part", false)] {
+        let address = [agent.address().to_string()];
+        let endpoint = TcpEndpoint::connect(&address, &asking(name, None)).unwrap();
+        let executor = Executor::new(Rc::new(endpoint));
+        let request = executor.endpoint().core().buffers.take(8).unwrap();
+        let call = executor
+            .endpoint()
+            .call((NodeId(0), RegionId(0)), request, 8);
+        match executor.block_on(call) {
+            Ok(reply) => assert!(allowed && reply.is_empty(), "{name}"),
+            Err(FabricError::AccessDenied { needed, .. }) => {
+                assert!(!allowed && needed == Rights::CALL, "{name}");
+            }
+            Err(other) => panic!("{name}: {other}"),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What only TCP does, agent and client in one process.
 
 use crate::bed::{Tcp, at, client, served};
-use farslot_fabric::tcp::{Agent, AgentOptions};
+use farslot_fabric::tcp::{Agent, AgentOptions, ServeOptions};
 use farslot_fabric::*;
 use std::rc::Rc;
 
@@ -37,7 +37,8 @@ fn words_are_read_and_written_whole_at_any_offset() {
     });
 }
 
-/// Who posts much at once need not have posted all of it, nor have rung the doorbell, for the agent to begin.
+/// Who posts much at once need not have posted all of it, nor have rung the doorbell, for the agent
+/// to begin.
 #[test]
 fn a_large_batch_is_begun_before_its_doorbell() {
     const VERBS: u64 = 64;
@@ -131,10 +132,10 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
     assert_eq!(endpoint.node_state(NodeId(0)), Ok(down));
 
     // The same memory, served again at the same place.
-    let options = AgentOptions {
+    let options = AgentOptions::from(ServeOptions {
         listen: address,
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let _agent = Agent::start(node, &options).unwrap();
     while !endpoint.is_up(NodeId(0)) {
         std::thread::yield_now();

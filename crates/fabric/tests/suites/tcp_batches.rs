@@ -1,9 +1,10 @@
-//! Batches of all kinds of verbs against a model: an agent executes READs in bursts, and nobody may notice.
+//! Batches of all kinds of verbs against a model: an agent executes READs in bursts, and nobody may
+//! notice.
 
 use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header, decode_failure};
-use farslot_fabric::tcp::{Agent, AgentLimits, AgentOptions, TcpOptions};
+use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions};
 use farslot_fabric::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -116,20 +117,16 @@ fn check_answers(client: &mut RawClient, answers: &[Answer]) {
     assert_eq!(left, 0, "answers that nobody waits for");
 }
 
-fn agent(limits: AgentLimits) -> Agent {
+fn agent(options: &AgentOptions) -> Agent {
     let region = RegionSpec {
         len: LEN,
         rights: Rights::ALL,
     };
-    let options = AgentOptions {
-        limits,
-        ..AgentOptions::default()
-    };
-    Agent::start(Node::embedded(&[region]).unwrap(), &options).unwrap()
+    Agent::start(Node::embedded(&[region]).unwrap(), options).unwrap()
 }
 
 fn client(agent: &Agent) -> RawClient {
-    let client = RawClient::connect(agent, &TcpOptions::default());
+    let client = RawClient::connect(agent, &ConnectOptions::default());
     let stream = &client.0.stream;
     stream.set_nonblocking(false).unwrap();
     stream
@@ -147,7 +144,7 @@ proptest! {
         batches in vec(vec(sent(), 1..200), 1..4),
         unsent_bytes in prop_oneof![Just(1usize), 1usize..2048, Just(256 << 10)],
     ) {
-        let agent = agent(AgentLimits { unsent_bytes, ..AgentLimits::default() });
+        let agent = agent(&AgentOptions { unsent_bytes, ..AgentOptions::default() });
         let mut client = client(&agent);
         let whole = client.span(0, 0, LEN as u32);
         let pattern: Vec<u64> = (1..=LEN / 8).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
@@ -164,11 +161,12 @@ proptest! {
     }
 }
 
-/// The connection ends at the last verb, whose frame does not end with it: those before it were executed.
+/// The connection ends at the last verb, whose frame does not end with it: those before it were
+/// executed.
 #[test]
 fn a_frame_of_reads_that_is_too_long_ends_its_connection() {
     for reads in [1u16, 2, 31, 32, 33, 64] {
-        let agent = agent(AgentLimits::default());
+        let agent = agent(&AgentOptions::default());
         let mut client = client(&agent);
         let mut words = Vec::new();
         for _ in 0..reads {

@@ -3,7 +3,9 @@
 use crate::proxy::Proxy;
 use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};
-use farslot_fabric::tcp::{Agent, AgentOptions, Grant, Refusal, TcpEndpoint, TcpOptions, wire};
+use farslot_fabric::tcp::{
+    Agent, AgentOptions, ConnectOptions, Grant, Refusal, ServeOptions, TcpEndpoint, wire,
+};
 use farslot_fabric::*;
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -30,7 +32,10 @@ fn node() -> Node {
 
 fn serve_at(node: &Node, listen: &str) -> Agent {
     let options = AgentOptions {
-        listen: listen.into(),
+        serve: ServeOptions {
+            listen: listen.into(),
+            ..ServeOptions::default()
+        },
         threads: 2,
         ..AgentOptions::default()
     };
@@ -41,8 +46,8 @@ fn serve(node: &Node) -> Agent {
     serve_at(node, "127.0.0.1:0")
 }
 
-fn options() -> TcpOptions {
-    TcpOptions {
+fn options() -> ConnectOptions {
+    ConnectOptions {
         reconnect: Backoff {
             first: Duration::from_millis(5),
             longest: Duration::from_millis(20),
@@ -51,11 +56,11 @@ fn options() -> TcpOptions {
             verb_timeout: 20_000_000_000,
             ..Limits::default()
         },
-        ..TcpOptions::default()
+        ..ConnectOptions::default()
     }
 }
 
-fn connect(addresses: &[String], options: &TcpOptions) -> Executor<TcpEndpoint> {
+fn connect(addresses: &[String], options: &ConnectOptions) -> Executor<TcpEndpoint> {
     Executor::new(Rc::new(TcpEndpoint::connect(addresses, options).unwrap()))
 }
 
@@ -294,7 +299,7 @@ fn what_waiting_does_not_heal_is_told_at_once_or_when_it_comes_about() {
         ),
         "{error:?}"
     );
-    let unknown = TcpOptions {
+    let unknown = ConnectOptions {
         grant: "none".into(),
         ..options()
     };
@@ -310,11 +315,11 @@ fn what_waiting_does_not_heal_is_told_at_once_or_when_it_comes_about() {
     let address = first.address().to_string();
     drop(first);
     let secret = tcp::Secret::new([7; 16]).unwrap();
-    let guarded = AgentOptions {
+    let guarded = AgentOptions::from(ServeOptions {
         listen: address.clone(),
         grants: vec![Grant::everything(Some(secret))],
-        ..AgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let _first = Agent::start(nodes[0].clone(), &guarded).unwrap();
     let needed = NodeState::Down(refused(&address, Refusal::SecretNeeded));
     wait_for(endpoint, FIRST, |state| *state == needed);
@@ -324,14 +329,14 @@ fn what_waiting_does_not_heal_is_told_at_once_or_when_it_comes_about() {
     );
 }
 
-/// What a client has sent and the network still holds must not happen to the node after the client was told
-/// that it is lost, and has gone on.
+/// What a client has sent and the network still holds must not happen to the node after the client
+/// was told that it is lost, and has gone on.
 #[test]
 fn nothing_of_a_lost_connection_takes_effect_behind_what_follows_it() {
     let node = node();
     let agent = serve(&node);
     let proxy = Proxy::to(agent.address());
-    let hurried = TcpOptions {
+    let hurried = ConnectOptions {
         limits: Limits {
             verb_timeout: 50_000_000,
             ..Limits::default()
@@ -373,7 +378,8 @@ fn a_node_is_not_used_again_before_every_loss_is_known() {
     let endpoint = Rc::clone(executor.endpoint());
     executor.block_on(async {
         proxy.hold();
-        // A task that posts a second verb and relies on the first, which it has not asked about yet.
+        // A task that posts a second verb and relies on the first, which it has not asked about
+        // yet.
         let mut first = Box::pin(endpoint.fetch_add(at(FIRST, 0), 1));
         let first_ends = std::future::poll_fn(|cx| {
             let polled = first.as_mut().poll(cx);

@@ -3,7 +3,7 @@
 use crate::{at, client, client_with, patient, served, wait_until};
 use farslot_fabric::tcp::admission::handshake::{Carrier, Hello, REFUSED_WORDS, decode_refused};
 use farslot_fabric::tcp::{
-    self, AgentOptions, Area, Grant, Refusal, Secret, TcpEndpoint, TcpOptions, wire,
+    self, AgentOptions, Area, ConnectOptions, Grant, Refusal, Secret, TcpEndpoint, wire,
 };
 use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
@@ -16,11 +16,11 @@ fn secret(byte: u8) -> Option<Secret> {
 }
 
 fn asking(grant: &str, secret: Option<Secret>) -> VerbsOptions {
-    VerbsOptions {
+    VerbsOptions::from(ConnectOptions {
         grant: grant.into(),
         secret,
-        ..patient()
-    }
+        ..patient().connect
+    })
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn another_version_and_another_fabric_are_told_apart() {
     let other = |client| Refusal::OtherCarrier { client };
     let address = agent.address().to_string();
     let reason = other(Carrier::Tcp);
-    let by_tcp = TcpEndpoint::connect(&[&address], &TcpOptions::default()).map(drop);
+    let by_tcp = TcpEndpoint::connect(&[&address], &ConnectOptions::default()).map(drop);
     assert_eq!(by_tcp, Err(FabricError::NotAdmitted { address, reason }));
     let node = crate::node(8, Rights::ALL);
     let tcp = tcp::Agent::start(node, &AgentOptions::default()).unwrap();

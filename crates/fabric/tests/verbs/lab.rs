@@ -3,7 +3,9 @@
 
 use crate::{at, patient, served};
 use farslot_fabric::tcp::Refusal;
-use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use farslot_fabric::verbs::{
+    Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions,
+};
 use farslot_fabric::*;
 use std::path::Path;
 use std::process::Command;
@@ -45,22 +47,22 @@ fn devices_are_chosen_by_address_and_a_lost_network_is_noticed_in_time() {
     // Both devices are this machine's: only by its source address does a connection take the wire.
     ip("route replace local 10.77.0.2 dev lab1 table local proto kernel scope host src 10.77.0.1");
     let node = crate::node(4096, Rights::ALL);
-    let options = VerbsAgentOptions {
+    let options = VerbsAgentOptions::from(ServeOptions {
         listen: "10.77.0.2:0".into(),
         insecure: true,
         peer_timeout: Duration::from_secs(2),
-        ..VerbsAgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let agent = Agent::start(node, &options).unwrap();
     assert_eq!(agent.device(), "rxe1");
-    let options = VerbsOptions {
+    let options = VerbsOptions::from(ConnectOptions {
         limits: Limits {
             verb_timeout: VERB_TIMEOUT,
             ..Limits::default()
         },
         peer_timeout: Duration::from_secs(2),
-        ..VerbsOptions::default()
-    };
+        ..ConnectOptions::default()
+    });
     let address = agent.address().to_string();
     let endpoint = Rc::new(VerbsEndpoint::connect(&[address], &options).unwrap());
     assert_eq!(endpoint.device(), "rxe0");

@@ -1,5 +1,5 @@
-//! What only RDMA devices do. `scripts/test-verbs` runs these, in a machine that has one; a plain `cargo test` does
-//! not. What they do as other fabrics is in `tests/suites`.
+//! What only RDMA devices do. `scripts/test-verbs` runs these, in a machine that has one; a plain
+//! `cargo test` does not. What they do as other fabrics is in `tests/suites`.
 
 mod admission;
 mod lab;
@@ -8,7 +8,9 @@ mod one_process;
 
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::Grant;
-use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
+use farslot_fabric::verbs::{
+    Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions,
+};
 use farslot_fabric::*;
 use std::rc::Rc;
 
@@ -34,10 +36,10 @@ fn at(offset: u64) -> RemoteAddr {
 
 fn served_with(len: u64, grants: Vec<Grant>) -> (Node, Agent) {
     let node = node(len, Rights::ALL);
-    let options = VerbsAgentOptions {
+    let options = VerbsAgentOptions::from(ServeOptions {
         grants,
-        ..VerbsAgentOptions::default()
-    };
+        ..ServeOptions::default()
+    });
     let agent = Agent::start(node.clone(), &options).unwrap();
     (node, agent)
 }
@@ -48,10 +50,10 @@ fn served(len: u64) -> (Node, Agent) {
 }
 
 fn patient() -> VerbsOptions {
-    VerbsOptions {
+    VerbsOptions::from(ConnectOptions {
         limits: PATIENT,
-        ..VerbsOptions::default()
-    }
+        ..ConnectOptions::default()
+    })
 }
 
 fn client_with(agent: &Agent, options: &VerbsOptions) -> Executor<VerbsEndpoint> {

@@ -3,7 +3,7 @@
 use crate::{at, client, client_with, patient, served};
 use farslot_fabric::shm::{Node, ShmEndpoint};
 use farslot_fabric::tcp::{self, AgentOptions};
-use farslot_fabric::verbs::{Agent, VerbsAgentOptions, VerbsOptions};
+use farslot_fabric::verbs::{Agent, ConnectOptions, VerbsAgentOptions, VerbsOptions};
 use farslot_fabric::*;
 use std::rc::Rc;
 
@@ -43,10 +43,10 @@ fn gathers_take_a_request_a_piece_and_more_than_the_queue_holds_are_refused() {
     };
     let executor = client_with(
         &agent,
-        &VerbsOptions {
+        &VerbsOptions::from(ConnectOptions {
             limits,
-            ..patient()
-        },
+            ..patient().connect
+        }),
     );
     let endpoint = Rc::clone(executor.endpoint());
     let pieces = |count: u64| {

@@ -36,11 +36,10 @@ mod sets;
 
 use crate::hash::Hasher;
 use crate::slot::bad_option;
-use crate::{Index, Result, Value};
+use crate::{CacheCounts, Index, Result, Value};
 use farslot_fabric::Nanos;
 use sets::{Fetch, Sets};
 use std::cell::{Cell, RefCell};
-use std::ops::AddAssign;
 
 /// How old a kept answer may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,28 +81,6 @@ impl CacheOptions {
             freshness: Freshness::Within(at_most),
             ..self
         }
-    }
-}
-
-/// What a cache has done, and what it holds; zeros where there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CacheCounts {
-    /// Lookups that it has answered.
-    pub hits: u64,
-    /// Lookups that it has asked the table for.
-    pub misses: u64,
-    /// Answers that it holds.
-    pub entries: u64,
-    /// Bytes that it takes at the moment.
-    pub bytes: u64,
-}
-
-impl AddAssign for CacheCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.entries += other.entries;
-        self.bytes += other.bytes;
     }
 }
 

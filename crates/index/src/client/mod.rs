@@ -3,13 +3,13 @@
 
 mod buckets;
 mod counts;
+pub mod locks;
 mod parts;
 pub(crate) mod scan;
 
 pub(crate) use buckets::BucketCounter;
 pub use buckets::BucketCounts;
 pub(crate) use counts::Counts;
-pub(crate) use farslot_local::concurrent::locks;
 pub(crate) use parts::Parts;
 
 use crate::Result;

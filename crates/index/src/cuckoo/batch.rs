@@ -1,9 +1,8 @@
 //! Batches of verbs that change slots: what of one takes effect is its first part, wherever the writer
 //! or the fabric stops.
 
-use super::client::{CuckooTable, Place};
-use super::heap_bucket::Entrant;
-use super::layout::{MOVES_AT, stripe_of};
+use super::client::CuckooTable;
+use super::layout::{MOVES_AT, Place, stripe_of};
 use crate::Result;
 use crate::heap::BlockRef;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
@@ -45,6 +44,13 @@ pub(super) enum Content {
     Words(Vec<u64>),
     /// A record of a bucket whose slots share their word.
     Record(Entrant),
+}
+
+/// A record that is to go into a position.
+pub(super) struct Entrant {
+    pub(super) signature: u8,
+    /// Encoded; its stamp and checksum are set when it is known where it goes to.
+    pub(super) record: Buffer,
 }
 
 impl Step {

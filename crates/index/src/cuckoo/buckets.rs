@@ -1,9 +1,8 @@
 //! Reading the buckets of a key, and all of its records in them: for its writer, and for who wants all.
 //! Lookups of one record take the same steps (`lookup.rs`).
 
-use super::client::{CuckooTable, Key, Place};
-use super::layout::MOST_WAYS;
-use super::lookup::LookupOrder;
+use super::client::{CuckooTable, Key};
+use super::layout::{LookupOrder, MOST_WAYS, Place};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::{IndexError, Result, Value, step};

@@ -4,8 +4,8 @@
 //! round trip; then the slots are written in large pieces. A sealed table never changes: readers need
 //! no second look at a miss, and keys may have several records.
 
-use super::client::{CuckooTable, Place};
-use super::layout::SEALED_AT;
+use super::client::CuckooTable;
+use super::layout::{Place, SEALED_AT};
 use super::signatures::SignatureWord;
 use crate::client::side_by_side;
 use crate::heap::encode;

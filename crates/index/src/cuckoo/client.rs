@@ -1,9 +1,8 @@
 //! What a client keeps of a cuckoo table.
 
 use super::graph::CuckooGraph;
-use super::layout::{Candidates, CuckooLayout};
-use super::lookup::LookupOrder;
-use super::moves::MovesSeen;
+use super::layout::{Candidates, CuckooLayout, LookupOrder, Place};
+use super::moves_seen::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
@@ -63,7 +62,7 @@ impl<E: Endpoint> CuckooTable<E> {
         order: LookupOrder,
     ) -> Result<Self> {
         layout.check()?;
-        let heap_buckets = HeapBuckets::of(&layout)?;
+        let heap_buckets = layout.heap_buckets()?;
         let place = layout.map().heap_place(table);
         let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = match (layout.kind, heap_buckets) {
@@ -166,11 +165,4 @@ impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn report(&self) -> Result<()> {
         self.counts.report(&*self.endpoint).await
     }
-}
-
-/// A slot: its bucket, and its number in there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) bucket: u64,
-    pub(super) slot: usize,
 }

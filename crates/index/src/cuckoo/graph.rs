@@ -12,11 +12,10 @@
 //! Failures are searched for once. The buckets of a search that has come to no vacant slot are a
 //! [closed set](ClosedSets), which is remembered until one of its records is removed.
 
-use super::client::Place;
-use super::layout::{Candidates, CuckooLayout, MOST_WAYS};
+use super::layout::{Candidates, CuckooLayout, MOST_WAYS, Place};
 use crate::Result;
+use crate::closed_sets::ClosedSets;
 use crate::slot::bad_option;
-use farslot_local::several::ClosedSets;
 
 /// In place of a slot's first other bucket: no record is there.
 const VACANT: u32 = u32::MAX;

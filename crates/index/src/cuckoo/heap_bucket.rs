@@ -4,11 +4,12 @@
 //! into a free position, or a whole heap bucket that no word names yet, and one compare-and-swap of the
 //! bucket's word publishes it.
 
-use super::batch::{Batch, Step};
+use super::batch::{Batch, Entrant, Step};
 use super::buckets::{Bucket, Found};
-use super::client::{CuckooTable, Key, Place};
+use super::client::{CuckooTable, Key};
+use super::layout::{Place, signature_of};
 use super::path::Hole;
-use super::signatures::{SignatureWord, signature_of};
+use super::signatures::SignatureWord;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::heap::{BlockRef, Record, encode, seal};
 use crate::slot::SIGNATURES;
@@ -17,13 +18,6 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 
 /// The records of a bucket, by position.
 pub(super) type Residents = [Option<Record>; SIGNATURES];
-
-/// A record that is to go into a position.
-pub(super) struct Entrant {
-    pub(super) signature: u8,
-    /// Encoded; its stamp and checksum are set when it is known where it goes to.
-    pub(super) record: Buffer,
-}
 
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the records whose signatures are the key's, side by side.

@@ -7,7 +7,8 @@
 
 use super::batch::{Batch, Content, Step};
 use super::buckets::{Bucket, Found};
-use super::client::{CuckooTable, Key, Place};
+use super::client::{CuckooTable, Key};
+use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use crate::client::locks::Held;

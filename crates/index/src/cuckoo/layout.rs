@@ -2,7 +2,7 @@
 
 use super::signatures::HeapBuckets;
 use crate::hash::scale;
-use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
+use crate::slot::{KeyRule, RecordShape, SIGNATURES, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
@@ -146,7 +146,7 @@ impl CuckooLayout {
         if !(1..=MOST_BUCKET_SLOTS as u32).contains(&self.bucket_slots) {
             return Err(bad_option("bucket slots", self.bucket_slots, "1 to 8"));
         }
-        HeapBuckets::of(self)?;
+        self.heap_buckets()?;
         // Once more for a layout whose number of buckets is not what a capacity asked for.
         let slots = self.buckets.checked_mul(u64::from(self.bucket_slots));
         slots_for(slots.unwrap_or(u64::MAX), 1.0)?;
@@ -200,6 +200,22 @@ impl CuckooLayout {
         self.map().slot_at(table, bucket)
     }
 
+    /// The heap buckets of a table of signatures.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) for more than the words can name.
+    pub(super) fn heap_buckets(&self) -> Result<Option<HeapBuckets>> {
+        if self.kind != SlotKind::Signatures {
+            return Ok(None);
+        }
+        if self.bucket_slots as usize != SIGNATURES {
+            let limit = "4 in a table of signatures";
+            return Err(bad_option("bucket slots", self.bucket_slots, limit));
+        }
+        let bytes = self.shape().block_bytes(SlotKind::Signatures);
+        HeapBuckets::new(bytes, self.heap_bytes).map(Some)
+    }
+
     /// The sizes of the records.
     pub(super) fn shape(&self) -> RecordShape {
         RecordShape::new(self.key, self.value)
@@ -216,9 +232,9 @@ impl CuckooLayout {
     }
 }
 
-/// The hash that a key's signature is taken from: independent of its buckets.
-pub(super) const fn signature_hash(hash: u64) -> u64 {
-    way_hash(hash, MOST_WAYS as u64)
+/// The byte that stands for a key, taken from a hash that is independent of its buckets; never 0.
+pub(super) const fn signature_of(hash: u64) -> u8 {
+    1 + scale(way_hash(hash, MOST_WAYS as u64), u8::MAX as u64) as u8
 }
 
 /// The number of a bucket's count of displacements.
@@ -265,4 +281,23 @@ impl Candidates {
         }
         only
     }
+}
+
+/// A slot: its bucket, and its number in there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) bucket: u64,
+    pub(super) slot: usize,
+}
+
+/// In which order the buckets of a key are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LookupOrder {
+    /// One after the other, until the key is found: fewer messages.
+    Sequential,
+    /// All side by side: one round trip.
+    #[default]
+    Parallel,
+    /// All in one request that gathers, where the fabric can.
+    Gathered,
 }

@@ -5,9 +5,9 @@
 //! the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key};
-use super::layout::{Candidates, MOST_WAYS};
-use super::moves::Before;
-use super::signatures::{SignatureWord, signature_of};
+use super::layout::{Candidates, LookupOrder, MOST_WAYS, signature_of};
+use super::moves_seen::Before;
+use super::signatures::SignatureWord;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
@@ -16,18 +16,6 @@ use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::ControlFlow;
-
-/// In which order the buckets of a key are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LookupOrder {
-    /// One after the other, until the key is found: fewer messages.
-    Sequential,
-    /// All side by side: one round trip.
-    #[default]
-    Parallel,
-    /// All in one request that gathers, where the fabric can.
-    Gathered,
-}
 
 /// How far a lookup has come.
 #[derive(Default)]

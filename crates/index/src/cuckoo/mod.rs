@@ -89,6 +89,7 @@ mod insert;
 mod layout;
 mod lookup;
 mod moves;
+mod moves_seen;
 mod path;
 mod predetermination;
 mod remove;
@@ -99,6 +100,5 @@ mod survey;
 mod writer;
 
 pub use client::CuckooTable;
-pub use layout::{CuckooLayout, CuckooOptions};
-pub use lookup::LookupOrder;
+pub use layout::{CuckooLayout, CuckooOptions, LookupOrder};
 pub use survey::Survey;

@@ -5,33 +5,9 @@
 //! them as they were of late, and the seal with them.
 
 use super::client::CuckooTable;
-use super::layout::{Candidates, MOST_WAYS, MOVES_AT, STRIPES, stripe_of};
+use super::layout::{MOVES_AT, STRIPES};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
-use std::cell::Cell;
-
-/// The counts as they were when they were last read.
-pub(super) struct MovesSeen([Cell<u64>; STRIPES]);
-
-/// What the counts of a key's buckets were.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Before([u64; MOST_WAYS]);
-
-impl Default for MovesSeen {
-    fn default() -> Self {
-        Self([const { Cell::new(0) }; STRIPES])
-    }
-}
-
-impl MovesSeen {
-    pub(super) fn of(&self, candidates: &Candidates) -> Before {
-        let mut before = [0; MOST_WAYS];
-        for (count, bucket) in before.iter_mut().zip(candidates.as_slice()) {
-            *count = self.0[stripe_of(*bucket)].get();
-        }
-        Before(before)
-    }
-}
 
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the counts, and whether the table is sealed.
@@ -52,7 +28,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Takes in the counts and the seal, which have these words.
     pub(super) fn note_moves(&self, word: impl Fn(usize) -> u64) {
-        for (number, seen) in self.moves_seen.0.iter().enumerate() {
+        for (number, seen) in self.moves_seen.counts().iter().enumerate() {
             seen.set(word(number));
         }
         // A seal stays.

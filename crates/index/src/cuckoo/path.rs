@@ -2,7 +2,8 @@
 
 use super::batch::Content;
 use super::buckets::Bucket;
-use super::client::{CuckooTable, Place};
+use super::client::CuckooTable;
+use super::layout::Place;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::slot::SlotKind;

@@ -6,9 +6,9 @@
 //! table. So does a client that has just become the writer.
 
 use super::buckets::Bucket;
-use super::client::{CuckooTable, Key, Place};
+use super::client::{CuckooTable, Key};
 use super::graph::CuckooGraph;
-use super::layout::{Candidates, CuckooLayout, WRITER_AT};
+use super::layout::{Candidates, CuckooLayout, Place, WRITER_AT};
 use super::path::{Hole, Reached, Search};
 use crate::client::locks::Held;
 use crate::client::side_by_side;

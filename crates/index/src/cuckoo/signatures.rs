@@ -6,10 +6,9 @@
 //! A use is what a generation is elsewhere: every record that is written into a heap bucket is stamped
 //! with a use later than the word's, and the word that publishes it has that use.
 
-use super::layout::{CuckooLayout, signature_hash};
+use crate::Result;
 use crate::heap::{BlockRef, GRANULE, block_bytes, class_for};
-use crate::slot::{SIGNATURES, SlotKind, bad_option};
-use crate::{Result, hash};
+use crate::slot::{SIGNATURES, bad_option};
 
 /// Bits of a heap bucket's number and use.
 const OFFSET_BITS: u32 = 32;
@@ -21,11 +20,6 @@ const MOST_USE_BITS: u32 = 11;
 /// The word of a bucket: of each record a signature, and where the records are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SignatureWord(pub(super) u64);
-
-/// The byte that stands for a key; never 0.
-pub(super) const fn signature_of(hash: u64) -> u8 {
-    1 + hash::scale(signature_hash(hash), u8::MAX as u64) as u8
-}
 
 impl SignatureWord {
     /// The signature at a position; 0 if it is free.
@@ -74,24 +68,16 @@ pub(super) struct HeapBuckets {
 }
 
 impl HeapBuckets {
-    /// Those of a table with this layout.
+    /// Those of so many bytes each, in a heap of so many.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for more than the words can name.
-    pub(super) fn of(layout: &CuckooLayout) -> Result<Option<Self>> {
-        if layout.kind != SlotKind::Signatures {
-            return Ok(None);
-        }
-        if layout.bucket_slots as usize != SIGNATURES {
-            let limit = "4 in a table of signatures";
-            return Err(bad_option("bucket slots", layout.bucket_slots, limit));
-        }
-        let bytes = layout.shape().block_bytes(SlotKind::Signatures);
+    pub(super) fn new(bytes: usize, heap_bytes: u64) -> Result<Self> {
         let Some(class) = class_for(bytes) else {
             let limit = "records that fit into a block of the heap";
             return Err(bad_option("key and value size", bytes, limit));
         };
-        let most = layout.heap_bytes / block_bytes(class) as u64;
+        let most = heap_bytes / block_bytes(class) as u64;
         let number_bits = (u64::BITS - most.leading_zeros()).max(1);
         if number_bits > MOST_NUMBER_BITS {
             let most = (1u64 << MOST_NUMBER_BITS) - 1;
@@ -99,14 +85,14 @@ impl HeapBuckets {
                 "at most {} with signatures, which name {most} heap buckets",
                 (most + 1) * block_bytes(class) as u64 - 1
             );
-            return Err(bad_option("heap bytes", layout.heap_bytes, limit));
+            return Err(bad_option("heap bytes", heap_bytes, limit));
         }
-        Ok(Some(Self {
+        Ok(Self {
             region: bytes / SIGNATURES,
             class,
             number_bits,
             use_bits: (OFFSET_BITS - number_bits).min(MOST_USE_BITS),
-        }))
+        })
     }
 
     fn granules(self) -> u64 {
@@ -163,6 +149,8 @@ mod tests {
     use super::*;
     use crate::FieldSize;
     use crate::cuckoo::CuckooOptions;
+    use crate::cuckoo::layout::signature_of;
+    use crate::slot::SlotKind;
     use proptest::prelude::*;
 
     fn options(capacity: u64, heap_bytes: Option<u64>) -> CuckooOptions {
@@ -175,7 +163,7 @@ mod tests {
 
     fn buckets(capacity: u64, heap_bytes: Option<u64>) -> HeapBuckets {
         let layout = options(capacity, heap_bytes).layout().unwrap();
-        HeapBuckets::of(&layout).unwrap().unwrap()
+        layout.heap_buckets().unwrap().unwrap()
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the owner
-//! or the fabric stops.
+//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the
+//! owner or the fabric stops.
 
-use super::client::DuoTable;
-use super::layout::head_in;
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, head_in};
 use super::records::NewRecord;
+use super::state::DuoTable;
 use crate::Result;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
@@ -30,8 +29,8 @@ enum Step {
     Publish { page: u64, word: u32, entries: u64 },
     /// Counts a change of the published index.
     CountChange { segment: u64 },
-    /// Spoils what is behind a dead slot's head, so that it is no whole record. It is an atomic: what was
-    /// written is visible when this is done.
+    /// Spoils what is behind a dead slot's head, so that it is no whole record. It is an atomic:
+    /// what was written is visible when this is done.
     Spoil { slot: SlotNumber },
 }
 
@@ -59,7 +58,8 @@ impl Batch {
         self.spoil(slot);
     }
 
-    /// Spoils the bytes of a dead slot, where readers beside the owner could take them for a record.
+    /// Spoils the bytes of a dead slot, where readers beside the owner could take them for a
+    /// record.
     pub(super) fn spoil(&mut self, slot: SlotNumber) {
         if self.published {
             self.slots.push(slot);
@@ -111,8 +111,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half way, its
-    /// slots are in doubt.
+    /// Runs a batch. Unless all of it is known to have taken effect, also if this is dropped half
+    /// way, its slots are in doubt.
     pub(super) async fn run(&self, batch: Batch) -> Result<()> {
         let doubt = self.doubt(batch.slots);
         let steps = batch.steps.into_iter().map(|step| self.step(step));
@@ -160,7 +160,7 @@ impl<E: Endpoint> DuoTable<E> {
                 Ok(writing.await?)
             }
             Step::CountChange { segment } => {
-                let at = self.vault.count_at(&self.layout, segment);
+                let at = self.vault.count_at(segment);
                 self.endpoint.fetch_add(at, 1).await?;
                 Ok(())
             }

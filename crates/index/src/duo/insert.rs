@@ -1,15 +1,15 @@
 //! Putting, and finding or putting (paper 001, sections III-B and III-C).
 //!
-//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is: so the
-//! path to a free slot is known, and held, before anything is read. What must be read, the slots
-//! that match the key and those that are to be moved, is read in one batch, and all is written in another.
+//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is:
+//! so the path to a free slot is known, and held, before anything is read. What must be read, the
+//! slots that match the key and those that are to be moved, is read in one batch, and all is
+//! written in another.
 
 use super::batch::Batch;
-use super::client::{DuoTable, Key};
-use super::layout::head_in;
-use super::placement::{Candidates, Entry, Path, SlotNumber};
-use super::published::{bucket_entry, stash_entry};
+use super::bytes::{SlotNumber, bucket_entry, head_in, stash_entry};
+use super::placement::{Candidates, Entry, Path};
 use super::records::SlotRead;
+use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
@@ -54,7 +54,7 @@ impl<E: Endpoint> DuoTable<E> {
             let held = self.hold_split_alone(&key).await?;
             written = match self.write_held(&key, value, mode, held, true).await {
                 Err(full @ IndexError::Full { .. }) => {
-                    self.grow_instead_of(key.hash, full).await?;
+                    self.grow_instead_of(full).await?;
                     None
                 }
                 other => other?,
@@ -62,7 +62,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let written = written.expect("the loop ends with it");
         if matches!(written, Written::Inserted) {
-            self.grow_a_step(key.hash).await;
+            self.grow_a_step().await;
         }
         Ok(written)
     }
@@ -77,7 +77,8 @@ impl<E: Endpoint> DuoTable<E> {
         alone: bool,
     ) -> Result<Option<Written>> {
         let (matches, of, path) = self.look(key, &held);
-        // What is held since then may be in doubt: who has left it so has said so before it released it.
+        // What is held since then may be in doubt: who has left it so has said so before it
+        // released it.
         let in_doubt = || !alone && !self.is_settled();
         if in_doubt() {
             return Ok(None);
@@ -99,7 +100,7 @@ impl<E: Endpoint> DuoTable<E> {
             };
         }
         let entry = self.entry_beside(&of, &read, &matches)?;
-        let Some(place) = self.place(key, path, entry, &held) else {
+        let Some(place) = self.place(path, entry, &held) else {
             return if alone { Err(self.full()) } else { Ok(None) };
         };
         // So may the slot of the stash.
@@ -113,8 +114,9 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(Some(Written::Inserted))
     }
 
-    /// The slots that match a key whose buckets are held, and the path by which it would enter, held as well. A path on which
-    /// another thread has been faster is abandoned, and the search goes on.
+    /// The slots that match a key whose buckets are held, and the path by which it would enter,
+    /// held as well. A path on which another thread has been faster is abandoned, and the search
+    /// goes on.
     fn look(&self, key: &Key<'_>, held: &Held<'_>) -> (Vec<SlotNumber>, Candidates, Option<Path>) {
         // To the end: what is found here is still so when it is held, for changes wait.
         let index = self.index.borrow();
@@ -163,43 +165,27 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(self.index.borrow().entry(of, &known))
     }
 
-    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints collide enters
-    /// by an ambiguous one, and is found with a READ more.
-    fn place(
-        &self,
-        key: &Key<'_>,
-        path: Option<Path>,
-        entry: Entry,
-        held: &Held<'_>,
-    ) -> Option<Place> {
+    /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints
+    /// collide enters by an ambiguous one, and is found with a READ more.
+    fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
         match (path, entry) {
             (Some(path), Entry::Stash) => {
                 let ambiguous = || Place {
                     path,
                     entry: Entry::Primary,
                 };
-                Some(self.stash_place(key, held).unwrap_or_else(ambiguous))
+                Some(self.stash_place(held).unwrap_or_else(ambiguous))
             }
             (Some(path), entry) => Some(Place { path, entry }),
-            (None, _) => self.stash_place(key, held),
+            (None, _) => self.stash_place(held),
         }
     }
 
     /// A free slot of the stash, held.
-    fn stash_place(&self, key: &Key<'_>, held: &Held<'_>) -> Option<Place> {
+    fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
         // No bucket has a number as high as theirs.
         let index = self.index.borrow();
-        let [first, _] = key.buckets.get();
-        if self.layout.extendible && index.to_split(first).is_some() {
-            // A split has begun since the buckets were held, and the slot that the key would be taken to may be another's.
-            return None;
-        }
-        // One that is held may be taken by a key that the split takes along, and is not in the index yet.
-        let is_to_come = |slot| {
-            let twin = index.stash_before_split(slot);
-            twin.is_some_and(|twin| self.locks.is_held(twin.0))
-        };
-        let slot = index.stash_room(first, |slot| !is_to_come(slot) && held.try_add(slot.0))?;
+        let slot = index.stash_room(|slot| held.try_add(slot.0))?;
         Some(Place {
             path: Path { slots: vec![slot] },
             entry: Entry::Stash,

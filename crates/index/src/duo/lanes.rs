@@ -1,16 +1,17 @@
 //! Looking up many keys side by side.
 //!
-//! As in the linear table ([`LinearTable`](crate::linear::LinearTable)), a batch is a fixed row of *lanes*, each with one
-//! lookup and a READ on its way, and no future. Here most of a lookup is a look at the index, two buckets of
-//! it anywhere in the client's memory: so the lanes that begin name their buckets first, all of them, for the
-//! processor to fetch side by side, and look afterwards. A key that is absent costs nothing else.
+//! As in the linear table ([`LinearTable`](crate::linear::LinearTable)), a batch is a fixed row of
+//! *lanes*, each with one lookup and a READ on its way, and no future. Here most of a lookup is a
+//! look at the index, two buckets of it anywhere in the client's memory: so the lanes that begin
+//! name their buckets first, all of them, for the processor to fetch side by side, and look
+//! afterwards. A key that is absent costs nothing else.
 //!
-//! Invariant: a lane takes the steps of the ordinary lookup (`lookup.rs`); who has to hold the key's buckets goes on
-//! as a future, in its lane.
+//! Invariant: a lane takes the steps of the ordinary lookup (`lookup.rs`); who has to hold the
+//! key's buckets goes on as a future, in its lane.
 
-use super::client::{DuoTable, Key};
 use super::lookup::{Fetched, Next, Search};
 use super::records::SlotRead;
+use super::state::{DuoTable, Key};
 use crate::{BATCH_WIDTH, GET, Result, Value};
 use farslot_fabric::{Booking, Endpoint, EndpointExt, Reader};
 use std::future::{Future, poll_fn};

@@ -1,19 +1,17 @@
 //! Looking a key up (paper 001, section III-B).
 //!
-//! Invariant: the index names every key's slot, from before the first operation that could know of the
-//! key returns until after the last that could. A lookup reads the slots whose fingerprints match, one
-//! by one until it meets its key; nearly always there is one. It holds nothing: so if it has not met its key, it
-//! sees whether the index has changed meanwhile, or may be about to, and if so looks again with the
-//! key's buckets held.
+//! Invariant: the index names every key's slot, from before the first operation that could know of
+//! the key returns until after the last that could. A lookup reads the slots whose fingerprints
+//! match, one by one until it meets its key; nearly always there is one. It holds nothing: so if it
+//! has not met its key, it sees whether the index has changed meanwhile, or may be about to, and if
+//! so looks again with the key's buckets held.
 
-use super::client::{DuoTable, Key};
-use super::layout::head_in;
-use super::placement::{Candidates, SlotNumber};
+use super::bytes::SlotNumber;
+use super::placement::Candidates;
 use super::records::SlotRead;
-use crate::client::{MOST_READS, pause};
-use crate::{IndexError, Result, Value};
+use super::state::{DuoTable, Key};
+use crate::{Result, Value};
 use farslot_fabric::{Endpoint, RemoteAddr};
-use std::sync::atomic::Ordering;
 
 /// What the index says of a key at one moment.
 struct Glance {
@@ -21,8 +19,8 @@ struct Glance {
     slot: Option<RemoteAddr>,
     /// How often anything had changed.
     changes: u64,
-    /// Whether, in spite of no slot, a reader beside the owner may have met the key already: it is about to be in the
-    /// index.
+    /// Whether, in spite of no slot, a reader beside the owner may have met the key already: it is
+    /// about to be in the index.
     may_be_met: bool,
 }
 
@@ -108,16 +106,16 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn judge(&self, search: &mut Search, key: &Key<'_>, slot: SlotRead) -> Next {
         if self.is_key(&slot, key) {
-            // What is being written over it may be seen by this endpoint and not yet by others, who would answer
-            // with what was before.
+            // What is being written over it may be seen by this endpoint and not yet by others, who
+            // would answer with what was before.
             let is_shared = self.has_threads || self.layout.published;
             if is_shared && self.is_any_held(key) {
                 return Next::Hold;
             }
             return Next::Answer(Some(self.value_in(slot)));
         }
-        // In this order: who changes something counts that before it says that it is in doubt or settled, and
-        // says so before it releases the bucket.
+        // In this order: who changes something counts that before it says that it is in doubt or
+        // settled, and says so before it releases the bucket.
         let quiet = !self.is_any_held(key) && self.is_settled();
         if !quiet || self.changes() != search.changes {
             return Next::Hold;
@@ -141,8 +139,8 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// What the index says of a key at this moment, but for so many of the slots that match; nothing while the index is not
-    /// that of the vault.
+    /// What the index says of a key at this moment, but for so many of the slots that match;
+    /// nothing while the index is not that of the vault.
     #[inline]
     fn glance(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Glance> {
         let index = self.index.borrow();
@@ -186,46 +184,5 @@ impl<E: Endpoint> DuoTable<E> {
     /// The slots that may be the key's.
     pub(super) fn matches(&self, key: &Key<'_>) -> Vec<SlotNumber> {
         self.index.borrow().matches(key.hash).collect()
-    }
-
-    /// Reads a slot that is live and that nobody writes.
-    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<SlotRead> {
-        for attempt in 0..MOST_READS {
-            let bytes = self.read_slot(slot).await?;
-            if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
-                return Ok(bytes);
-            }
-            pause(&*self.endpoint, attempt).await;
-        }
-        Err(self.unreadable(slot))
-    }
-
-    /// Whether a slot that was read is whole and the key's.
-    #[inline]
-    pub(super) fn is_key(&self, slot: &[u8], key: &Key<'_>) -> bool {
-        let record = self.layout.record_in(slot);
-        record.is_some_and(|record| record.key == key.bytes)
-    }
-
-    /// The value in a slot that is whole.
-    pub(super) fn value_in(&self, slot: SlotRead) -> Value {
-        let range = self.layout.record_in(&slot).map(|record| {
-            let start = record.value_at;
-            start..start + record.value.len()
-        });
-        Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
-    }
-
-    /// The error for a slot that is not as the index has it: another client has become the owner.
-    pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
-        self.owns.store(false, Ordering::Release);
-        IndexError::WriterLost { slot }
-    }
-
-    pub(super) fn unreadable(&self, SlotNumber(slot): SlotNumber) -> IndexError {
-        IndexError::Unreadable {
-            slot,
-            attempts: MOST_READS,
-        }
     }
 }

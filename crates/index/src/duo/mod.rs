@@ -1,114 +1,118 @@
-//! CuckooDuo: an index of fingerprints in the owner's memory says which one slot a lookup reads.
+//! CuckooDuo: the writer keeps an index of fingerprints in local memory, so a lookup reads exactly
+//! one slot.
 //!
-//! **What it is for.** Tables that one client owns and that shall be nearly full, with few messages and few bytes: a
-//! lookup reads exactly one slot in one round trip, whatever the load factor, and absent keys
-//! are known without asking, but for a share of 2d/2^f. The price is local memory, f bits a slot and half
-//! a bit more (16.5 bits with f = 16). Others can look keys up as well, with a copy of that index, if the table is
-//! made [for readers](DuoOptions::readers): see [`DuoReader`].
+//! **Use it** for tables that one process writes and that should be nearly full. A lookup takes one
+//! round trip and reads one slot, whatever the load factor. An absent key costs nothing, except
+//! with probability 2d/2^f (d slots a bucket, fingerprints of f bits). The price is local memory: f
+//! bits a slot and half a bit more, 16.5 bits with f = 16. If the table is made [for
+//! readers](DuoOptions::readers), other clients look keys up with a copy of the index: see
+//! [`DuoReader`].
 //!
-//! **Promises.** Unique keys. One owner at a time: the client that first asks the table for anything
-//! becomes the owner, and any other is told [`WriterBusy`](crate::IndexError::WriterBusy) until the
-//! owner [resigns](DuoTable::resign), or another [takes over](DuoTable::take_over) from one
-//! that is known to be dead. The owner may be several threads of a process, each with an endpoint of its own
-//! ([`DuoOwner`]). All single-key operations of the owner's threads and coroutines are linearizable, also from
-//! one owner to the next: what was acknowledged is never lost, what was in doubt took effect
-//! or did not, and a removed key does not come back. `scan` meets every key while no insertion moves
-//! others, and nothing brings keys back from the stash; a [reader's](DuoReader::scan) as well. All of this holds while
-//! the table [grows](DuoTable::with_growth), too, and what readers are [promised](ReaderPromise): as a whole, by a ratio, or
-//! if it is [extendible](DuoOptions::extendible) a sub-table at a time.
+//! **Promises.** Keys are unique. A table has one *owner* at a time, its only writer: the first
+//! client that uses the table. Every other client gets
+//! [`WriterBusy`](crate::IndexError::WriterBusy) until the owner [resigns](DuoTable::resign), or
+//! until another client [takes over](DuoTable::take_over) from an owner that is known to be dead.
+//! The owner may be several threads of one process, each with its own endpoint ([`DuoOwner`]). All
+//! operations on one key are linearizable across the owner's threads and coroutines, and from one
+//! owner to the next: an acknowledged write is never lost, a write in doubt either took effect or
+//! did not, and a removed key does not come back. `scan` visits every key unless an insertion moves
+//! it meanwhile or a removal brings it back from the stash; the same holds for a [reader's
+//! scan](DuoReader::scan). All of this, and what [readers are promised](ReaderPromise), also holds
+//! while the table grows.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
 //! | lookup, found | 1 | 1 |
-//! | lookup, absent | 0, or 1 with a share of 2d/2^f | 0 |
-//! | insertion | 1; 2 if both buckets are full, or a fingerprint collides | 1; 1 + 2 for each record moved |
-//! | update, `put` of a key that is there | 2; 1 [unverified](DuoTable::with_unverified_updates) | 3 (the second in the journal) |
+//! | lookup, absent | 0, or 1 with probability 2d/2^f | 0 |
+//! | insertion | 1; 2 if both buckets are full or a fingerprint collides | 1, and 2 for each record moved |
+//! | update, `put` of a key that is present | 2 | 3 (the second in the journal) |
 //! | removal | 1; 2 if the index is published | a word |
-//! | a reader's lookup, found | 1; 2 to 3 if its copy of the index is old | 1 |
-//! | a reader's lookup, absent | 1; or 0 as of [a moment ago](ReaderPromise) | 0, and 2 pages |
+//! | a reader's lookup, found | 1; 2 to 3 if its copy of the index is stale | 1 |
+//! | a reader's lookup, absent | 1; or 0 with [bounded staleness](ReaderPromise) | 0, and 2 pages |
 //!
-//! **Where keys go** is [`placement`]'s business, which knows no fabric. With 8 slots a bucket, f = 16 and at
-//! most 3 moves the table is full at 0.99, below a load of 0.7 an insertion takes 1.0001 round trips on
-//! average, at 0.9 it takes 1.1, and never more than 2. Keys that found no bucket wait in the stash, and move back when
-//! a removal has made room for them (2 round trips more, of that removal).
-//!
-//! **The vault's bytes, and who may write them.** Only the owner.
+//! **Floors.** No file imports one of a floor above it.
 //!
 //! ```text
-//! 0        used slots | entries | ... | owners there were | owner | whether there was one
-//! 4096     first array: m buckets of d slots | second array | stash | journal
-//!          by how much it has grown: extents elsewhere, see growth/mod.rs; sub-tables, see extendible/mod.rs
-//!          the published index, if there is one (see `published.rs`)
-//! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
-//!          | checksum, 32 bits | key length, 16 | value length, 16 |
-//!          | key bytes | value bytes |    room for the longest
-//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
+//! scheme                               what `Index` asks of the owner
+//! lookup lanes insert update remove    one protocol a file; reader/ beside them
+//!   scan survey
+//! holding growth/ stash                locks, growth, bringing keys back from the stash
+//! ownership rebuild settle publish     who owns the table; recovery; the published index
+//! batch records                        verbs that take effect in order; slots and their records
+//! state/                               what a client keeps
+//! placement/                           which slot a key goes to: local memory only
+//! bytes/                               what lies where
 //! ```
-//! A slot is filled by a WRITE of all but its head, and a compare-and-swap of the head, in one batch: the
-//! head makes the rest live. A record is moved by filling another slot and then making its own dead. The
-//! head says whose the slot is, so that one compare-and-swap removes a key without a READ;
-//! the checksum, whether the rest is whole.
 //!
-//! **Records of any size** are in a heap, if the table is [made so](crate::SlotKind::Heap): a slot has 16 bytes then.
-//! A lookup takes 2 READs, one after the other (with a fingerprint that collides, 2 more); an insertion what it takes
-//! otherwise, and now and then more heap; an update 3 round trips (the slot, the record, the new record with a
-//! swap), and no journal; a removal 1. What an owner that died had taken of the heap and not used stays taken.
+//! **Placement.** With 8 slots a bucket, f = 16 and at most 3 moves, the table is full at a load of
+//! 0.99. Below 0.7 an insertion takes 1.0001 round trips on average, at 0.9 it takes 1.1, and never
+//! more than 2. A key that finds no bucket goes to the stash. When a removal has made room, it
+//! moves back, which costs that removal 2 more round trips.
 //!
-//! **The journal.** A record that is replaced is written to a slot of the journal first, then over the old
-//! one, then the slot of the journal is made dead: three steps of one batch. A live slot of the journal
-//! is the last word on its key.
+//! **The table's bytes.** Only the owner writes them.
 //!
-//! **Several threads** share the index, the locks of buckets, the journal and what is in doubt (`shared.rs`).
+//! ```text
+//! 0        used slots | entries | ... | owners there were | owner | whether there ever was one
+//! 4096     first array: m buckets of d slots | second array | stash | journal
+//!          the heap, if there is one; the published index, if there is one (bytes/published.rs)
+//!          buckets added by growth are elsewhere (growth/mod.rs)
+//! slot     a head, then the record, or the place of its block in the heap (bytes/slot.rs)
+//! ```
+//! The owner fills a slot with one batch: a WRITE of everything but the head, then a
+//! compare-and-swap of the head, which makes the slot live. To move a record, it fills another slot
+//! and then makes the old one dead. The head holds the hash of the key, so one compare-and-swap
+//! removes a key without a READ. A checksum tells whether the record is whole.
 //!
-//! **When things fail.** Of a batch, what takes effect is its first part. The slots of a batch that
-//! failed, or whose operation was dropped, are in doubt, and nothing else is done until the owner has read them,
-//! finished what was begun and set its index right (`doubts.rs`). A new owner does the same for the whole
-//! vault (`rebuild.rs`): it reads all of it, takes the live slots into its index, removes the copy of a record
-//! that was being moved, and finishes the updates in the journal. What a dead slot holds is
-//! looked at by nobody.
+//! **Records of any size** lie in a heap if the table is [made so](crate::SlotKind::Heap); a slot
+//! then has 16 bytes. A lookup takes 2 dependent READs (2 more if a fingerprint collides), an
+//! update 3 round trips and no journal, a removal 1. Heap blocks that an owner had reserved but not
+//! used when it died are lost.
 //!
-//! **Readers** hold a copy of the index that the owner publishes in the batches of its changes (`publish.rs`): a
-//! word and a count more each insertion, and no round trip. A slot says by itself whether it is live,
-//! whose and whole, so that a copy which is old is noticed (`reader/`), also where the table has grown meanwhile. A
-//! word of four bytes a bucket is added to the memory of both.
+//! **The journal.** An update writes the new record to a journal slot, then over the old record,
+//! then makes the journal slot dead: three steps of one batch. A live journal slot always holds the
+//! last value of its key.
 //!
-//! **Many lookups** run in lanes, without a future each (`lanes.rs`), if records are in their slots.
+//! **Failures.** If a batch fails, some prefix of it has taken effect. Its slots are then in doubt,
+//! and the owner does nothing else until it has read them, finished what was begun and corrected
+//! its index (`settle.rs`). A new owner does this for the whole table (`rebuild.rs`): it reads
+//! every slot, indexes the live ones, removes duplicates of records that were being moved, and
+//! finishes updates that it finds in the journal.
 //!
-//! Source: paper 001, sections III-A to III-C, and its supplement on threads, where lookups lock what they read. Readers,
-//! backup fingerprints in any slot, the roomier bucket first,
-//! the journal, owners that die, and what is in doubt are not in it; nor is a round trip for
-//! a removal's look at the key, which the head makes unnecessary.
+//! **Readers** keep a copy of the index, which the owner publishes in the same batches as its
+//! changes (`publish.rs`). That costs an insertion one more word and one more count, and no round
+//! trip. Each slot tells whether it is live, whose it is and whether it is whole, so a stale copy
+//! is detected (`reader/`). Owner and reader both spend 4 more bytes a bucket.
+//!
+//! Source: paper 001, sections III-A to III-D, and its supplement on threads. Not in the paper:
+//! readers, backup fingerprints in any slot, preferring the emptier bucket, the journal, owners
+//! that die, operations in doubt, and a removal without reading the key first. The paper's
+//! extendible form, a directory of small tables, is not implemented.
 
 mod batch;
-mod client;
-mod doubts;
-mod extendible;
+mod bytes;
 mod growth;
+mod holding;
 mod insert;
-mod journal;
 mod lanes;
-mod layout;
 mod lookup;
-mod owner;
+mod ownership;
 pub mod placement;
 mod publish;
-mod published;
 mod reader;
 mod rebuild;
 mod records;
 mod remove;
 mod scan;
 mod scheme;
-mod shared;
+mod settle;
 mod stash;
+mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod update;
 
-pub use client::{DuoTable, Work};
-pub use growth::{Cleaning, DuoGrowth, GrowthMemory};
-pub use layout::{DuoLayout, DuoOptions};
+pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
-pub use shared::DuoOwner;
+pub use state::{DuoGrowth, DuoOwner, DuoTable, GrowthMemory, Work};
 pub use survey::Survey;

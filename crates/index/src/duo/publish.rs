@@ -1,69 +1,33 @@
 //! Keeping the published index current: the owner's part.
 //!
-//! The words that name a key are written in the batch that makes its slot live, before the slot's head, and
-//! the count of their segment grows in between: no insertion takes a round trip more. A removal does: the
-//! bytes of a dead slot must be no whole record any more before the removal is acknowledged, else a
-//! READ that takes long could join them with the head that the same key has in the same slot later.
+//! The words that name a key are written in the batch that makes its slot live, before the slot's
+//! head, and the count of their segment grows in between: no insertion takes a round trip more. A
+//! removal does: the bytes of a dead slot must be no whole record any more before the removal is
+//! acknowledged, else a READ that takes long could join them with the head that the same key has in
+//! the same slot later.
 
 use super::batch::Batch;
-use super::client::DuoTable;
-use super::layout::DuoLayout;
-use super::placement::SlotNumber;
-use super::published::{PerPage, bucket_entry, stash_entry};
+use super::bytes::{SlotNumber, bucket_entry, stash_entry};
+use super::state::{DuoTable, Stamps};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How often each page has changed: the stamp of the word of it that was written last. Who holds a page's bucket
-/// changes it.
-pub(super) struct Stamps(Mutex<PerPage>);
-
-impl Stamps {
-    pub(super) fn new(layout: &DuoLayout) -> Self {
-        Self(Mutex::new(PerPage::new(layout)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PerPage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has stamps for so many buckets of each array, and so many slots of the stash.
-    pub(super) fn grow_to(&self, buckets: u64, stash: u64) {
-        self.lock().grow_to(buckets, stash);
-    }
-
-    /// Bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.lock().bytes()
-    }
-
-    pub(super) fn next(&self, page: u64) -> u32 {
-        let mut stamps = self.lock();
-        let stamp = stamps.of(page);
-        *stamp = stamp.wrapping_add(1);
-        *stamp
-    }
-
-    fn set(&self, page: u64, stamp: u32) {
-        *self.lock().of(page) = stamp;
-    }
-}
 
 /// The entry that a slot is to have.
 pub(super) type NewEntry = (SlotNumber, u64);
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live with these
-    /// entries. To be followed by what makes them live.
+    /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live
+    /// with these entries. To be followed by what makes them live.
     pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
         }
     }
 
-    /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the slot.
+    /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the
+    /// slot.
     pub(super) fn unpublish(&self, batch: &mut Batch, slot: SlotNumber) {
         self.publish_words(batch, &[(slot, 0)]);
     }
@@ -91,12 +55,6 @@ impl<E: Endpoint> DuoTable<E> {
             let new = but.iter().find(|(changed, _)| *changed == slot);
             new.map_or_else(|| self.entry_of(slot), |(_, entry)| *entry)
         })
-    }
-
-    /// The word of a slot of the stash with this entry, which is its page.
-    pub(super) fn word_of_stash(&self, page: u64, entry: u64) -> u64 {
-        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.next(page));
-        self.layout.page_shape(page).pack(0, stamp, |_| entry)
     }
 
     /// A slot's entry, as the index has it.
@@ -129,15 +87,15 @@ impl<E: Endpoint> DuoTable<E> {
             let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
             let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
             // Before anything is taken away, as in a split.
-            batch.count_change(self.vault.segment_of(&self.layout, page));
+            batch.count_change(self.vault.segment_of(page));
             self.publish(&mut batch, &entries);
         }
         self.run(batch).await
     }
 
     /// Reads what was published, and publishes what the index has otherwise. Called by a new owner
-    /// that has made its index, alone. Until then what the owner before has published is good: it names the
-    /// keys of all live slots.
+    /// that has made its index, alone. Until then what the owner before has published is good: it
+    /// names the keys of all live slots.
     pub(super) async fn publish_all(&self) -> Result<()> {
         let Some(stamps) = &self.stamps else {
             return Ok(());

@@ -1,13 +1,12 @@
 //! Making the index from the vault: what a new owner does.
 //!
-//! Every live slot says whose it is. An owner that died may have left a record twice, which it was moving, or
-//! a new record in the journal with its old one in any state: both are set right here. Nothing writes
-//! meanwhile: the verbs of the owner before are over, and this one's have not begun.
+//! Every live slot says whose it is. An owner that died may have left a record twice, which it was
+//! moving, or a new record in the journal with its old one in any state: both are set right here.
+//! Nothing writes meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
-use super::client::DuoTable;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
 use super::records::SlotRead;
+use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -23,8 +22,9 @@ impl<E: Endpoint> DuoTable<E> {
         self.learn_growths().await?;
         self.vault.set_touched(self.unsplit() > 0);
         let mut torn = Torn::new();
-        // The second array first, and the stash: its keys stand by primary fingerprints and by no others, so that
-        // those of the first that collide with them are known to stand by backup ones.
+        // The second array first, and the stash: its keys stand by primary fingerprints and by no
+        // others, so that those of the first that collide with them are known to stand by backup
+        // ones.
         self.take_array(1, &mut torn).await?;
         self.take_stash(&mut torn).await?;
         self.take_array(0, &mut torn).await?;
@@ -62,19 +62,18 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Takes the keys of the stash into the index, those of one sub-table at a time.
+    /// Takes the keys of the stash into the index.
     async fn take_stash(&self, torn: &mut Torn) -> Result<()> {
-        let each = u64::from(self.layout.stash);
-        let slots = self.index.borrow().stash_slots();
-        // A stash of no slots has no first ones.
-        for first in slots.step_by(each.max(1) as usize) {
-            let len = each as usize * self.layout.slot_bytes();
-            let piece = self.endpoint.read(self.slot_at(first), len).await?;
-            let bytes = piece.chunks_exact(self.layout.slot_bytes());
-            let slots = (first.0..).map(SlotNumber).zip(bytes);
-            self.take_slots(slots, torn).await?;
+        if self.layout.stash == 0 {
+            return Ok(());
         }
-        Ok(())
+        let slot_bytes = self.layout.slot_bytes();
+        let len = self.layout.stash as usize * slot_bytes;
+        let from = self.slot_at(SlotNumber::STASH);
+        let stash = self.endpoint.read(from, len).await?;
+        let slots = (SlotNumber::STASH.0..).map(SlotNumber);
+        self.take_slots(slots.zip(stash.chunks_exact(slot_bytes)), torn)
+            .await
     }
 
     /// Takes the keys of buckets that were read into the index.

@@ -1,18 +1,21 @@
 //! Where a slot's record is: in the slot, or in a heap.
 //!
-//! A slot of a table with a heap names a block in the word behind its head. The record there is written whole
-//! before any slot names it, and never changes while one does; it says itself which use of the block it is
-//! of. So a record is replaced by swapping that word, without the journal, and moved by copying it.
+//! A slot of a table with a heap names a block in the word behind its head. The record there is
+//! written whole before any slot names it, and never changes while one does; it says itself which
+//! use of the block it is of. So a record is replaced by swapping that word, without the journal,
+//! and moved by copying it.
 
-use super::client::DuoTable;
-use super::layout::{DuoLayout, head_in};
-use super::placement::SlotNumber;
-use crate::Result;
+use super::bytes::{DuoLayout, SlotNumber, head_in};
+use super::state::{DuoTable, Key};
+use crate::client::{MOST_READS, pause};
 use crate::heap::{BlockRef, Heap, encode, seal};
+use crate::{IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 use std::ops::Deref;
+use std::sync::atomic::Ordering;
 
-/// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`] understands.
+/// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`]
+/// understands.
 pub(super) struct SlotRead {
     bytes: Buffer,
     /// The word behind the head, if it names a block.
@@ -47,8 +50,8 @@ pub(super) struct NewRecord {
     pub(super) reference: u64,
 }
 
-/// The slot of these bytes, with the record that it names, if it is live. If that has been replaced meanwhile, the
-/// slot is not whole.
+/// The slot of these bytes, with the record that it names, if it is live. If that has been replaced
+/// meanwhile, the slot is not whole.
 pub(super) async fn with_record<E: Endpoint>(
     layout: &DuoLayout,
     heap: &Heap<E>,
@@ -98,6 +101,47 @@ impl<E: Endpoint> DuoTable<E> {
             bytes,
             reference: 0,
         })
+    }
+
+    /// Reads a slot that is live and that nobody writes.
+    pub(super) async fn read_whole(&self, slot: SlotNumber) -> Result<SlotRead> {
+        for attempt in 0..MOST_READS {
+            let bytes = self.read_slot(slot).await?;
+            if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
+                return Ok(bytes);
+            }
+            pause(&*self.endpoint, attempt).await;
+        }
+        Err(self.unreadable(slot))
+    }
+
+    /// Whether a slot that was read is whole and the key's.
+    #[inline]
+    pub(super) fn is_key(&self, slot: &[u8], key: &Key<'_>) -> bool {
+        let record = self.layout.record_in(slot);
+        record.is_some_and(|record| record.key == key.bytes)
+    }
+
+    /// The value in a slot that is whole.
+    pub(super) fn value_in(&self, slot: SlotRead) -> Value {
+        let range = self.layout.record_in(&slot).map(|record| {
+            let start = record.value_at;
+            start..start + record.value.len()
+        });
+        Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
+    }
+
+    /// The error for a slot that is not as the index has it: another client has become the owner.
+    pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
+        self.owns.store(false, Ordering::Release);
+        IndexError::WriterLost { slot }
+    }
+
+    pub(super) fn unreadable(&self, SlotNumber(slot): SlotNumber) -> IndexError {
+        IndexError::Unreadable {
+            slot,
+            attempts: MOST_READS,
+        }
     }
 
     /// A slot that was read, with its record.

@@ -1,12 +1,11 @@
 //! Removing a key.
 //!
-//! A slot's head is the key's hash: so one compare-and-swap both sees whose record it is and makes the
-//! slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
+//! A slot's head is the key's hash: so one compare-and-swap both sees whose record it is and makes
+//! the slot dead. What stays of the record is behind a head of 0, which is none: nothing brings it
 //! back. Where the index is published, a second round trip spoils it.
 
-use super::client::DuoTable;
-use super::layout::live_head;
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, live_head};
+use super::state::DuoTable;
 use crate::Result;
 use crate::heap::BlockRef;
 use farslot_fabric::{Endpoint, EndpointExt, both};

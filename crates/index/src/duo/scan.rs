@@ -1,9 +1,8 @@
-//! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write while a piece is read.
+//! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write
+//! while a piece is read.
 
-use super::client::DuoTable;
-use super::growth::Vault;
-use super::layout::{DuoLayout, hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, head_in};
+use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
@@ -77,15 +76,12 @@ impl Piece {
         first: u64,
     ) -> Result<Self> {
         let slot_bytes = layout.slot_bytes();
-        let end = SlotNumber::STASH.0 + vault.stash_slots(layout);
+        let end = layout.stash_pages().end;
         let slots = scan::piece(first, end, slot_bytes);
         if slots == 0 {
             let parts = Vec::new();
             return Ok(Self { parts, next: None });
         }
-        // Those of one sub-table lie side by side.
-        let stash = u64::from(layout.stash);
-        let slots = slots.min(stash - (first - SlotNumber::STASH.0) % stash);
         let from = vault.slot_at(layout, SlotNumber(first));
         let bytes = endpoint.read(from, slots as usize * slot_bytes).await?;
         let part = Part {
@@ -98,11 +94,6 @@ impl Piece {
             parts: vec![part],
             next: scan::next(first + slots, end),
         })
-    }
-
-    /// How many slots of the stash it has.
-    pub(super) fn stash_slots(&self) -> u64 {
-        self.parts.first().map_or(0, |part| part.run)
     }
 
     /// The slots with their bytes.
@@ -124,7 +115,8 @@ impl<E: Endpoint> DuoTable<E> {
         cursor: Cursor,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        // Who becomes the owner learns now how far the table has grown, and it may have grown until now.
+        // Who becomes the owner learns now how far the table has grown, and it may have grown until
+        // now.
         let alone = self.hold_alone().await?;
         let piece = Piece::read(&*self.endpoint, &self.layout, &self.vault, cursor).await?;
         let live = self.live_in(&piece);

@@ -1,8 +1,7 @@
 //! What [`Index`](crate::Index) asks of the owner of a CuckooDuo table.
 
-use super::client::DuoTable;
 use super::insert::{Mode, Written};
-use super::publish::Stamps;
+use super::state::{DuoTable, Stamps};
 use crate::{
     BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Result, SchemeClient, SchemeKind, Survey,
     UPKEEP, Value, Waits, WriterChange,

@@ -1,19 +1,14 @@
 //! Bringing keys of the stash back into a bucket, when a removal has made room.
 //!
-//! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a free slot in a
-//! bucket of such a key, or takes the key away that it collided with, moves it there; and so do insertions into a sub-table that
-//! has been split.
+//! The stash is small, and its keys cost the insertions that need it room. A removal that leaves a
+//! free slot in a bucket of such a key, or takes the key away that it collided with, moves it
+//! there.
 
-use super::client::DuoTable;
-use super::growth::origins_of;
-use super::layout::head_in;
-use super::placement::{Candidates, Entry, Growable, Path, SlotNumber};
-use super::published::bucket_entry;
+use super::bytes::{SlotNumber, bucket_entry, head_in};
+use super::placement::{Candidates, Entry, Path};
+use super::state::DuoTable;
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
-
-/// Keys per slot up to which a sub-table is so roomy that its stash is not needed.
-const ROOMY: f64 = 0.75;
 
 /// A key that can leave the stash.
 struct Returning {
@@ -24,41 +19,26 @@ struct Returning {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Moves a key of the stash into this bucket, or into its other one, if one of the stash can be there. This
-    /// cannot fail: the removal is done. What is in doubt afterwards is settled by the next operation.
+    /// Moves a key of the stash into this bucket, or into its other one, if one of the stash can be
+    /// there. This cannot fail: the removal is done. What is in doubt afterwards is settled by the
+    /// next operation.
     pub(super) async fn bring_back(&self, bucket: u64) {
-        let returning = self.returning(bucket, |buckets| buckets.contains(&bucket));
-        self.bring_if(returning).await;
-    }
-
-    /// Moves a key of a sub-table's stash into a bucket, if a split has made room for it. This cannot fail, nor what is in
-    /// doubt afterwards be of the insertion that it is done with.
-    pub(super) async fn bring_home(&self, subtable: &Growable) {
-        if subtable.live as f64 <= ROOMY * subtable.slots as f64 {
-            let bucket = self.index.borrow().first_bucket(subtable.number);
-            let returning = self.returning(bucket, |_| true);
-            self.bring_if(returning).await;
-        }
-    }
-
-    async fn bring_if(&self, returning: Option<Returning>) {
-        if let Some(key) = returning {
+        if let Some(key) = self.returning(bucket) {
             let returning = self.endpoint.operation(UPKEEP, self.bring(&key));
             let _ = returning.await;
         }
     }
 
-    /// A key of the stash that can go back to one of its buckets, if they are wanted: of the stash that this bucket's keys
-    /// may be put in.
-    fn returning(&self, bucket: u64, wanted: impl Fn([u64; 2]) -> bool) -> Option<Returning> {
+    /// A key of the stash that can go back to one of its buckets, of which this is one.
+    fn returning(&self, bucket: u64) -> Option<Returning> {
         let index = self.index.borrow();
-        let mut stashed = index.stashed_beside(bucket);
+        let mut stashed = index.stashed_keys();
         stashed.find_map(|(from, hash)| {
             let of = index.candidates(hash);
             let buckets = index.buckets_of(&of);
-            let returns = wanted(buckets)
+            let returns = buckets.contains(&bucket)
                 && index.entry(&of, &[]) == Entry::Primary
-                && origins_of(&index, buckets).is_empty()
+                && index.to_split_of(buckets).is_empty()
                 && index.room_in(&buckets).is_some();
             returns.then_some(Returning {
                 from,
@@ -81,7 +61,7 @@ impl<E: Endpoint> DuoTable<E> {
             let stays = index.stashed_at(key.from) != Some(Some(key.hash))
                 || index.entry(&key.of, &[]) != Entry::Primary
                 || index.buckets_of(&index.candidates(key.hash)) != key.buckets
-                || !origins_of(&index, key.buckets).is_empty();
+                || !index.to_split_of(key.buckets).is_empty();
             match index.room_in(&key.buckets) {
                 Some(to) if !stays => to,
                 _ => return Ok(()),

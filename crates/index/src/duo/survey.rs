@@ -1,8 +1,7 @@
 //! A look at every slot, whoever is the owner.
 
-use super::client::DuoTable;
-use super::layout::{hash_in, head_in};
-use super::placement::SlotNumber;
+use super::bytes::{SlotNumber, hash_in, head_in};
+use super::state::DuoTable;
 use crate::client::{BucketCounter, scan};
 use crate::{BucketCounts, Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -10,8 +9,9 @@ use farslot_fabric::{Endpoint, EndpointExt};
 /// What was seen, slot by slot. The owner may have written meanwhile: it is no snapshot.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Survey {
-    /// How full the buckets of both arrays are, those that the table is growing to included. The records of the stash
-    /// are among the live ones, too. One that an owner was moving when it died counts twice.
+    /// How full the buckets of both arrays are, those that the table is growing to included. The
+    /// records of the stash are among the live ones, too. One that an owner was moving when it died
+    /// counts twice.
     pub counts: BucketCounts,
     /// Slots of the stash with a record.
     pub stashed: u64,
@@ -20,10 +20,12 @@ pub struct Survey {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Reads the whole table and counts. This client need not be the owner for it, and does not become it.
+    /// Reads the whole table and counts. This client need not be the owner for it, and does not
+    /// become it.
     ///
     /// # Errors
-    /// What the fabric says, or [`BadOption`](crate::IndexError::BadOption) for a header that is damaged.
+    /// What the fabric says, or [`BadOption`](crate::IndexError::BadOption) for a header that is
+    /// damaged.
     pub async fn survey(&self) -> Result<Survey> {
         self.endpoint.operation(SCAN, self.look_at_all()).await
     }
@@ -91,19 +93,9 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let slot_bytes = self.layout.slot_bytes();
         let len = self.layout.stash as usize * slot_bytes;
-        let slots = self.index.borrow().stash_slots();
-        let mut in_use = 0;
-        // Those of one sub-table lie side by side.
-        for first in slots.step_by(self.layout.stash as usize) {
-            let read = self.endpoint.read(self.slot_at(first), len).await?;
-            let heads = read.chunks_exact(slot_bytes).map(head_in);
-            let index = self.index.borrow();
-            let live = (first.0..)
-                .map(SlotNumber)
-                .zip(heads)
-                .filter(|(slot, head)| *head != 0 && index.belongs(*slot, hash_in(*head)));
-            in_use += live.count() as u64;
-        }
-        Ok(in_use)
+        let from = self.slot_at(SlotNumber::STASH);
+        let read = self.endpoint.read(from, len).await?;
+        let heads = read.chunks_exact(slot_bytes).map(head_in);
+        Ok(heads.filter(|head| *head != 0).count() as u64)
     }
 }

@@ -1,10 +1,9 @@
-//! What threads and coroutines of one owner keep to beside each other. What one of them holds is held by the test here, or
-//! its verbs are given up half way: chance, in the histories, seldom does both.
+//! What threads and coroutines of one owner keep to beside each other. What one of them holds is
+//! held by the test here, or its verbs are given up half way: chance, in the histories, seldom does
+//! both.
 
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use crate::baseline::map_embed::MapEmbedTable;
-use crate::baseline::{BaselineOptions, Cleaning, Pace};
 use crate::{FieldSize, Index, IndexExt};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
@@ -91,63 +90,53 @@ async fn fill(table: &DuoTable<SimEndpoint>, keys: u64) {
     }
 }
 
-/// Two that each waited for what the other holds would wait for ever: so who holds some buckets takes of the others those
-/// that are free.
+/// Two that each waited for what the other holds would wait for ever: so who holds some buckets
+/// takes of the others those that are free.
 #[test]
 fn a_step_of_growth_leaves_what_others_hold_for_later() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let before = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let held = table.locks.take(&[GROWTH_LOCK]).await;
-            let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
-            stepping.await.expect("it waits for nobody").unwrap();
-            drop(held);
-            assert!(table.unsplit() < before);
-            assert!(table.index.borrow().to_split(3).is_some());
-            drop(others);
-            table.sweep().await.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let before = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let held = table.locks.take(&[GROWTH_LOCK]).await;
+        let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
+        stepping.await.expect("it waits for nobody").unwrap();
+        drop(held);
+        assert!(table.unsplit() < before);
+        assert!(table.index.borrow().to_split(3).is_some());
+        drop(others);
+        table.sweep().await.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
 /// A sweep waits for all buckets, but never with any in its hands.
 #[test]
 fn who_sweeps_holds_nothing_while_it_waits() {
-    for extendible in [false, true] {
-        let bed = Bed::new(&DuoOptions {
-            extendible,
-            ..options()
-        });
-        let (executor, table) = bed.thread_of(&bed.owner());
-        executor.block_on(async {
-            fill(&table, 600).await;
-            table.grow(&bed.memory, 2).await.unwrap();
-            let buckets = table.unsplit();
-            let others = table.locks.take(&[3]).await;
-            let looking = async {
-                table.endpoint.sleep(LONG).await;
-                assert_eq!(table.unsplit(), 1);
-                drop(others);
-                assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
-            };
-            let (swept, ()) = both(table.split_rest(None, 8), looking).await;
-            swept.unwrap();
-            assert_eq!(table.unsplit(), 0);
-        });
-    }
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 600).await;
+        table.grow(&bed.memory, 2).await.unwrap();
+        let buckets = table.unsplit();
+        let others = table.locks.take(&[3]).await;
+        let looking = async {
+            table.endpoint.sleep(LONG).await;
+            assert_eq!(table.unsplit(), 1);
+            drop(others);
+            assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
+        };
+        let (swept, ()) = both(table.split_rest(8), looking).await;
+        swept.unwrap();
+        assert_eq!(table.unsplit(), 0);
+    });
 }
 
-/// A new owner writes how often the index has changed. Should that be given up half way, it may still land: what another thread
-/// counts before it does would be taken back.
+/// A new owner writes how often the index has changed. Should that be given up half way, it may
+/// still land: what another thread counts before it does would be taken back.
 #[test]
 fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     let bed = Bed::new(&DuoOptions {
@@ -177,8 +166,8 @@ fn counts_that_may_still_be_written_keep_other_threads_waiting() {
     }
 }
 
-/// What one endpoint sees of a write that is under way, another may not see yet: told too early, the next lookup would answer
-/// with what was before.
+/// What one endpoint sees of a write that is under way, another may not see yet: told too early,
+/// the next lookup would answer with what was before.
 #[test]
 fn a_lookup_does_not_tell_what_is_still_being_written() {
     for readers in [false, true] {
@@ -218,63 +207,7 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
     }
 }
 
-/// The paper's comparison, at the same NIC and with as much under way: what decides are the bytes, of which both read the
-/// table once.
-#[test]
-fn an_active_growth_takes_less_than_map_embeds() {
-    for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
-        let size = FieldSize::Fixed(field);
-        let bed = Bed::new(&DuoOptions {
-            load_factor: 1.0,
-            ..DuoOptions::new(slots, size, size, 7)
-        });
-        let record = |number: u64| vec![(number % 251) as u8 + 1; field as usize - 8];
-        let bytes = |number: u64| [&key(number)[..], &record(number)].concat();
-        let (executor, table) = bed.thread_of(&bed.owner());
-        let ours = executor.block_on(async {
-            for number in 0..slots * 85 / 100 {
-                let bytes = bytes(number);
-                table.put(&bytes, &bytes).await.unwrap();
-            }
-            table.grow(&bed.memory, 2).await.unwrap();
-            let begun = table.now();
-            table.sweep().await.unwrap();
-            table.now() - begun
-        });
-        let options = BaselineOptions {
-            bucket_slots: 8,
-            stash: 32,
-            ..BaselineOptions::new(slots, size, size, 7)
-        };
-        let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
-            // Room for a table of twice as many slots behind one of five times as many.
-            let bed = Bed::new(&DuoOptions {
-                load_factor: 0.2,
-                ..DuoOptions::new(slots, size, size, 7)
-            });
-            let endpoint = bed.endpoint();
-            let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE, &options).unwrap();
-            Executor::new(endpoint).block_on(async {
-                for number in 0..slots * 85 / 100 {
-                    let bytes = bytes(number);
-                    table.put(&bytes, &bytes).await.unwrap();
-                }
-                let begun = table.now();
-                let to = bed.memory.start;
-                table.grow(to, Cleaning::Active, pace).await.unwrap();
-                table.now() - begun
-            })
-        });
-        println!("{field} bytes: {ours} ns, MapEmbed {took:?} ns");
-        assert!(
-            took[0] as f64 > times * ours as f64,
-            "{took:?} and {ours} ns"
-        );
-        assert!(took[1] > took[0]);
-    }
-}
-
-/// Sweeping keeps the network busy, and yet operations wait for no more than the piece that their bucket is in.
+/// Sweeping keeps the network busy, and operations wait only for the piece that their bucket is in.
 #[test]
 fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     for field in [8, 64, 512] {
@@ -318,8 +251,9 @@ fn nobody_waits_ten_round_trips_while_a_table_is_swept() {
     }
 }
 
-/// New buckets are written in parts where they are zeros still. Where a split that did not come about has left something, they are
-/// written whole: else a key that was removed in between would be there again.
+/// New buckets are written in parts where they are zeros still. Where a split that did not come
+/// about has left something, they are written whole: else a key that was removed in between would
+/// be there again.
 #[test]
 fn what_a_split_left_that_did_not_come_about_is_written_over() {
     let word = FieldSize::Fixed(512);

@@ -1,11 +1,11 @@
 //! Replacing the value of a key that is present.
 //!
-//! Invariant: at every moment, a slot with the key's head is whole and its record the last one that was
-//! acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
+//! Invariant: at every moment, a slot with the key's head is whole and its record the last one that
+//! was acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
-use super::client::{DuoTable, Key};
-use super::placement::SlotNumber;
+use super::bytes::SlotNumber;
+use super::state::{DuoTable, Key};
 use crate::Result;
 use farslot_fabric::Endpoint;
 
@@ -15,26 +15,17 @@ impl<E: Endpoint> DuoTable<E> {
         self.layout.shape().check_value(value)?;
         loop {
             let _held = self.hold(&key).await?;
-            let matches = self.matches(&key);
-            let there = match matches[..] {
-                [] => None,
-                [only] if self.unverified_updates => Some((only, 0)),
-                _ => {
-                    let found = self.find_held(&key).await?;
-                    found.map(|(slot, read)| (slot, read.reference))
-                }
-            };
-            let Some((there, reference)) = there else {
+            let Some((there, read)) = self.find_held(&key).await? else {
                 return Ok(false);
             };
-            if self.replace(there, reference, &key, value).await? {
+            if self.replace(there, read.reference, &key, value).await? {
                 return Ok(true);
             }
         }
     }
 
-    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in one batch;
-    /// false if it has to wait until what is in doubt is settled.
+    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in
+    /// one batch; false if it has to wait until what is in doubt is settled.
     pub(super) async fn replace(
         &self,
         slot: SlotNumber,

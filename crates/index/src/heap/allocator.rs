@@ -12,7 +12,7 @@ use super::layout::{
     too_large,
 };
 use crate::{Result, UPKEEP};
-use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::VerbFuture;
 use farslot_fabric::{
     Buffer, Endpoint, EndpointCore, EndpointExt, NodeState, Piece, RemoteAddr, window,
 };

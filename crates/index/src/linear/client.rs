@@ -3,10 +3,10 @@
 use super::layout::LinearLayout;
 use super::read_sizes::ReadSizes;
 use crate::client::Counts;
+use crate::cluster_hints::ClusterHints;
 use crate::hash::{scale, word_of};
 use crate::heap::{Heap, record_bytes};
-use crate::hints::ClusterHints;
-use crate::record_hints::RecordHints;
+use crate::record_locations::RecordLocations;
 use crate::slot::{SlotKind, WordFormat};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, RemoteAddr};
@@ -25,7 +25,7 @@ pub struct LinearTable<E> {
     /// What its lookups have learnt of clusters, if it asked for that.
     pub(super) hints: Option<Box<RefCell<ClusterHints>>>,
     /// Where it remembers records to be, if it was asked to.
-    pub(super) records: Option<Box<RecordHints>>,
+    pub(super) records: Option<Box<RecordLocations>>,
     pub(super) counts: Counts,
     /// Lookups since the load factor was asked for.
     lookups: Cell<u32>,

@@ -5,7 +5,7 @@
 //! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
 
 use super::client::{Key, LinearTable};
-use super::hinting::Until;
+use super::cluster_hints::Until;
 use super::probe::Probe;
 use super::walk::Spot;
 use crate::heap::{BlockRef, Heap, encode};
@@ -36,7 +36,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        if self.replace_recalled(key, draft).await? {
+        if self.replace_at_location(key, draft).await? {
             return Ok(false);
         }
         let mut probe = Probe::new(key, self.until_all());
@@ -90,7 +90,7 @@ impl<E: Endpoint> LinearTable<E> {
         key: &Key<'_>,
         draft: &mut Draft<'_>,
     ) -> Result<Option<Value>> {
-        if let Some(value) = self.find_recalled(key).await? {
+        if let Some(value) = self.find_at_location(key).await? {
             return Ok(Some(value));
         }
         let mut probe = Probe::new(key, Until::Match);

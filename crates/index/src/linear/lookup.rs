@@ -7,14 +7,14 @@
 //! whose record is not whole, have the chunk read on from that slot, as nothing of it was kept.
 
 use super::client::{Key, LinearTable};
-use super::hinting::Until;
+use super::cluster_hints::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
 use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
-use crate::record_hints::RecordHint;
+use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed, view};
 use crate::{IndexError, Result, Value};
@@ -49,7 +49,7 @@ enum Stage {
     /// The record that a slot names.
     Record,
     /// The record and the slot that are remembered.
-    Recalled,
+    Located,
 }
 
 /// What a lookup needs besides READs.
@@ -103,7 +103,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         match search.stage {
             Stage::Slots => self.piece_of_slots(key, search, number),
             Stage::Record => self.heap().piece(BlockRef::unpack(search.head)),
-            Stage::Recalled => self.recalled_piece(key, search.hint(), number),
+            Stage::Located => self.piece_at_location(key, search.location(), number),
         }
     }
 
@@ -112,7 +112,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         match search.stage {
             // A probe mostly ends in the first half of what is read, lest a second READ be needed.
             Stage::Slots => len / 2,
-            Stage::Record | Stage::Recalled => len,
+            Stage::Record | Stage::Located => len,
         }
     }
 
@@ -121,12 +121,12 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         match search.stage {
             Stage::Slots => self.look_at_slots(key, search, read),
             Stage::Record => self.look_at_record(key, search, read),
-            Stage::Recalled => self.look_at_recalled(key, search, read),
+            Stage::Located => self.look_at_location(key, search, read),
         }
     }
 
     fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
-        (search.stage == Stage::Recalled).then(|| {
+        (search.stage == Stage::Located).then(|| {
             self.forget(key);
             search.distance = 0;
             self.read_on(key, search)
@@ -167,8 +167,8 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 impl Search {
     /// What is remembered, as the head that it was.
     #[inline]
-    fn hint(&self) -> RecordHint {
-        RecordHint {
+    fn location(&self) -> RecordLocation {
+        RecordLocation {
             distance: self.distance,
             block: BlockRef::unpack(self.head),
         }
@@ -178,10 +178,10 @@ impl Search {
 impl<E: Endpoint> LinearTable<E> {
     #[inline(always)]
     fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
-        if let Some(hint) = self.recall(key) {
-            search.stage = Stage::Recalled;
-            search.distance = hint.distance;
-            search.head = hint.block.pack();
+        if let Some(location) = self.known_location(key) {
+            search.stage = Stage::Located;
+            search.distance = location.distance;
+            search.head = location.block.pack();
             return Next::Read(Reads {
                 is_last: true,
                 ..Reads::gathered(2)
@@ -376,17 +376,17 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Looks at the record and the slot that were remembered.
     #[inline]
-    fn look_at_recalled(
+    fn look_at_location(
         &self,
         key: &Key<'_>,
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let hint = search.hint();
+        let location = search.location();
         let head = read.word(1, 0);
-        if head == Head::out(key.hash, hint.block) {
-            let bytes = read.bytes(0, 0..self.heap().piece(hint.block).len);
-            if let Some(record) = RecordView::decode(bytes, hint.block)
+        if head == Head::out(key.hash, location.block) {
+            let bytes = read.bytes(0, 0..self.heap().piece(location.block).len);
+            if let Some(record) = RecordView::decode(bytes, location.block)
                 && record.key == key.bytes
             {
                 let bytes = record.value_range();
@@ -429,9 +429,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// Finds a key where it is remembered; nothing if it has to be looked for.
-    pub(super) async fn find_recalled(&self, key: &Key<'_>) -> Result<Option<Value>> {
+    pub(super) async fn find_at_location(&self, key: &Key<'_>) -> Result<Option<Value>> {
         let mut search = Search::default();
-        let Some(_) = self.recall(key) else {
+        let Some(_) = self.known_location(key) else {
             return Ok(None);
         };
         let next = self.begin_reading(key, &mut search);

@@ -69,14 +69,14 @@
 //! and concurrent writers to long records are not in them.
 
 mod client;
-mod hinting;
+mod cluster_hints;
 mod hybrid;
 mod insert;
 mod layout;
 mod lookup;
 mod probe;
 mod read_sizes;
-mod recall;
+mod record_locations;
 mod remove;
 mod scan;
 mod scheme;

@@ -1,9 +1,9 @@
 //! Walking along a key's probe, a chunk of slots at a time.
 
 use super::client::{Key, LinearTable};
-use super::hinting::{ReadLength, Until};
+use super::cluster_hints::{ReadLength, Until};
 use crate::Result;
-use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::VerbFuture;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Replacing the value of a key that is present.
 
 use super::client::{Key, LinearTable};
-use super::hinting::Until;
+use super::cluster_hints::Until;
 use super::insert::Draft;
 use super::probe::Probe;
 use super::walk::Spot;
@@ -23,7 +23,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
-        if self.replace_recalled(key, draft).await? {
+        if self.replace_at_location(key, draft).await? {
             return Ok(true);
         }
         let mut probe = Probe::new(key, Until::Match);

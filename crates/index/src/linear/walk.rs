@@ -6,7 +6,7 @@
 //! moment when that slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
-use super::hinting::Until;
+use super::cluster_hints::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
 use crate::client::{MOST_READS, pause};

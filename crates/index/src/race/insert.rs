@@ -23,7 +23,7 @@ use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
 use crate::heap::{BlockRef, encode, seal};
 use crate::{BATCH_WIDTH, Result, Value};
-use farslot_fabric::verb::VerbFuture;
+use farslot_fabric::VerbFuture;
 use farslot_fabric::{Endpoint, EndpointExt, both};
 
 /// A value on its way into a slot.

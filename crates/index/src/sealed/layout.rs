@@ -1,8 +1,8 @@
 //! The bytes of a sealed table, and the options that decide them. The module's page draws them.
 
-use super::plan::{check_records, last_overflow};
 use super::record;
 use super::slots::OutFormat;
+use super::slots::last_overflow;
 use crate::slot::{KeyRule, RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
@@ -92,7 +92,7 @@ impl SealedOptions {
     /// [`BadOption`](crate::IndexError::BadOption), or a key or value that does not fit.
     pub fn layout_for(&self, records: &[(&[u8], &[u8])]) -> Result<SealedLayout> {
         let shape = self.shape();
-        check_records(shape, records)?;
+        shape.check_all(records)?;
         let sizes = records
             .iter()
             .map(|(key, value)| record::bytes(key.len(), value.len()) as u64);

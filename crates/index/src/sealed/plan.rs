@@ -8,7 +8,7 @@ use super::layout::{SealedForm, SealedLayout, SlotOrder};
 use super::mask::unused_word;
 use super::record;
 use super::slots::place;
-use crate::slot::{KeyRule, RecordShape};
+use crate::slot::KeyRule;
 use crate::{IndexError, Result};
 use std::ops::Range;
 
@@ -32,31 +32,10 @@ pub(super) struct Plan {
     pub(super) heap_used: u64,
 }
 
-/// Refuses records that the table does not hold.
-pub(super) fn check_records(shape: RecordShape, records: &[Pair<'_>]) -> Result<()> {
-    records.iter().try_for_each(|(key, value)| {
-        shape.check_key(key)?;
-        shape.check_value(value)
-    })
-}
-
-/// The slot behind the last that is in use if these hashes are placed; 0 if there are none.
-pub(super) fn last_overflow(hashes: impl Iterator<Item = u64>, homes: u64) -> u64 {
-    let mut at_home = vec![0u32; homes as usize];
-    for hash in hashes {
-        at_home[place(hash, homes).0 as usize] += 1;
-    }
-    let after = |next: u64, (home, count): (u64, &u32)| match count {
-        0 => next,
-        _ => next.max(home) + u64::from(*count),
-    };
-    (0..).zip(&at_home).fold(0, after)
-}
-
 impl Plan {
     /// Plans the table; the first thing that is wrong with the records is the error.
     pub(super) fn new(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<Self> {
-        check_records(layout.shape(), records)?;
+        layout.shape().check_all(records)?;
         if records.len() as u64 > layout.slots {
             return Err(full(layout));
         }

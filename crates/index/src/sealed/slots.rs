@@ -10,6 +10,19 @@ pub(super) const fn place(hash: u64, homes: u64) -> (u64, u8) {
     ((scaled >> 64) as u64, (scaled >> 56) as u8)
 }
 
+/// The slot behind the last that is in use if these hashes are placed; 0 if there are none.
+pub(super) fn last_overflow(hashes: impl Iterator<Item = u64>, homes: u64) -> u64 {
+    let mut at_home = vec![0u32; homes as usize];
+    for hash in hashes {
+        at_home[place(hash, homes).0 as usize] += 1;
+    }
+    let after = |next: u64, (home, count): (u64, &u32)| match count {
+        0 => next,
+        _ => next.max(home) + u64::from(*count),
+    };
+    (0..).zip(&at_home).fold(0, after)
+}
+
 /// The 8 bytes from `at` on, those behind the end being 0.
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {

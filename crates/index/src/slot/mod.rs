@@ -3,6 +3,7 @@
 mod head;
 mod words;
 
+pub(crate) use crate::error::bad_option;
 pub(crate) use head::{Head, MOST_SIZED};
 pub(crate) use words::WordFormat;
 
@@ -100,13 +101,12 @@ impl RecordShape {
         })
     }
 
-    /// How these records become the words of slots of this kind.
-    pub(crate) fn words(&self, kind: SlotKind, mask_seed: u64) -> WordFormat {
-        let value_bits = match kind {
-            SlotKind::Word => self.value.most() as u32 * 8,
-            _ => 0,
-        };
-        WordFormat::new(self.key.most() as u32 * 8, value_bits, mask_seed)
+    /// Refuses records that the table does not hold.
+    pub(crate) fn check_all(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+        records.iter().try_for_each(|(key, value)| {
+            self.check_key(key)?;
+            self.check_value(value)
+        })
     }
 
     /// What suits the sizes.
@@ -247,17 +247,4 @@ pub(crate) fn slots_for(capacity: u64, load_factor: f64) -> Result<u64> {
         return Err(bad_option("capacity", capacity, limit));
     }
     Ok((slots as u64).max(capacity))
-}
-
-/// The error for an option that no table can have.
-pub(crate) fn bad_option(
-    option: &'static str,
-    value: impl ToString,
-    limit: impl Into<String>,
-) -> IndexError {
-    IndexError::BadOption {
-        option,
-        value: value.to_string(),
-        limit: limit.into(),
-    }
 }

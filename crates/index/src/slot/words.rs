@@ -16,8 +16,19 @@ pub(crate) struct WordFormat {
 
 const LIVE: u64 = 1 << 63;
 
+impl RecordShape {
+    /// How these records become the words of slots of this kind.
+    pub(crate) fn words(&self, kind: SlotKind, mask_seed: u64) -> WordFormat {
+        let value_bits = match kind {
+            SlotKind::Word => self.value.most() as u32 * 8,
+            _ => 0,
+        };
+        WordFormat::new(self.key.most() as u32 * 8, value_bits, mask_seed)
+    }
+}
+
 impl WordFormat {
-    pub(crate) fn new(key_bits: u32, value_bits: u32, seed: u64) -> Self {
+    fn new(key_bits: u32, value_bits: u32, seed: u64) -> Self {
         let key_field = if key_bits >= 63 {
             !LIVE
         } else {

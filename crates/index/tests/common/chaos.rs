@@ -51,8 +51,8 @@ pub struct Tally {
     pub repairs: u64,
     /// Keys that readers beside such an owner have found.
     pub read_beside: u64,
-    /// Sub-tables that have been split from others.
-    pub subtables: u64,
+    /// CuckooDuo tables that have grown.
+    pub grown: u64,
 }
 
 impl AddAssign for Tally {
@@ -70,7 +70,7 @@ impl AddAssign for Tally {
         self.gathers += other.gathers;
         self.repairs += other.repairs;
         self.read_beside += other.read_beside;
-        self.subtables += other.subtables;
+        self.grown += other.grown;
     }
 }
 
@@ -362,8 +362,8 @@ pub fn run_over<E: Endpoint>(
                 let endpoint = wrap(endpoint, &shape.layout);
                 let table = open(endpoint, &shape.layout, shape.reads).await;
                 let table = table
-                    .with_hints(shape.kind.clusters)
-                    .with_record_hints(shape.kind.records);
+                    .with_cluster_hints(shape.kind.clusters)
+                    .with_record_locations(shape.kind.records);
                 let coroutines = (0..).zip(seeds).map(|(coroutine, seed)| {
                     let caller = run.caller(&table, number * 10 + coroutine);
                     work(caller, &shape, ChaCha8Rng::seed_from_u64(seed))

@@ -30,8 +30,6 @@ pub struct Dimensions {
     pub fingerprint_bits: u32,
     pub longest_path: u32,
     pub stash: u32,
-    /// Whether it grows a sub-table at a time, of which these are the dimensions.
-    pub extendible: bool,
     /// Whether the index is published.
     pub readers: bool,
 }
@@ -45,7 +43,6 @@ impl Dimensions {
             fingerprint_bits: 16,
             longest_path: 3,
             stash: 32,
-            extendible: false,
             readers: false,
         }
     }
@@ -58,15 +55,6 @@ impl Dimensions {
         }
     }
 
-    /// A sub-table as in the paper, of an extendible table.
-    pub const fn of_subtable(slots: u64, stash: u32) -> Self {
-        Self {
-            stash,
-            extendible: true,
-            ..Self::of_paper(slots)
-        }
-    }
-
     pub fn options(self, slot: Slot, seed: u64) -> DuoOptions {
         DuoOptions {
             load_factor: 1.0,
@@ -74,7 +62,6 @@ impl Dimensions {
             fingerprint_bits: self.fingerprint_bits,
             longest_path: self.longest_path,
             stash: self.stash,
-            extendible: self.extendible,
             readers: self.readers,
             slot: slot.kind,
             ..DuoOptions::new(self.slots, slot.key, slot.value, seed)

@@ -137,7 +137,7 @@ pub fn old_hints_change_no_answer(fabric: Fabric) {
                     let layout = options.layout().unwrap();
                     let node = new_node(fabric, &layout);
                     let (executor, hinted) = new_client(&node, &layout, reads);
-                    let hinted = hinted.with_hints(most);
+                    let hinted = hinted.with_cluster_hints(most);
                     let (others, other) = new_client(&node, &layout, reads);
                     let mut pair = Pair {
                         slot,
@@ -192,7 +192,7 @@ impl Shared {
 
     fn client(&self, reads: Reads, hints: usize) -> Client {
         let (executor, table) = new_client(&self.node, &self.layout, reads);
-        let table = table.with_hints(hints);
+        let table = table.with_cluster_hints(hints);
         Client { executor, table }
     }
 

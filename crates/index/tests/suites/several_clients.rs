@@ -210,7 +210,6 @@ pub fn of_a_duo_owners_threads_are_linearizable(fabric: Fabric) {
                 fingerprint_bits: 8,
                 longest_path: 3,
                 stash: 2,
-                extendible: false,
                 readers: !grows && seed % 4 == 0,
             };
             let layout = dimensions.layout(slot, seed);

@@ -2,20 +2,15 @@
 //!
 //! - [`ConcurrentSmartCuckoo`]: SmartCuckoo for many readers and a writer a shard; grows;
 //! - [`OptimisticCuckoo`]: what it is compared with, a bucketized table of libcuckoo's design, for many
-//!   readers and writers; of fixed size;
-//! - [`locks`]: which buckets are being changed, where the table itself is elsewhere and changing it takes coroutines
-//!   a while.
+//!   readers and writers; of fixed size.
 //!
 //! Records are of whole machine words ([`Words`]), which are atomics in the table: a reader that comes
 //! in the middle of a write sees a mixture, knows it by a version, and reads again. So there is no data
 //! race and no `unsafe`, and nothing has to be reclaimed. A reader waits for no lock, but, if it meets a
 //! record while that is being written, for the few stores of that.
 
-pub mod locks;
 #[cfg(all(test, feature = "loom"))]
 mod models;
-#[cfg(all(test, feature = "loom"))]
-mod models_of_locks;
 mod optimistic;
 mod smart;
 mod sync;

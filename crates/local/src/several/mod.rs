@@ -26,10 +26,8 @@
 //!
 //! A failure that is not remembered yet costs the search, and still moves nothing.
 
-mod closed;
 mod spare;
 mod table;
 
-pub use closed::ClosedSets;
 pub use spare::ComponentSpare;
 pub use table::{MOST_WAYS, SeveralCuckoo, ShapeError};

@@ -1,8 +1,8 @@
 //! Cuckoo hashing with any number of hash functions and slots, which knows its failures.
 
-use super::closed::ClosedSets;
 use crate::hash::{mix, scaled};
 use crate::{Counters, Full, LocalTable};
+use farslot_index::internals::ClosedSets;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 /// The most hash functions.

@@ -3,16 +3,11 @@
 use super::buckets::{Buckets, Hashed};
 use super::forest::{Forest, Scenario};
 use super::plan::Planner;
-use super::rehash;
+use super::sizes::{self, TooManyRecords};
 use super::stash::{self, Stashed};
 use crate::Counters;
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
-
-/// The share of the slots that [`SmartCuckooMap::insert`] fills before the map grows: a tenth below the
-/// half where random keys stop fitting, so that paths are short (three buckets, in the mean) and next
-/// to nothing fails.
-pub const MAX_LOAD: f64 = 0.45;
 
 /// Records that the stash takes by default. With a stash of four, the probability that a table of n
 /// buckets overflows it falls as n to the power of minus five.
@@ -46,16 +41,6 @@ pub struct SmartCuckooMap<K, V, S = RandomState> {
     pub(super) planner: Planner,
     /// Those that the planner does not count.
     pub(super) counted: Counters,
-}
-
-/// More records than the map can ever have buckets for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{records} records: a map has room for {most} at most")]
-pub struct TooManyRecords {
-    /// The records asked for.
-    pub records: usize,
-    /// The most that there is room for.
-    pub most: usize,
 }
 
 /// Where a record is.
@@ -95,7 +80,7 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
     /// If that is more than a map can hold (see [`TooManyRecords`]).
     #[must_use]
     pub fn with_capacity_and_hasher(records: usize, hasher: S) -> Self {
-        match rehash::side_for::<K, V>(records) {
+        match sizes::side_for::<K, V>(records) {
             Ok(side) => Self::of_side(side, hasher),
             Err(error) => panic!("{error}"),
         }
@@ -145,7 +130,7 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
     /// of its slots. It may have to grow earlier, though for random keys it next to never does.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        rehash::load_limit(self.slots())
+        sizes::load_limit(self.slots())
     }
 
     /// Buckets of both tables together, each of one slot.

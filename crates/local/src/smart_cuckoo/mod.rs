@@ -53,13 +53,15 @@ mod rehash;
 mod remove;
 #[cfg(feature = "serde")]
 mod serde;
+mod sizes;
 mod stash;
 mod traits;
 
 pub(crate) use insert::is_hopeless;
-pub(crate) use rehash::load_limit;
+pub(crate) use sizes::load_limit;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use forest::{Scenario, Standing};
 pub use iter::{Drain, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Values, ValuesMut};
-pub use map::{MAX_LOAD, SmartCuckooMap, TooManyRecords};
+pub use map::SmartCuckooMap;
+pub use sizes::{MAX_LOAD, TooManyRecords};

@@ -6,33 +6,15 @@
 use super::buckets::{Bucket, Buckets};
 use super::forest::Forest;
 use super::insert::is_hopeless;
-use super::map::{SmartCuckooMap, TooManyRecords};
+use super::map::SmartCuckooMap;
 use super::plan::{Backups, Plan, Planner};
+use super::sizes::{LEAST_SIDE, TooManyRecords, side_for};
 use super::stash::Stashed;
 use crate::hash::Candidates;
 use std::hash::{BuildHasher, Hash};
 
-/// Buckets of each of the two tables of the smallest map that has any.
-const LEAST_SIDE: u32 = 4;
 /// Hash functions that are tried at one size.
 const MOST_SEEDS: u64 = 2;
-
-/// The records that so many slots hold before they become more: [`super::MAX_LOAD`] of them.
-pub(crate) fn load_limit(slots: usize) -> usize {
-    (slots as u64 * 9 / 20) as usize
-}
-
-/// The buckets of each table that hold so many records.
-pub(super) fn side_for<K, V>(records: usize) -> Result<u32, TooManyRecords> {
-    let most = load_limit(2 * Buckets::<K, V>::MOST_SIDE as usize);
-    if records > most {
-        return Err(TooManyRecords { records, most });
-    }
-    match records as u64 {
-        0 => Ok(0),
-        records => Ok(((records * 10).div_ceil(9) as u32).max(LEAST_SIDE)),
-    }
-}
 
 /// New buckets, and which of the old places' records goes where.
 struct Layout {

@@ -4,7 +4,7 @@ use super::opening::Opener;
 use super::{Spread, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::{Endpoint, window};
-use farslot_index::cache::CacheCounts;
+use farslot_index::CacheCounts;
 use farslot_index::{ClientState, Index, Record, Result as Answer};
 use std::cell::{Cell, RefCell};
 
@@ -134,14 +134,17 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         match change {
             WriterChange::Start => self.start_writing().await,
             WriterChange::TakeOver => {
-                let taken = self.everywhere(Err, async |_, client| client.change_writer(change).await);
+                let taken =
+                    self.everywhere(Err, async |_, client| client.change_writer(change).await);
                 taken.await.into_iter().collect()
             }
-            WriterChange::Resign => {
-                self.on_open(async |client| client.change_writer(change).await)
-                    .await
-            }
+            WriterChange::Resign => self.resign().await,
         }
+    }
+
+    async fn resign(&self) -> Result<()> {
+        self.on_open(async |client| client.change_writer(WriterChange::Resign).await)
+            .await
     }
 
     /// The writer of the first partition that has one.
@@ -166,7 +169,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
                 }
                 Err(error) => {
                     // All or none: another client that waits for the rest would wait for this one.
-                    let _ = self.change_writer(WriterChange::Resign).await;
+                    let _ = self.resign().await;
                     return Err(error);
                 }
             }

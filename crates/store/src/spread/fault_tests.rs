@@ -4,8 +4,8 @@ use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spre
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, RaceShape, ReadPolicy, Result,
-    Scheme, SlotKind, StoreError, TableOptions,
+    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy,
+    Result, Scheme, SlotKind, StoreError, TableOptions,
 };
 use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{
@@ -70,7 +70,7 @@ fn linear() -> (Scheme, Linear) {
     let opener = Linear {
         sizes: Arc::new(sizes),
         hints: 0,
-        record_hints: 8,
+        record_locations: 8,
     };
     (options().scheme().unwrap(), opener)
 }
@@ -151,7 +151,8 @@ fn make(world: &World, scheme: &Scheme, seed: u64) {
 async fn check_usable(endpoint: Rc<SimEndpoint>) {
     let table = open(&endpoint, &nodes(), linear().1).await.unwrap();
     for number in 0..24 {
-        table.put(&key(number), &value(number)).await.unwrap();
+        let put = Operation::Put(&key(number), &value(number));
+        table.run(put).await.unwrap();
         let found = table.get(&key(number)).await.unwrap();
         assert_eq!(found.as_deref(), Some(&value(number)[..]));
     }
@@ -372,15 +373,26 @@ async fn work<O: Opener<SimEndpoint>>(
         let outcome = async {
             Ok(match op {
                 TableOp::Get => TableRet::Got(table.get(&key).await?.map(|found| number(&found))),
-                TableOp::Put(new) => TableRet::Put {
-                    inserted: Some(table.put(&key, &value(new)).await?),
-                },
-                TableOp::FindOrPut(new) => match table.find_or_put(&key, &value(new)).await? {
-                    crate::Found::Already(found) => TableRet::Found(number(&found)),
-                    crate::Found::Inserted => TableRet::Inserted,
-                },
-                TableOp::Update(new) => TableRet::Updated(table.update(&key, &value(new)).await?),
-                TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+                TableOp::Put(new) => {
+                    let put = table.run(Operation::Put(&key, &value(new))).await?;
+                    TableRet::Put {
+                        inserted: Some(put.is_changed()),
+                    }
+                }
+                TableOp::FindOrPut(new) => {
+                    let found = table.run(Operation::FindOrPut(&key, &value(new))).await?;
+                    match found.into_value() {
+                        Some(found) => TableRet::Found(number(&found)),
+                        None => TableRet::Inserted,
+                    }
+                }
+                TableOp::Update(new) => {
+                    let updated = table.run(Operation::Update(&key, &value(new))).await?;
+                    TableRet::Updated(updated.is_changed())
+                }
+                TableOp::Remove => {
+                    TableRet::Removed(table.run(Operation::Remove(&key)).await?.is_changed())
+                }
             })
         };
         let outcome = outcome.await;
@@ -535,6 +547,6 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo, 1, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo(Arc::default()), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

@@ -1,6 +1,6 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
-use crate::duo::DuoClient;
+use crate::duo::{DuoClient, DuoOwners};
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use farslot_index::Index;
@@ -62,7 +62,7 @@ pub(crate) struct Linear {
     /// Clusters that a client remembers.
     pub(crate) hints: usize,
     /// Keys of which a client remembers where their records lie.
-    pub(crate) record_hints: usize,
+    pub(crate) record_locations: usize,
 }
 
 impl<E: Endpoint> Opener<E> for Linear {
@@ -80,8 +80,8 @@ impl<E: Endpoint> Opener<E> for Linear {
         let sizes = self.sizes.of(layout)?;
         let table = LinearTable::open(endpoint, at, layout.clone(), sizes).await?;
         Ok(table
-            .with_hints(self.hints)
-            .with_record_hints(self.record_hints))
+            .with_cluster_hints(self.hints)
+            .with_record_locations(self.record_locations))
     }
 }
 
@@ -132,7 +132,7 @@ impl<E: Endpoint> Opener<E> for Race {
 }
 
 /// Opens CuckooDuo tables.
-pub(crate) struct Duo;
+pub(crate) struct Duo(pub(crate) Arc<DuoOwners>);
 
 impl<E: Endpoint> Opener<E> for Duo {
     type Client = DuoClient<E>;
@@ -146,7 +146,7 @@ impl<E: Endpoint> Opener<E> for Duo {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
-        Ok(DuoClient::open(endpoint, at, layout)?)
+        Ok(DuoClient::open(endpoint, at, layout, &self.0)?)
     }
 }
 

@@ -35,7 +35,8 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
 
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
         run_batch(O::Client::WAITS, done, |done| {
-            self.executor.block_on(self.table.run_many(operations, done));
+            self.executor
+                .block_on(self.table.run_many(operations, done));
         });
     }
 

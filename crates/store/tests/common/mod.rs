@@ -22,6 +22,12 @@ pub trait TestStore: Sized + Send + Sync + 'static {
     /// The store, as a client has it.
     fn open(&self) -> Store;
 
+    /// The store as a client has it that shares nothing with the others, as one of another process; nothing where all
+    /// clients are of one store, whose tables write a CuckooDuo table together.
+    fn stranger(&self) -> Option<Store> {
+        Some(self.open())
+    }
+
     /// How many of `full` repetitions are worth their time on this fabric; at least one.
     fn repeat(full: u32) -> u32 {
         Self::FABRIC.cases(full)
@@ -71,6 +77,10 @@ impl TestStore for Embedded {
     fn open(&self) -> Store {
         self.0.clone()
     }
+
+    fn stranger(&self) -> Option<Store> {
+        None
+    }
 }
 
 /// A simulated node, without faults.
@@ -85,6 +95,10 @@ impl TestStore for Sim {
 
     fn open(&self) -> Store {
         self.0.clone()
+    }
+
+    fn stranger(&self) -> Option<Store> {
+        None
     }
 }
 

@@ -131,7 +131,7 @@ fn hints_and_answers_share_the_memory() {
             address,
             OpenOptions {
                 cache: Some(stale(BYTES)),
-                record_hints: Some(1 << 10),
+                record_locations: Some(1 << 10),
                 ..OpenOptions::default()
             },
         )
@@ -153,7 +153,7 @@ fn hints_and_answers_share_the_memory() {
         ONE,
         OpenOptions {
             cache: Some(stale(1 << 12)),
-            record_hints: Some(1 << 10),
+            record_locations: Some(1 << 10),
             ..OpenOptions::default()
         },
     )

@@ -3,6 +3,7 @@
 mod caches;
 mod catalog;
 mod cuckoo;
+mod duo_threads;
 mod grants;
 mod several_nodes;
 mod several_nodes_model;

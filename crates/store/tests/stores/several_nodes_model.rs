@@ -1,8 +1,8 @@
 //! Tables over three nodes against a plain map: random operations on tables of every scheme and slot.
 
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Found, Operation, Outcome, RaceShape, SlotKind, Store, Table,
-    TableOptions,
+    CuckooShape, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, Store, Table,
+    TableOptions, Value,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -149,11 +149,7 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         }
         &Step::FindOrPut(key, value) => {
             let found = table.find_or_put(&kind.key(key), &kind.value(value));
-            let expected = match value_of(there, key) {
-                Some(value) => Found::Already(value),
-                None => Found::Inserted,
-            };
-            prop_assert_eq!(found.unwrap(), expected);
+            prop_assert_eq!(found.unwrap(), value_of(there, key));
             there.entry(key).or_insert(value);
         }
         &Step::Update(key, value) => {
@@ -190,14 +186,12 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         Step::FindOrPutMany(of) => {
             let records = kind.records(of);
             let found = answers(of.len(), |done| {
-                let done = |number, found: farslot::Result<_>| done(number, found.unwrap());
-                table.find_or_put_many(&borrowed(&records), done);
+                table.find_or_put_many(&borrowed(&records), |number, found| {
+                    done(number, found.unwrap().map(<[u8]>::to_vec));
+                });
             });
             for ((key, value), found) in of.iter().zip(found) {
-                match value_of(there, *key) {
-                    Some(value) => prop_assert_eq!(found, Found::Already(value)),
-                    None => prop_assert_eq!(found, Found::Inserted),
-                }
+                prop_assert_eq!(found, value_of(there, *key));
                 there.entry(*key).or_insert(*value);
             }
         }
@@ -267,24 +261,18 @@ fn run_many(
         .collect();
     let outcomes = answers(of.len(), |done| {
         table.run_many(&operations, |number, outcome| {
-            let told = match outcome.unwrap() {
-                Outcome::Value(value) => Told::Value(value.map(<[u8]>::to_vec)),
-                Outcome::Changed(changed) => Told::Changed(changed),
-                Outcome::Found(found) => Told::Found(found),
-            };
-            done(number, told);
+            done(number, outcome.unwrap().detached());
         });
     });
-    for ((key, (which, value)), told) in of.iter().zip(outcomes) {
+    for ((key, (which, value)), outcome) in of.iter().zip(outcomes) {
         let before = there.get(key).map(|of| kind.value(*of));
         let was = before.is_some();
         let expected = match which {
-            0 => Told::Value(before),
-            1 => Told::Changed(!was),
-            2 => Told::Found(before.map_or(Found::Inserted, Found::Already)),
-            _ => Told::Changed(was),
+            0 | 2 => Outcome::Value(before.as_deref().map(Value::from)),
+            1 => Outcome::Changed(!was),
+            _ => Outcome::Changed(was),
         };
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(outcome, expected);
         match which {
             0 => {}
             1 => drop(there.insert(*key, *value)),
@@ -294,14 +282,6 @@ fn run_many(
         }
     }
     Ok(())
-}
-
-/// An [`Outcome`] that is kept.
-#[derive(Clone, Debug, PartialEq)]
-enum Told {
-    Value(Option<Vec<u8>>),
-    Changed(bool),
-    Found(Found),
 }
 
 fn run_cases<S: Strategy>(cases: u32, runs: &S, run: impl Fn(S::Value) -> Checked) {

@@ -171,7 +171,9 @@ pub fn a_lookup_beside_the_writer_finds_what_it_moves<S: TestStore>() {
         let store = node.open();
         let fuller = options(KEYS, WITH_READERS).load_factor(0.97).slots(slot);
         store.create("t", &fuller).unwrap();
-        let [writer, reader] = [(); 2].map(|()| store.table("t").unwrap());
+        let stranger = node.stranger();
+        let beside = stranger.as_ref().unwrap_or(&store);
+        let [writer, reader] = [&store, beside].map(|store| store.table("t").unwrap());
         assert_eq!(found(&reader, 0..100), 0);
         for from in (0..KEYS).step_by(200) {
             for number in from..from + 200 {
@@ -188,7 +190,9 @@ pub fn a_lookup_beside_the_writer_finds_what_it_moves<S: TestStore>() {
         assert_eq!(met, KEYS - 1);
         assert_eq!(reader.survey().unwrap().live(), KEYS - 1);
         // A reader that writes becomes the writer, once it may.
-        is_busy(put(&reader, 7));
+        if stranger.is_some() {
+            is_busy(put(&reader, 7));
+        }
         writer.close().unwrap();
         assert!(put(&reader, 7).unwrap());
         assert_eq!(found(&reader, 0..8), 8);
@@ -203,7 +207,7 @@ pub fn a_table_for_its_writer_alone_grows_and_is_nobody_elses<S: TestStore>() {
         let growing = options(100, ALONE).grow_to(MOST).slots(slot);
         let made = store.create("t", &growing).unwrap();
         let before = store.memory().unwrap();
-        grow(&store, MOST);
+        grow(&store, node.stranger(), MOST);
         // What it has grown into was its own from the start.
         assert_eq!(store.memory().unwrap(), before);
         let late = store.table("t").unwrap();
@@ -245,7 +249,9 @@ pub fn a_table_grows_under_its_readers<S: TestStore>() {
         let store = node.open();
         let growing = options(100, WITH_READERS).grow_to(MOST).slots(slot);
         store.create("t", &growing).unwrap();
-        let [writer, reader] = [(); 2].map(|()| store.table("t").unwrap());
+        let stranger = node.stranger();
+        let beside = stranger.as_ref().unwrap_or(&store);
+        let [writer, reader] = [&store, beside].map(|store| store.table("t").unwrap());
         for number in 0..MOST {
             assert!(put(&writer, number).unwrap());
             if number % 97 == 0 {
@@ -258,18 +264,23 @@ pub fn a_table_grows_under_its_readers<S: TestStore>() {
         let mut met = 0;
         reader.for_each(|_, _| met += 1).unwrap();
         assert_eq!(met, MOST);
-        is_busy(put(&reader, 1));
+        if stranger.is_some() {
+            is_busy(put(&reader, 1));
+        }
     }
 }
 
-/// Fills a table by two clients, one after the other.
-fn grow(store: &Store, most: u64) {
+/// Fills a table by two clients, one after the other; a stranger is told that there is one.
+fn grow(store: &Store, stranger: Option<Store>, most: u64) {
     let [first, second] = [(); 2].map(|()| store.table("t").unwrap());
     // Whoever looks a key up is the writer, too.
     assert_eq!(first.get(&[1; 8]).unwrap(), None);
-    is_busy(second.get(&[1; 8]));
-    is_busy(second.for_each(|_, _| ()));
-    is_busy(put(&second, 1));
+    if let Some(stranger) = stranger {
+        let table = stranger.table("t").unwrap();
+        is_busy(table.get(&[1; 8]));
+        is_busy(table.for_each(|_, _| ()));
+        is_busy(put(&table, 1));
+    }
     for number in 0..most / 2 {
         assert!(put(&first, number).unwrap());
     }

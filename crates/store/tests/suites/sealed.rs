@@ -61,7 +61,7 @@ pub fn what_was_built_is_found_by_everybody_and_nothing_else_is<S: TestStore>() 
     expected.sort();
     assert_eq!(seen, expected);
     let survey = table.survey().unwrap();
-    assert!(matches!(survey, Survey::Sealed(_)));
+    assert!(matches!(survey, Survey::Counted(_)));
     assert_eq!((survey.live(), survey.dead()), (3_000, 0));
     assert!(table.read_size() > 0);
 }

@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Found, Operation, Outcome, RaceShape, SlotKind, StoreError,
-    Survey, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, StoreError, Survey,
+    Table, TableOptions, Value,
 };
 use std::collections::HashMap;
 
@@ -62,11 +62,8 @@ pub fn single_operations<S: TestStore>() {
         assert!(!table.put(&key(1), &value(2)).unwrap());
         assert_eq!(table.get(&key(1)).unwrap().unwrap(), value(2));
         let found = table.find_or_put(&key(1), &value(3)).unwrap();
-        assert_eq!(found, Found::Already(value(2).to_vec()));
-        assert_eq!(
-            table.find_or_put(&key(2), &value(3)).unwrap(),
-            Found::Inserted
-        );
+        assert_eq!(found.as_deref(), Some(&value(2)[..]));
+        assert_eq!(table.find_or_put(&key(2), &value(3)), Ok(None));
         assert!(table.update(&key(2), &value(4)).unwrap());
         assert!(!table.update(&key(3), &value(4)).unwrap());
         assert!(table.remove(&key(2)).unwrap());
@@ -174,11 +171,8 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
             let was = number < 200;
             let old = was.then_some(&[1, 1, 1][..]);
             let expected = match number % 5 {
-                0 => Outcome::Value(old),
+                0 | 2 => Outcome::Value(old.map(Value::from)),
                 1 => Outcome::Changed(!was),
-                2 => {
-                    Outcome::Found(old.map_or(Found::Inserted, |old| Found::Already(old.to_vec())))
-                }
                 _ => Outcome::Changed(was),
             };
             assert_eq!(outcome, Ok(expected), "{number}");
@@ -204,14 +198,14 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
             .map(|value| Operation::FindOrPut(&[9; 4], value));
         let mut found = Vec::new();
         table.run_many(&first.collect::<Vec<_>>(), |_, outcome| match outcome {
-            Ok(Outcome::Found(outcome)) => found.push(outcome),
+            Ok(Outcome::Value(value)) => found.push(value.map(|value| value.to_vec())),
             other => panic!("{other:?}"),
         });
         let kept = table.get(&[9; 4]).unwrap().unwrap();
-        let inserted = |found: &&Found| **found == Found::Inserted;
-        assert_eq!(found.iter().filter(inserted).count(), 1);
-        let same = |found: &&Found| **found == Found::Already(kept.clone());
-        assert_eq!(found.iter().filter(same).count(), 49);
+        let inserted = found.iter().filter(|found| found.is_none());
+        assert_eq!(inserted.count(), 1);
+        let same = found.iter().filter(|found| found.as_ref() == Some(&kept));
+        assert_eq!(same.count(), 49);
 
         // Puts of one key, and gets beside them: one put is new, and every get has a value that was there or was put.
         let beside: Vec<_> = values
@@ -222,7 +216,7 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
         table.run_many(&beside, |_, outcome| match outcome {
             Ok(Outcome::Changed(new)) => came += usize::from(new),
             Ok(Outcome::Value(None)) => {}
-            Ok(Outcome::Value(Some(value))) => assert!(values.iter().any(|put| put == value)),
+            Ok(Outcome::Value(Some(value))) => assert!(values.iter().any(|put| put[..] == *value)),
             other => panic!("{other:?}"),
         });
         assert_eq!(came, 1);

@@ -2,7 +2,9 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{CuckooShape, DuoShape, FieldSize, SlotKind, Store, StoreError, Table, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, Scheme, SlotKind, Store, StoreError, Table, TableOptions,
+};
 
 fn options(capacity: u64) -> TableOptions {
     TableOptions::new(capacity)
@@ -34,14 +36,32 @@ pub fn one_table_writes_until_it_is_closed_or_dropped_and_all_read<S: TestStore>
     for options in of_one_writer() {
         let node = S::start(64 << 20);
         let store = node.open();
-        assert!(store.create("t", &options).unwrap().scheme.one_writer());
-        all_read_beside_one(&store);
+        let scheme = store.create("t", &options).unwrap().scheme;
+        assert!(scheme.one_writer());
+        match (scheme, node.stranger()) {
+            (Scheme::Duo(_), Some(other)) => all_read_beside_one(&store, &other),
+            (Scheme::Duo(_), None) => tables_of_a_store_write_together(&store),
+            _ => all_read_beside_one(&store, &store),
+        }
     }
 }
 
-fn all_read_beside_one(store: &Store) {
+fn tables_of_a_store_write_together(store: &Store) {
+    let [first, second, third] = [(); 3].map(|()| store.table("t").unwrap());
+    assert!(put(&first, 1).unwrap());
+    let writer = first.writer().unwrap();
+    assert!(put(&second, 2).unwrap());
+    first.close().unwrap();
+    assert_eq!(second.writer().unwrap(), writer);
+    assert!(third.get(&1_u64.to_le_bytes()).unwrap().is_some());
+    drop(second);
+    assert_eq!(third.writer().unwrap(), None);
+    assert!(!put(&third, 2).unwrap());
+}
+
+fn all_read_beside_one(store: &Store, other: &Store) {
     let open = || store.table("t").unwrap();
-    let (first, second) = (open(), open());
+    let (first, second) = (open(), other.table("t").unwrap());
     assert_eq!(first.writer().unwrap(), None);
     assert!(put(&first, 1).unwrap());
     let writer = first.writer().unwrap().unwrap();

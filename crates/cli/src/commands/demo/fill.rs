@@ -1,7 +1,7 @@
 //! Putting all files into the table.
 
+use super::crew::{TABLE, bar, in_threads};
 use super::walk::File;
-use super::{TABLE, bar, in_threads};
 use crate::failure::Result;
 use farslot::Store;
 

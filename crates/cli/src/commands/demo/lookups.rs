@@ -1,7 +1,7 @@
 //! Looking files up, and paths that are none, and checking every answer.
 
+use super::crew::{TABLE, bar, in_threads};
 use super::walk::File;
-use super::{TABLE, bar, in_threads};
 use crate::failure::Result;
 use farslot::fabric::counters::OperationCounters;
 use farslot::index::GET;

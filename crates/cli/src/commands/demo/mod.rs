@@ -1,5 +1,6 @@
 //! `farslot demo`: the whole thing at work, on the files of this machine.
 
+mod crew;
 mod fill;
 mod lookups;
 mod report;
@@ -13,15 +14,12 @@ use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
 use crate::output;
 use crate::shape::Shape;
+use crew::TABLE;
 use farslot::{FieldSize, Store, TableOptions};
-use indicatif::{ProgressBar, ProgressStyle};
 use report::Report;
 use std::path::PathBuf;
-use std::time::Instant;
-use walk::{File, Walked};
+use walk::Walked;
 
-/// The table's name.
-const TABLE: &str = "files";
 /// Longer than any value that [`File::value`] gives.
 const MOST_VALUE: u32 = 128;
 /// What a store needs beside its tables, amply.
@@ -116,41 +114,4 @@ fn options(walked: &Walked) -> TableOptions {
         .keys(FieldSize::UpTo(longest))
         .values(FieldSize::UpTo(MOST_VALUE))
         .heap_bytes(measure.heap_bytes())
-}
-
-/// A progress bar on standard error; none where that is no terminal.
-fn bar(doing: &'static str, length: u64) -> ProgressBar {
-    let template = "{msg:>9} {wide_bar} {human_pos}/{human_len} {per_sec} {elapsed}";
-    let style = ProgressStyle::with_template(template);
-    ProgressBar::new(length)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(doing)
-}
-
-/// Runs `work` on every part of `files`, each in a thread of its own.
-fn in_threads<T: Send>(
-    files: &[File],
-    threads: usize,
-    work: impl Fn(usize, &[File]) -> Result<T> + Sync,
-) -> Result<(Vec<T>, f64)> {
-    let since = Instant::now();
-    let part = files.len().div_ceil(threads).max(1);
-    let results = std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = (0..threads)
-            .map(|thread| {
-                let from = (thread * part).min(files.len());
-                let to = (from + part).min(files.len());
-                scope.spawn(move || work(thread, &files[from..to]))
-            })
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect::<Result<Vec<T>>>()
-    })?;
-    Ok((results, since.elapsed().as_secs_f64()))
 }

@@ -1,6 +1,6 @@
 //! What the demo has to show.
 
-use super::TABLE;
+use super::crew::TABLE;
 use super::fill::Filled;
 use super::lookups::Lookups;
 use super::walk::Walked;

@@ -2,8 +2,8 @@
 
 use super::bad_lines::BadLines;
 use super::measure::Measure;
+use super::source::{Args, Source};
 use super::workers::{Loaded, strict};
-use super::{Args, Source};
 use crate::commands::table_args::{SchemeArg, TableArgs};
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};

@@ -1,12 +1,11 @@
 //! The messages of all clients: one shared receive queue, one completion queue.
 //!
-//! A message is a WRITE with immediate data: its number and its length are the completion's. The receive
-//! queue has as much room as the node's mailbox has: what the NIC has received is moved there before it is
-//! taken, or before the queue pair it came by goes, and room is made again when one is taken. A sender that
-//! finds none is told by the NIC to come again.
+//! A message is a WRITE with immediate data; its completion carries its number and length. The
+//! receive queue has the capacity of the node's mailbox. What the NIC has received moves to the
+//! mailbox before a message is taken and before a queue pair is destroyed, and taking a message
+//! frees a place. A sender that finds no place is told by the NIC to retry.
 
-use crate::shm::node::NicInbox;
-use crate::shm::{Node, mailbox};
+use crate::memory::{NicInbox, Node, mailbox};
 use crate::verbs::abi::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, ibv_wc};
 use crate::verbs::device::Device;
 use crate::verbs::resource::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};

@@ -1,89 +1,75 @@
-//! The owner's side: memory that is registered with a NIC, and the queue pairs of its clients.
+//! The owner's side: memory registered with a NIC, and the queue pairs of its clients.
 //!
-//! After it has set a client up the agent takes no part in its verbs; its one thread only waits for the
-//! set-up connections, which say when a client has gone. Then its queue pair goes at once.
+//! Once a client is set up the agent takes no part in its verbs. Its one thread waits for the
+//! set-up connections, whose end says that a client has gone; the client's queue pair is then
+//! destroyed at once.
 
 mod messages;
+mod owner;
 mod pairing;
 mod registration;
 
 use self::messages::Messages;
-use self::pairing::{Pairing, Slot};
+use self::owner::Owner;
+use self::pairing::Pairing;
 use self::registration::Registration;
-use super::VerbsAgentOptions;
 use super::device::Device;
+use super::options::VerbsAgentOptions;
 use crate::Result;
-use crate::shm::Node;
-use crate::shm::node::NicClaim;
-use crate::tcp::admission::Issued;
-use crate::tcp::{self, AgentCounters, Grant};
-use std::collections::HashMap;
+use crate::memory::{NicClaim, Node};
+use crate::net::AgentCounters;
+use crate::net::admission::{Grant, Issued};
+use crate::net::agent::{Server, Workers};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-/// Lets a NIC serve a node's memory for as long as it is held. Dropping it closes every connection.
+/// Serves a node's memory by a NIC for as long as it is held. Dropping it closes every connection.
 ///
 /// While it is held the memory is the NIC's: no processor may use it, over shared memory or TCP
-/// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not atomic against a processor's.
+/// ([`NicAndProcessor`](crate::FabricError::NicAndProcessor)), since the NIC's atomics are not
+/// atomic against a processor's.
 pub struct Agent {
     // In this order: the clients' queue pairs go, then what they use, then the claim.
-    setup: tcp::Agent,
+    setup: Server,
     owner: Arc<Owner>,
     _claim: NicClaim,
 }
 
-/// What the clients of an agent have in common.
-struct Owner {
-    node: Node,
-    device: Arc<Device>,
-    messages: Arc<Messages>,
-    /// Of the grants in force.
-    registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
-    /// Of the clients, by their sessions.
-    queue_pairs: Mutex<HashMap<u64, Slot>>,
-}
-
-impl Owner {
-    fn registrations(&self) -> MutexGuard<'_, Vec<(Arc<Issued>, Arc<Registration>)>> {
-        let registrations = self.registrations.lock();
-        registrations.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn queue_pairs(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
-        let queue_pairs = self.queue_pairs.lock();
-        queue_pairs.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn registration(&self, grant: &Arc<Issued>) -> Option<Arc<Registration>> {
-        let registrations = self.registrations();
-        let mut registrations = registrations.iter();
-        let found = registrations.find(|(issued, _)| Arc::ptr_eq(issued, grant));
-        found.map(|(_, registration)| Arc::clone(registration))
-    }
-
-    /// Takes the memory of grants that are no longer in force from the NIC.
-    fn withdraw_revoked(&self) {
-        self.registrations().retain(|(issued, registration)| {
-            let revoked = issued.is_revoked();
-            if revoked {
-                registration.withdraw();
-            }
-            !revoked
-        });
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("address", &self.address())
+            .field("device", &self.device())
+            .finish_non_exhaustive()
     }
 }
+
+/// One thread is enough for set-up connections, and it has nothing to poll for.
+const SETUP: Workers = Workers {
+    threads: 1,
+    spin: Duration::ZERO,
+    // No frame of the set-up is longer.
+    frame_bytes: 4096,
+    unsent_bytes: 4096,
+};
 
 impl Agent {
-    /// Registers the memory of a node of this process and serves it. All of the memory is locked: the
-    /// limit of locked memory must allow that, once for each grant.
+    /// Registers the memory of a node of this process and serves it. All of the memory is locked:
+    /// the limit of locked memory must allow that, once for each grant.
     ///
     /// # Errors
-    /// [`NoRdmaDevice`](crate::FabricError::NoRdmaDevice); [`LockedMemory`](crate::FabricError::LockedMemory); [`NicAndProcessor`](crate::FabricError::NicAndProcessor) if
-    /// the memory is served otherwise as well; [`Unresolvable`](crate::FabricError::Unresolvable),
-    /// [`AddressInUse`](crate::FabricError::AddressInUse), [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion) or
+    /// [`NoRdmaDevice`](crate::FabricError::NoRdmaDevice);
+    /// [`LockedMemory`](crate::FabricError::LockedMemory);
+    /// [`NicAndProcessor`](crate::FabricError::NicAndProcessor) if the memory is served otherwise
+    /// as well; [`Unresolvable`](crate::FabricError::Unresolvable),
+    /// [`AddressInUse`](crate::FabricError::AddressInUse),
+    /// [`Insecure`](crate::FabricError::Insecure);
+    /// [`UnknownRegion`](crate::FabricError::UnknownRegion) or
     /// [`BadName`](crate::FabricError::BadName) of a grant; what the system says.
     pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
-        let device = Device::open(&options.device, local_address(&options.listen))?;
+        let device = Device::open(&options.device, local_address(&options.serve.listen))?;
         let messages = Messages::new(&node, &device)?;
         let inbox: Weak<Messages> = Arc::downgrade(&messages);
         let claim = node.claim_for_nic(inbox)?;
@@ -96,8 +82,8 @@ impl Agent {
             queue_pairs: Mutex::default(),
         });
         let service = Box::new(Pairing(Arc::clone(&owner)));
-        let setup = tcp::Agent::start_service(node, &options.of_setup(), service, |setup| {
-            let mut grants = options.grants.iter();
+        let setup = Server::start(node, &options.serve, &SETUP, service, |setup| {
+            let mut grants = options.serve.grants.iter();
             grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
         })?;
         log::info!(
@@ -127,18 +113,21 @@ impl Agent {
         &self.owner.device.name
     }
 
-    /// The node that it serves. Messages are taken from [its inbox](crate::Inbox), as over any fabric.
+    /// The node that it serves. Messages are taken from [its inbox](crate::Inbox), as over any
+    /// fabric.
     #[must_use]
     pub fn node(&self) -> &Node {
         &self.owner.node
     }
 
-    /// Puts a grant in force, with keys of its own: the memory is registered anew, with exactly the
-    /// grant's rights. One of the same name is revoked.
+    /// Puts a grant in force, with its own keys: the memory is registered once more, with exactly
+    /// the grant's rights. A grant of the same name is revoked.
     ///
     /// # Errors
-    /// [`Insecure`](crate::FabricError::Insecure); [`UnknownRegion`](crate::FabricError::UnknownRegion); [`BadName`](crate::FabricError::BadName) of more than 64
-    /// bytes; [`LockedMemory`](crate::FabricError::LockedMemory); what the system says.
+    /// [`Insecure`](crate::FabricError::Insecure);
+    /// [`UnknownRegion`](crate::FabricError::UnknownRegion);
+    /// [`BadName`](crate::FabricError::BadName) of more than 64 bytes;
+    /// [`LockedMemory`](crate::FabricError::LockedMemory); what the system says.
     pub fn grant(&self, grant: &Grant) -> Result<()> {
         put_in_force(grant, &self.setup, &self.owner)?;
         // Clients of the one before are told.
@@ -146,8 +135,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends a grant: its keys are void when this returns, and its clients are told. False if there is none
-    /// in force by that name.
+    /// Ends a grant: its keys are void when this returns, and its clients are notified. Returns
+    /// `false` if no grant of that name is in force.
     pub fn revoke(&self, name: &str) -> bool {
         let revoked = self.setup.revoke(name);
         // Told first: a client whose verb the NIC refuses finds the reason on its connection.
@@ -156,15 +145,14 @@ impl Agent {
         revoked
     }
 
-    /// What it has seen of its clients' set-up connections so far. Their verbs are the NIC's: they are not
-    /// counted here.
+    /// Counters of the set-up connections. Verbs are executed by the NIC and not counted.
     #[must_use]
     pub fn counters(&self) -> AgentCounters {
         self.setup.counters()
     }
 }
 
-fn put_in_force(grant: &Grant, setup: &tcp::Agent, owner: &Owner) -> Result<()> {
+fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
     let issued = Arc::new(Issued::new(grant, owner.node.info())?);
     let registration = Registration::new(&owner.node, &owner.device, &issued)?;

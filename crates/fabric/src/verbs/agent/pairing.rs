@@ -1,18 +1,18 @@
-//! One client's set-up connection, as the agent serves it: it makes the client's queue pair, and says why a
+//! A client's set-up connection at the agent: it creates the client's queue pair, and says why a
 //! verb was refused.
 
-use super::Owner;
+use super::owner::{Owner, Slot};
 use super::registration::Registration;
-use crate::tcp::admission::handshake::Carrier;
-use crate::tcp::admission::{Issued, Refusal};
-use crate::tcp::agent::{Client, Pause, Serve, Service, Shared, Tell};
-use crate::tcp::stream::{Inbound, Outbound};
-use crate::tcp::wire::{FrameKind, Header, Malformed, encode_failure};
+use crate::error::{Carrier, Malformed, Refusal};
+use crate::net::admission::Issued;
+use crate::net::agent::{Client, Pause, Serve, Served, Service, Tell};
+use crate::net::stream::{Inbound, Outbound};
+use crate::net::wire::{FrameKind, Header, encode_failure};
 use crate::verb::check_access;
 use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
 use crate::verbs::resource::QueuePair;
 use crate::{FabricError, NodeId, RegionInfo, RemoteAddr, Rights};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Gives every client that is admitted a queue pair.
@@ -44,9 +44,6 @@ impl Service for Pairing {
     }
 }
 
-/// A client's queue pair, once it has one and for as long as its session goes on.
-pub(super) type Slot = Arc<Mutex<Option<QueuePair>>>;
-
 fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -54,8 +51,8 @@ fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
 /// Ends a client's queue pair, and keeps the messages that came by it.
 fn end(slot: &Slot, owner: &Owner) {
     if let Some(queue_pair) = look_into(slot).take() {
-        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what has
-        // come is taken. A queue pair that cannot be stopped is about to go all the same.
+        // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what
+        // has come is taken. A queue pair that cannot be stopped is about to go all the same.
         let _ = path::stop(&queue_pair);
         owner.messages.collect();
     }
@@ -78,7 +75,7 @@ impl Serve for Paired {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        _: &Shared,
+        _: &Served,
         tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed> {
         if self.grant.is_revoked() {
@@ -157,8 +154,8 @@ impl Paired {
         Ok(path::paired(&end, &registration.opened))
     }
 
-    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself, so that
-    /// mostly only the key is left.
+    /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself,
+    /// so that mostly only the key is left.
     fn why_refused(&self, verb: &RefusedVerb) -> FabricError {
         let node = NodeId(0);
         let region = verb.region;

@@ -1,15 +1,15 @@
-//! The memory of a node as one grant opens it.
+//! The memory that one grant opens, registered with the NIC.
 
-use crate::shm::Node;
-use crate::tcp::admission::Issued;
+use crate::memory::Node;
+use crate::net::admission::Issued;
 use crate::verbs::device::Device;
 use crate::verbs::path::Opened;
 use crate::verbs::resource::{MemoryRegion, ProtectionDomain, access_flags};
 use crate::{RegionId, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The areas of a grant, registered with the grant's rights in a domain of their own: a key of one grant is
-/// void for the queue pairs of another.
+/// The areas of a grant, registered with the grant's rights in a domain of their own: a key of one
+/// grant is void for the queue pairs of another.
 pub(super) struct Registration {
     pub(super) domain: Arc<ProtectionDomain>,
     /// Where each area is, and the key to it.
@@ -35,8 +35,8 @@ impl Registration {
                 }
                 // SAFETY: the area lies in the region, as `bytes` is within `len`.
                 let start = unsafe { start.byte_add(bytes.start) };
-                // SAFETY: the node keeps the memory mapped and is held by this; all of it is only reached
-                // as atomics, within this process and without.
+                // SAFETY: the node keeps the memory mapped and is held by this; all of it is only
+                // reached as atomics, within this process and without.
                 let registered = unsafe {
                     MemoryRegion::register(&domain, start.cast(), bytes.len(), access_flags(rights))
                 }?;

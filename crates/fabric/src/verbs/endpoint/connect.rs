@@ -1,12 +1,12 @@
-//! How an endpoint comes to its queue pairs.
+//! How an endpoint creates and connects its queue pairs.
 
 use super::setup::Setup;
-use crate::tcp::admission::handshake::Carrier;
-use crate::tcp::admission::{Admitted, Attempt};
-use crate::tcp::endpoint::line::Connection;
-use crate::tcp::wire::FrameKind;
-use crate::verbs::VerbsOptions;
+use crate::error::Carrier;
+use crate::net::admission::{Admitted, Attempt};
+use crate::net::dialer::Connection;
+use crate::net::wire::FrameKind;
 use crate::verbs::device::Device;
+use crate::verbs::options::VerbsOptions;
 use crate::verbs::path::{self, End, Opened};
 use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
 use crate::{Backoff, NodeInfo, Result, Rights};
@@ -26,18 +26,20 @@ pub(super) struct Nic {
 }
 
 impl Nic {
-    /// Opens the device that has the address of the first set-up connection, or the one that was chosen.
+    /// Opens the device that has the address of the first set-up connection, or the one that was
+    /// chosen.
     pub(super) fn open(options: &VerbsOptions, setup: &TcpStream) -> Result<Self> {
         let local = setup.local_addr().ok().map(|address| address.ip());
         let device = Device::open(&options.device, local)?;
         let most = |limit: i32| u32::try_from(limit).unwrap_or(u32::MAX).max(1);
         let of_device = most(device.attributes.max_qp_wr).min(most(device.attributes.max_cqe) / 2);
-        let wanted = u32::try_from(options.limits.send_queue_depth).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(options.connect.limits.send_queue_depth).unwrap_or(u32::MAX);
         // A gather takes a request for each of its pieces.
         let requests = wanted.max(LEAST_REQUESTS).min(of_device);
         let domain = ProtectionDomain::new(&device)?;
         let channel = CompletionChannel::new(&device)?;
-        // Twice as many: of a queue pair that has gone there may be as many left as are on their way.
+        // Twice as many: of a queue pair that has gone there may be as many left as are on their
+        // way.
         let completions = CompletionQueue::new(&device, 2 * requests, Some(Arc::clone(&channel)))?;
         Ok(Self {
             device,
@@ -77,7 +79,7 @@ impl Chosen {
     }
 
     pub(super) fn reconnect(&self) -> Backoff {
-        self.options.reconnect
+        self.options.connect.reconnect
     }
 
     /// The device, if any node has been reached.
@@ -88,8 +90,7 @@ impl Chosen {
 
     /// Connects to a node: admission, then the pairing, within the connect timeout together.
     pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<Paired> {
-        let setup = self.options.of_setup();
-        let attempt = Attempt::begin(last_session, address, &setup);
+        let attempt = Attempt::begin(last_session, address, &self.options.connect);
         let admitted = attempt.admit(Carrier::Rdma)?;
         let nic = self.nic(&admitted.stream)?;
         pair(&attempt, admitted, &nic, &self.options)
@@ -105,7 +106,8 @@ pub(in crate::verbs) struct Paired {
     pub(super) regions: Vec<Areas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
-    /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any more.
+    /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any
+    /// more.
     pub(super) queue_pair: Option<QueuePair>,
 }
 
@@ -156,7 +158,7 @@ fn pair(
         &queue_pair,
         &own,
         reads_at_once,
-        options.limits.verb_timeout,
+        options.connect.limits.verb_timeout,
     )?;
     let mut areas = vec![Areas::new(); regions];
     for area in opened {

@@ -1,19 +1,20 @@
-//! A thread's door to its nodes: a queue pair to each, one completion queue for all.
+//! An endpoint over RDMA verbs: one queue pair to each node, one completion queue for all.
 
 mod connect;
-mod link;
+mod peer;
+mod posting;
 mod setup;
 mod work;
 
 use self::connect::{Chosen, Nic, Paired};
-use self::link::{Common, Done, Link, node_of, requests_of};
-use super::VerbsOptions;
+use self::peer::{Common, Done, VerbsPeer, node_of, requests_of};
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
-use crate::links::{Dialed, Link as _, Links, all_reached, dial_all, some_reached};
-use crate::tcp::endpoint::line::{Line, Next};
-use crate::tcp::endpoint::slots::{Answer, Posted, Slots};
-use crate::tcp::socket::{nanos, now};
+use super::options::VerbsOptions;
+use crate::net::dialer::{Dialer, Next};
+use crate::net::peers::{Dialed, Peer as _, Peers, all_reached, dial_all, some_reached};
+use crate::net::socket::{nanos, now};
+use crate::net::{Answer, Posted, Slots};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
     Buffer, BufferPool, Completion, Endpoint, EndpointCore, FabricError, Nanos, NodeId, NodeInfo,
@@ -22,15 +23,16 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// One thread's door to one or more nodes by an RDMA device: a reliable queue pair to each.
+/// An endpoint with one reliable queue pair to each of its nodes.
 pub struct VerbsEndpoint {
     core: EndpointCore,
     // The queue pairs go first: then the NIC uses nothing of the rest any more.
-    pub(super) links: Links<Link>,
+    pub(super) peers: Peers<VerbsPeer>,
     slots: Rc<Slots>,
     found: FoundWords,
     nic: Nic,
@@ -49,10 +51,20 @@ pub struct VerbsEndpoint {
     idle_since: Cell<Nanos>,
 }
 
-/// The longest sleep while verbs are on their way: a task may be woken from another thread, which no file
-/// tells.
+impl fmt::Debug for VerbsEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsEndpoint")
+            .field("peers", &self.peers)
+            .field("device", &self.nic.device.name)
+            .field("outstanding", &self.outstanding.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The longest sleep while verbs are in flight: a task may be woken from another thread, which
+/// no file tells.
 const LONGEST_SLEEP: Nanos = 10_000_000;
-/// And while none is.
+/// The longest sleep while none are.
 const IDLE_SLEEP: Nanos = 1_000_000;
 /// How often the clock and the set-up connections are looked at while completions are polled for.
 const LOOK: Nanos = 1_000_000;
@@ -60,35 +72,34 @@ const LOOK: Nanos = 1_000_000;
 const AT_ONCE: usize = 32;
 
 impl VerbsEndpoint {
-    /// An endpoint that is connected to the nodes whose agents listen at these addresses, `HOST:PORT` of
-    /// TCP each, all at the same time; nodes are numbered in this order. This blocks, for the connect
-    /// timeout at most.
+    /// Connects to the nodes whose agents listen at these TCP addresses, `HOST:PORT` each, in
+    /// parallel; nodes are numbered in this order. Blocks for at most the connect timeout.
     ///
-    /// A connection that ends later is made anew in the background, by itself: at once, and then after
-    /// [waits](VerbsOptions::reconnect). Verbs to that node fail meanwhile, and those to others do not wait. Where
-    /// the node is the same as before they simply work again then; where it came back empty they fail until
-    /// it is [adopted](Endpoint::adopt).
+    /// A connection that ends later is re-established in the background: at once, then after
+    /// [waits](crate::net::ConnectOptions::reconnect). Meanwhile verbs to that node fail, and those
+    /// to others are not delayed. If the node has not restarted, its verbs then work again; if it
+    /// restarted empty, they fail until it is [adopted](Endpoint::adopt).
     ///
     /// # Errors
-    /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`]; of the
-    /// first address that has one: as [`connect`](crate::tcp::admission::connect), and
+    /// [`FabricError::NoRdmaDevice`], [`FabricError::LockedMemory`], [`FabricError::NoQueuePair`];
+    /// of the first address that has one: as [`connect`](crate::net::admission::connect), and
     /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
     /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
         let chosen = Chosen::new(options);
         let dialed = dial(addresses, &chosen)?;
         all_reached(&dialed)?;
-        Self::of_lines(dialed, &chosen, options)
+        Self::of_dialed(dialed, &chosen, options)
     }
 
-    /// As [`VerbsEndpoint::connect`], but a node that does not run or cannot be reached is only
-    /// [down](NodeState::Down), and connected to when it can be. Its [`node`](Endpoint::node) says nothing
-    /// until then.
+    /// As [`VerbsEndpoint::connect`], but a node that does not run or is unreachable is only
+    /// [down](NodeState::Down), and is connected to in the background. Until then its
+    /// [`node`](Endpoint::node) has no regions.
     ///
     /// # Errors
-    /// Where every node is down, what the first is down with; what no node is the better for waiting: an
-    /// address that cannot be resolved, a client that is not admitted, another protocol or version, no
-    /// device, and [`FabricError::DuplicateNode`].
+    /// If every node is down, the error of the first. Errors that waiting does not mend: an
+    /// unresolvable address, a refused client, another protocol or version, no device, and
+    /// [`FabricError::DuplicateNode`].
     pub fn connect_available<A: AsRef<str> + Sync>(
         addresses: &[A],
         options: &VerbsOptions,
@@ -96,10 +107,10 @@ impl VerbsEndpoint {
         let chosen = Chosen::new(options);
         let dialed = dial(addresses, &chosen)?;
         some_reached(&dialed)?;
-        Self::of_lines(dialed, &chosen, options)
+        Self::of_dialed(dialed, &chosen, options)
     }
 
-    fn of_lines(
+    fn of_dialed(
         dialed: Vec<Dialed<Paired>>,
         chosen: &Chosen,
         options: &VerbsOptions,
@@ -107,7 +118,7 @@ impl VerbsEndpoint {
         let nic = chosen
             .opened()
             .expect("who has reached a node has a device");
-        let limits = options.limits;
+        let limits = options.connect.limits;
         let buffers = BufferPool::registered(
             limits.largest_buffer,
             limits.buffer_budget,
@@ -115,7 +126,7 @@ impl VerbsEndpoint {
         );
         Ok(Self {
             core: EndpointCore::with_buffers(limits, buffers),
-            links: Links::new(dialed)?,
+            peers: Peers::new(dialed)?,
             slots: Rc::default(),
             found: FoundWords::new(&nic.domain, limits.send_queue_depth)?,
             nic,
@@ -129,10 +140,10 @@ impl VerbsEndpoint {
         })
     }
 
-    /// What there is in place of a connection that has ended.
-    fn next(&self, link: &mut Link) -> Next {
-        self.note_done(link.let_go(&self.common(), now()));
-        link.next(&self.common())
+    /// The replacement of a connection that has ended.
+    fn next(&self, peer: &mut VerbsPeer) -> Next {
+        self.note_done(peer.let_go(&self.common(), now()));
+        peer.next(&self.common())
     }
 
     /// The name of the device that it uses.
@@ -194,9 +205,9 @@ impl VerbsEndpoint {
                 Err(error) => return self.break_all(&error),
             };
             for completion in &completions[..count] {
-                if let Ok(link) = self.links.get(node_of(completion)) {
-                    let mut link = link.borrow_mut();
-                    done += link.complete(completion, &self.common(), now);
+                if let Ok(peer) = self.peers.get(node_of(completion)) {
+                    let mut peer = peer.borrow_mut();
+                    done += peer.complete(completion, &self.common(), now);
                 }
             }
             if count < AT_ONCE {
@@ -209,9 +220,9 @@ impl VerbsEndpoint {
     #[cold]
     fn break_all(&self, error: &FabricError) -> Done {
         let mut done = Done::default();
-        for link in &self.links {
-            let mut link = link.borrow_mut();
-            done += link.break_with(error, error.clone(), &self.common());
+        for peer in &self.peers {
+            let mut peer = peer.borrow_mut();
+            done += peer.break_with(error, error.clone(), &self.common());
         }
         done
     }
@@ -221,16 +232,16 @@ impl VerbsEndpoint {
     fn look(&self, at: Nanos) -> Done {
         self.next_look.set(at + LOOK);
         let mut done = Done::default();
-        for link in &self.links {
-            done += link.borrow_mut().look(&self.common(), at);
+        for peer in &self.peers {
+            done += peer.borrow_mut().look(&self.common(), at);
         }
         done
     }
 }
 
 impl Drop for VerbsEndpoint {
-    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout: a NIC
-    /// forgets those of a queue pair that goes.
+    /// Waits for the verbs on their way, each of which completes or fails within the verb timeout:
+    /// a NIC forgets those of a queue pair that goes.
     fn drop(&mut self) {
         self.ring_doorbell();
         let until = now().saturating_add(self.core.limits.verb_timeout);
@@ -253,7 +264,7 @@ fn dial<A: AsRef<str> + Sync>(
 ) -> Result<Vec<Dialed<Paired>>> {
     dial_all(addresses, |address| {
         let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
-        Line::new(address, chosen.reconnect(), move |last_session| {
+        Dialer::new(address, chosen.reconnect(), move |last_session| {
             dialing.dial(last_session, &name)
         })
     })
@@ -268,19 +279,19 @@ impl Endpoint for VerbsEndpoint {
     }
 
     fn node_count(&self) -> usize {
-        self.links.len()
+        self.peers.len()
     }
 
     fn node(&self, node: NodeId) -> Result<NodeInfo> {
-        Ok(self.links.get(node)?.borrow().info().clone())
+        Ok(self.peers.get(node)?.borrow().info().clone())
     }
 
     fn node_state(&self, node: NodeId) -> Result<NodeState> {
-        self.links.state(node, |link| self.next(link))
+        self.peers.state(node, |peer| self.next(peer))
     }
 
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
-        self.links.adopt(node, |link| self.next(link))
+        self.peers.adopt(node, |peer| self.next(peer))
     }
 
     fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
@@ -304,8 +315,8 @@ impl Endpoint for VerbsEndpoint {
             if let Verb::ReadMany { pieces, .. } = &verb {
                 check_one_node(pieces)?;
             }
-            let mut link = self.links.open(verb.node(), |link| self.next(link))?;
-            link.put(verb, &self.common())
+            let mut peer = self.peers.open(verb.node(), |peer| self.next(peer))?;
+            peer.put(verb, &self.common())
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, requests))
@@ -317,8 +328,8 @@ impl Endpoint for VerbsEndpoint {
             return Err(PostError::QueueFull(Verb::Read { from, into }));
         }
         let put = || {
-            let mut link = self.links.open(from.node, |link| self.next(link))?;
-            link.put_read(from, into, &self.slots)
+            let mut peer = self.peers.open(from.node, |peer| self.next(peer))?;
+            peer.put_read(from, into, &self.slots)
         };
         let slot = put().map_err(PostError::Rejected)?;
         Ok(self.note_posted(slot, 1))
@@ -342,8 +353,8 @@ impl Endpoint for VerbsEndpoint {
         }
         self.core.counters.doorbell_rung();
         let mut failed = Done::default();
-        for link in &self.links {
-            failed += link.borrow_mut().send(&self.common(), now);
+        for peer in &self.peers {
+            failed += peer.borrow_mut().send(&self.common(), now);
         }
         self.note_done(failed);
     }
@@ -372,7 +383,7 @@ impl Endpoint for VerbsEndpoint {
         if idle_turns == 0 {
             self.idle_since.set(since);
         }
-        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.spin) {
+        if since.saturating_sub(self.idle_since.get()) < nanos(self.options.connect.spin) {
             std::hint::spin_loop();
             return;
         }
@@ -381,20 +392,20 @@ impl Endpoint for VerbsEndpoint {
             self.armed.set(self.nic.completions.arm().is_ok());
             return;
         }
-        let links: SmallVec<[_; 4]> = self.links.iter().map(RefCell::borrow).collect();
-        let waiting = || links.iter().filter(|link| link.is_waiting());
+        let peers: SmallVec<[_; 4]> = self.peers.iter().map(RefCell::borrow).collect();
+        let waiting = || peers.iter().filter(|peer| peer.is_waiting());
         let verb_timeout = self.core.limits.verb_timeout;
         let longest = match waiting().next() {
             Some(_) => LONGEST_SLEEP,
             None => IDLE_SLEEP,
         };
         let until = waiting()
-            .map(|link| link.give_up_at(verb_timeout).saturating_add(1))
+            .map(|peer| peer.give_up_at(verb_timeout).saturating_add(1))
             .chain(deadline)
             .fold(since + longest, Nanos::min);
         let mut files: SmallVec<[_; 4]> = SmallVec::new();
         files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
-        let setups = waiting().filter_map(|link| link.stream());
+        let setups = waiting().filter_map(|peer| peer.stream());
         files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let left = until.saturating_sub(since);
         let left = Timespec {

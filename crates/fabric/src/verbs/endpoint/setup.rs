@@ -1,10 +1,11 @@
-//! The set-up connection once it has set the queue pair up: it says when the node has gone, when the grant
-//! is revoked, and why a verb was refused.
+//! The set-up connection after set-up: it says when the node has gone, when the grant is revoked,
+//! and why a verb was refused.
 
-use crate::tcp::admission::Refusal;
-use crate::tcp::admission::handshake::{REFUSED_WORDS, decode_refused};
-use crate::tcp::socket::{self, Io};
-use crate::tcp::wire::{FAILURE_WORDS, FrameKind, Header, Malformed, decode_failure};
+use crate::error::Malformed;
+use crate::error::Refusal;
+use crate::net::admission::handshake::{REFUSED_WORDS, decode_refused};
+use crate::net::socket::{self, Io};
+use crate::net::wire::{FAILURE_WORDS, FrameKind, Header, decode_failure};
 use crate::verbs::path::{self, RefusedVerb};
 use crate::{FabricError, NodeId};
 use std::net::{Shutdown, TcpStream};

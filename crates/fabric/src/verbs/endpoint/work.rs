@@ -1,4 +1,4 @@
-//! Requests that were posted and not yet handed to the NIC: the list of the next doorbell.
+//! Work requests that were posted but not yet passed to the NIC: the list of the next doorbell.
 
 use crate::Result;
 use crate::verbs::abi::{
@@ -32,7 +32,8 @@ pub(super) struct WorkList {
     locals: Vec<ibv_sge>,
 }
 
-// SAFETY: the pointers within are set for the length of one call of `post`, and mean nothing besides.
+// SAFETY: the pointers within are set for the length of one call of `post`, and mean nothing
+// besides.
 unsafe impl Send for WorkList {}
 
 /// In a long list a request is signaled after so many, so that the NIC's queue empties before the
@@ -126,15 +127,16 @@ impl WorkList {
     /// Hands the list to the NIC by one doorbell, its last request signaled, and is empty then.
     ///
     /// # Safety
-    /// The local memory of each request is registered, and used by nobody else until the request has
-    /// completed or the queue pair is dropped.
+    /// The local memory of each request is registered, and used by nobody else until the request
+    /// has completed or the queue pair is dropped.
     pub(super) unsafe fn post(&mut self, queue_pair: &QueuePair) -> Result<()> {
         let last = self.requests.len() - 1;
         let first = self.requests.as_mut_ptr();
         let locals = self.locals.as_mut_ptr();
         let mut bytes = 0;
         for index in 0..=last {
-            // SAFETY: both lists have an element of that index, and the next where it is not the last.
+            // SAFETY: both lists have an element of that index, and the next where it is not the
+            // last.
             unsafe {
                 let request = &mut *first.add(index);
                 request.sg_list = locals.add(index);
@@ -151,7 +153,8 @@ impl WorkList {
                 }
             }
         }
-        // SAFETY: the list is linked, and stays as it is for the call; the rest the caller promises.
+        // SAFETY: the list is linked, and stays as it is for the call; the rest the caller
+        // promises.
         let posted = unsafe { queue_pair.post(first) };
         self.clear();
         posted

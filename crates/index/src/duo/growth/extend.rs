@@ -1,42 +1,26 @@
 //! Beginning a growth, and learning of those that others have begun.
 //!
-//! Invariant: the header counts an extent after its entry is there and before anything is in it. An owner that
-//! does not know whether its last extent was counted has put nothing there, and sees when it next wants to grow.
+//! Invariant: the header counts an extent after its entry is there and before anything is in it. An
+//! owner that does not know whether its last extent was counted has put nothing there, and sees
+//! when it next wants to grow.
 
-use super::super::client::DuoTable;
-use super::super::extendible;
-use super::super::layout::{DuoLayout, EXTENT_ENTRIES_AT};
-use super::super::placement::{Placement, SlotNumber};
-use super::entries::{ENTRY_BYTES, Entry, MOST_EXTENTS, entry_at, read_entries};
 use super::step::Step;
-use super::{GrowthMemory, MOST_RATIO, Place, Vault};
+use crate::duo::bytes::{
+    ENTRY_BYTES, EXTENT_ENTRIES_AT, Entry, MOST_EXTENTS, MOST_RATIO, RESERVE_ALIGNMENT, SlotNumber,
+    entry_at, read_entries,
+};
+use crate::duo::placement::Placement;
+use crate::duo::state::{DuoTable, GrowthMemory, Place};
 use crate::slot::bad_option;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::collections::BTreeSet;
 
-/// Extents in memory of the table's own start at multiples of this.
-const RESERVE_ALIGNMENT: u64 = 64;
 /// Words that say what is split, read at once.
 const WORDS_A_READ: u64 = 4096;
 
-/// Bytes of the memory behind a table that doubles so often, as a whole or a sub-table at a time; nothing if there are no
-/// such sizes.
-pub(in super::super) fn reserve_bytes(layout: &DuoLayout, growths: u32) -> Option<u64> {
-    if layout.extendible {
-        return extendible::reserve_bytes(layout, growths);
-    }
-    let mut all: u64 = 0;
-    for growth in 0..growths {
-        let before = layout.buckets.checked_mul(1 << growth)?;
-        let bytes = Vault::bytes_of_extent(layout, before, 2)?;
-        all = all.checked_add(bytes.checked_next_multiple_of(RESERVE_ALIGNMENT)?)?;
-    }
-    Some(all)
-}
-
 impl<E: Endpoint> DuoTable<E> {
-    /// Begins a growth. Called by the owner, who holds [`super::GROWTH_LOCK`], when nothing is left to be split.
+    /// Begins a growth. Called by the owner, alone at it, when nothing is left to be split.
     pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         self.vault.set_touched(false);
@@ -67,7 +51,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(at)
     }
 
-    /// The place behind the extents that there are, in the memory that the table grows into by itself.
+    /// The place behind the extents that there are, in the memory that the table grows into by
+    /// itself.
     fn memory_in_reserve(&self, bytes: u64) -> Result<RemoteAddr> {
         let (start, all) = (
             self.layout.reserve_at(self.table),
@@ -84,7 +69,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Refuses memory that is not on the table's node.
-    pub(in super::super) fn check_node(&self, memory: &GrowthMemory) -> Result<()> {
+    fn check_node(&self, memory: &GrowthMemory) -> Result<()> {
         if memory.start.node == self.table.node {
             return Ok(());
         }
@@ -92,14 +77,15 @@ impl<E: Endpoint> DuoTable<E> {
         Err(bad_option("node to grow on", memory.start.node.0, limit))
     }
 
-    /// How many buckets can be split at once by this ratio, so that their images leave most of the buffers to others.
+    /// How many buckets can be split at once by this ratio, so that their images leave most of the
+    /// buffers to others.
     pub(super) fn most_at_once(&self, ratio: u64) -> u64 {
         let images = ratio.saturating_mul(self.layout.bucket_bytes() as u64);
         self.endpoint.core().limits.buffer_budget as u64 / 4 / images
     }
 
     /// Checks that two buckets can be split at once: a growth that has begun cannot be taken back.
-    pub(in super::super) fn check_one_split(&self, ratio: u64) -> Result<()> {
+    fn check_one_split(&self, ratio: u64) -> Result<()> {
         if self.most_at_once(ratio) < 2 {
             let most = self.endpoint.core().limits.buffer_budget / 4;
             let limit =
@@ -130,15 +116,15 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.set_spare(None);
         // Before other threads split anything.
         if let Some(stamps) = &self.stamps {
-            stamps.grow_to(self.vault.buckets(), 0);
+            stamps.grow_to(self.vault.buckets());
         }
         self.change_index(|index| index.grow(entry.ratio));
         self.counts.set_slots(self.slots());
         Ok(())
     }
 
-    /// How many extents are counted, or how many splits of sub-tables.
-    pub(in super::super) async fn counted(&self) -> Result<u64> {
+    /// How many extents are counted.
+    async fn counted(&self) -> Result<u64> {
         let count = self.endpoint.read(self.layout.growths_at(self.table), 8);
         Ok(count.await?.words()[0])
     }
@@ -146,10 +132,6 @@ impl<E: Endpoint> DuoTable<E> {
     /// Slots of both arrays as the header has them, whoever is the owner.
     pub(in super::super) async fn slots_counted(&self) -> Result<u64> {
         let entries = u64::from(MOST_EXTENTS) * ENTRY_BYTES;
-        if self.layout.extendible {
-            let subtables = self.counted().await?.saturating_add(1);
-            return Ok(self.layout.slots().saturating_mul(subtables));
-        }
         let entries = self
             .endpoint
             .read(self.table.plus(EXTENT_ENTRIES_AT), entries as usize);
@@ -175,18 +157,17 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Learns of all growths that there were, and what of the last one is split: for an index that is empty.
+    /// Learns of all growths that there were, and what of the last one is split: for an index that
+    /// is empty.
     pub(in super::super) async fn learn_growths(&self) -> Result<()> {
-        if self.layout.extendible {
-            return self.learn_subtables().await;
-        }
         self.learn_extents(self.counted().await?).await?;
-        self.learn_bits(0, self.unsplit()).await
+        self.learn_bits(self.unsplit()).await
     }
 
-    /// Learns which of so many buckets are split, none of which is known to be, from the first one of a growth on.
-    pub(in super::super) async fn learn_bits(&self, first: u64, buckets: u64) -> Result<()> {
-        let Some((start, _)) = self.split_bit(first) else {
+    /// Learns which of so many buckets are split, all that the last growth splits and none of which
+    /// is known to be.
+    async fn learn_bits(&self, buckets: u64) -> Result<()> {
+        let Some((start, _)) = self.split_bit(0) else {
             return Ok(());
         };
         let (mut next, words) = (0, buckets.div_ceil(64));
@@ -199,7 +180,7 @@ impl<E: Endpoint> DuoTable<E> {
                     let split = (0..64).filter(|bit| bits >> bit & 1 != 0);
                     let split = split.map(|bit| 64 * word + bit);
                     let split = split.filter(|bit| *bit < buckets);
-                    split.for_each(|bit| index.note_split(first + bit));
+                    split.for_each(|bit| index.note_split(bit));
                 }
             });
             next += count;
@@ -209,8 +190,8 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The word that has the bit of a bucket which is to be split, and the bit's number.
     pub(super) fn split_bit(&self, origin: u64) -> Option<(RemoteAddr, u64)> {
-        let (newest, bit) = self.index.borrow().split_bit(origin)?;
-        Some(self.vault.split_bit_of(newest, bit))
+        let newest = self.index.borrow().newest_sibling(origin)?;
+        Some(self.vault.split_bit_of(newest, origin))
     }
 
     /// Learns which of the buckets that these slots are in are split, where that is in doubt.

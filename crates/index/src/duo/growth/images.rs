@@ -1,32 +1,35 @@
 //! What is written of buckets that are split: as few bytes as is worth while.
 //!
-//! Of a new bucket its own keys' slots, for the rest of it are zeros as they were taken, unless a split that did not come
-//! about may have left something there; then all of it. Of the bucket itself what makes those slots dead whose keys have
-//! gone. Slots that lie near each other are written at once.
+//! Of a new bucket its own keys' slots, for the rest of it are zeros as they were taken, unless a
+//! split that did not come about may have left something there; then all of it. Of the bucket
+//! itself what makes those slots dead whose keys have gone. Slots that lie near each other are
+//! written at once.
 //!
-//! Invariant: when the bits say that a bucket is split, each slot of the new buckets has a key of its bucket's own or a head of 0;
-//! and when the batch is done, so has the bucket itself.
+//! Invariant: when the bits say that a bucket is split, each slot of the new buckets has a key of
+//! its bucket's own or a head of 0; and when the batch is done, so has the bucket itself.
 
-use super::super::client::DuoTable;
-use super::split::Keys;
+use super::publish::Keys;
 use super::step::Step;
-use super::vault::Run;
 use crate::Result;
+use crate::duo::bytes::Run;
+use crate::duo::state::DuoTable;
 use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
 use std::ops::Range;
 
-/// Bytes between two slots that are written along with both, at most: so many cost as much as a message more. A NIC is occupied
-/// by a WRITE for 15 ns and 0.07 ns a byte (`NicProfile::connectx5_edr`), and a client posts it in some 20 ns.
+/// Bytes between two slots that are written along with both, at most: so many cost as much as a
+/// message more. A NIC is occupied by a WRITE for 15 ns and 0.07 ns a byte
+/// (`NicProfile::connectx5_edr`), and a client posts it in some 20 ns.
 const WORTH_A_MESSAGE: usize = 256;
-/// Bytes of a slot, from its head on, without which it is dead and no whole record: the head, and the checksum with the
-/// lengths or what names a block.
+/// Bytes of a slot, from its head on, without which it is dead and no whole record: the head, and
+/// the checksum with the lengths or what names a block.
 const VITAL: usize = 16;
 
 /// A live slot of a run's buckets.
 pub(super) struct Going {
     /// Its first byte, from the run's start.
     at: usize,
-    /// How many buckets behind its own its key goes on, numbered through both arrays: 0 if it stays.
+    /// How many buckets behind its own its key goes on, numbered through both arrays: 0 if it
+    /// stays.
     behind: u64,
 }
 
@@ -35,7 +38,8 @@ pub(super) struct Going {
 struct Spans(Vec<Range<usize>>);
 
 impl Spans {
-    /// Adds one behind all others, and what is between it and the last, if that is not worth a message.
+    /// Adds one behind all others, and what is between it and the last, if that is not worth a
+    /// message.
     fn add(&mut self, span: Range<usize>) {
         match self.0.last_mut() {
             Some(last) if span.start - last.end <= WORTH_A_MESSAGE => last.end = span.end,
@@ -61,7 +65,8 @@ impl<E: Endpoint> DuoTable<E> {
         of_bucket.collect()
     }
 
-    /// Writes the buckets that a run's keys go on to, if they are others, each with what is its own.
+    /// Writes the buckets that a run's keys go on to, if they are others, each with what is its
+    /// own.
     pub(super) fn new_buckets(
         &self,
         run: Run,
@@ -111,8 +116,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(steps)
     }
 
-    /// Writes some of the bytes that were read to buckets that lie side by side from `at` on, with zeros where they are
-    /// dead.
+    /// Writes some of the bytes that were read to buckets that lie side by side from `at` on, with
+    /// zeros where they are dead.
     fn write_spans(
         &self,
         at: RemoteAddr,

@@ -1,18 +1,21 @@
 //! What readers are told of splits.
 //!
-//! Invariant: the pages of the new buckets are there before the bit; the bucket's own segment counts a change after it,
-//! and before anything is taken away from the bucket's own page or from the stash. So a reader that has read the page
-//! without a key which the split has taken elsewhere meets another count when it reads the counts once more, and one
-//! that goes by the new count finds the bit. Readers go by the bit; who goes by the counts, and has not seen it, is right until
-//! a key comes to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
+//! Invariant: the pages of the new buckets are there before the bit; the bucket's own segment
+//! counts a change after it, and before anything is taken away from the bucket's own page. So a
+//! reader that has read the page without a key which the split has taken elsewhere meets another
+//! count when it reads the counts once more, and one that goes by the new count finds the bit.
+//! Readers go by the bit; who goes by the counts, and has not seen it, is right until a key comes
+//! to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
 
-use super::super::client::DuoTable;
-use super::super::published::bucket_entry;
-use super::split::Keys;
 use super::step::Step;
 use crate::Result;
+use crate::duo::bytes::{SlotNumber, bucket_entry};
+use crate::duo::state::DuoTable;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The keys of a bucket: their slots and their hashes.
+pub(super) type Keys = Vec<(SlotNumber, u64)>;
 
 /// The words of pages.
 type Pages = BTreeMap<u64, Vec<u64>>;
@@ -31,10 +34,10 @@ impl<E: Endpoint> DuoTable<E> {
             .iter()
             .flat_map(|(origin, keys)| self.pages_after(*origin, keys, of))
             .collect();
-        let segment_of = |page: &u64| self.vault.segment_of(&self.layout, *page);
+        let segment_of = |page: &u64| self.vault.segment_of(*page);
         let segments = pages.keys().map(segment_of);
         let segments: BTreeSet<u64> = segments.collect();
-        let count = |segment| Step::Add(self.vault.count_at(&self.layout, segment), 1);
+        let count = |segment| Step::Add(self.vault.count_at(segment), 1);
         Ok(Publication {
             counts: segments.into_iter().map(count).collect(),
             pages: self.page_writes(&pages)?,
@@ -90,19 +93,19 @@ impl<E: Endpoint> DuoTable<E> {
         runs.iter().map(write).collect()
     }
 
-    /// Counts a change of every segment whose buckets were split in the last growth, or are to be: the owner before
-    /// may have set a bit and told nobody. Readers read all of that anew.
+    /// Counts a change of every segment whose buckets were split in the last growth, or are to be:
+    /// the owner before may have set a bit and told nobody. Readers read all of that anew.
     pub(in super::super) async fn count_splits(&self) -> Result<()> {
         // A count that lands late would take back what another thread has counted since.
         let doubt = self.doubt(Vec::new());
-        for (at, words) in self.vault.counts_of_origins(&self.layout) {
+        for (at, words) in self.vault.counts_of_origins() {
             let mut counts = self.endpoint.read(at, words as usize * 8).await?;
             let words = counts.words_mut().iter_mut();
             words.for_each(|count| *count = count.wrapping_add(1));
             self.endpoint.write(at, counts).await?;
         }
         // Nothing but an atomic: other threads count from now on.
-        let at = self.vault.count_at(&self.layout, 0);
+        let at = self.vault.count_at(0);
         self.endpoint.fetch_add(at, 0).await?;
         doubt.resolve();
         Ok(())

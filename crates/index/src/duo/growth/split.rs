@@ -1,42 +1,36 @@
 //! Splitting buckets.
 //!
-//! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are written, then the bit is
-//! set that says so, then the bucket is written without what is not its own any more: one batch. What readers are told of
-//! it is in between (`publish.rs`).
+//! Invariant: who splits a bucket holds it, and nothing is in doubt. First the new buckets are
+//! written, then the bit is set that says so, then the bucket is written without what is not its
+//! own any more: one batch. What readers are told of it is in between (`publish.rs`).
 
-use super::super::client::{DuoTable, Key};
-use super::super::extendible::StashSplit;
-use super::super::layout::{hash_in, head_in};
-use super::super::placement::SlotNumber;
-use super::origins_of;
-use super::publish::Of;
+use super::publish::{Keys, Of};
 use super::step::Step;
-use super::vault::Run;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
+use crate::duo::bytes::{Run, SlotNumber, hash_in, head_in};
+use crate::duo::state::{DuoTable, Key};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes hardly longer than the
-/// round trips.
+/// Bytes of a piece: operations on its buckets wait until they are split, which with so few takes
+/// hardly longer than the round trips.
 const PIECE: usize = 8 << 10;
-/// Bytes that pieces side by side may come to, what is written included: enough for the network to be busy all the time,
-/// and so few that a piece is done within some round trips.
+/// Bytes that pieces side by side may come to, what is written included: enough for the network to
+/// be busy all the time, and so few that a piece is done within some round trips.
 const PIECES: u64 = 256 << 10;
-/// Pieces that a sweep splits side by side, so that one is read while others are written: at least, and at most.
+/// Pieces that a sweep splits side by side, so that one is read while others are written: at least,
+/// and at most.
 const SWEPT_AT_ONCE: (u64, u64) = (2, 6);
-
-/// The keys of a bucket: their slots and their hashes.
-pub(super) type Keys = Vec<(SlotNumber, u64)>;
 
 impl<E: Endpoint> DuoTable<E> {
     /// Holds a key's buckets as the owner, with nothing in doubt, and both split.
     pub(in super::super) async fn hold_split(&self, key: &Key<'_>) -> Result<Held<'_>> {
         loop {
             let held = self.hold(key).await?;
-            let origins = origins_of(&self.index.borrow(), key.buckets.get());
+            let origins = self.index.borrow().to_split_of(key.buckets.get());
             if origins.is_empty() {
                 return Ok(held);
             }
@@ -48,7 +42,7 @@ impl<E: Endpoint> DuoTable<E> {
     pub(in super::super) async fn hold_split_alone(&self, key: &Key<'_>) -> Result<Held<'_>> {
         let alone = self.hold_alone().await?;
         self.add_buckets(key, &alone);
-        let origins = origins_of(&self.index.borrow(), key.buckets.get());
+        let origins = self.index.borrow().to_split_of(key.buckets.get());
         if !origins.is_empty() {
             self.split(&origins).await?;
             self.add_buckets(key, &alone);
@@ -56,31 +50,23 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(alone)
     }
 
-    /// Splits all buckets that are left, of the growth that a bucket takes part in, or of all growths, so many pieces side
-    /// by side. Waits for those that others hold. If a piece fails, no other is begun.
-    pub(in super::super) async fn split_rest(
-        &self,
-        beside: Option<u64>,
-        width: usize,
-    ) -> Result<()> {
-        let width = width
-            .min((self.most_at_once(self.ratio_of_split()) / self.buckets_in_piece()) as usize);
+    /// Splits all buckets that are left, so many pieces side by side. Waits for those that others
+    /// hold. If a piece fails, no other is begun.
+    pub(in super::super) async fn split_rest(&self, width: usize) -> Result<()> {
+        let width =
+            width.min((self.most_at_once(self.vault.ratio()) / self.buckets_in_piece()) as usize);
         let (width, failed) = (width.max(1), Cell::new(false));
         let sweeping = (0..width).map(async |_| {
-            let swept = self.split_piece_after_piece(beside, &failed).await;
+            let swept = self.split_piece_after_piece(&failed).await;
             failed.set(failed.get() || swept.is_err());
             swept
         });
         side_by_side(width, sweeping, |_, ()| {}).await
     }
 
-    async fn split_piece_after_piece(
-        &self,
-        beside: Option<u64>,
-        failed: &Cell<bool>,
-    ) -> Result<()> {
+    async fn split_piece_after_piece(&self, failed: &Cell<bool>) -> Result<()> {
         while !failed.get()
-            && let Some(bucket) = self.next_to_split(beside)
+            && let Some(bucket) = self.next_to_split()
         {
             // Who waits, holds nothing.
             let held = self.locks.take(&[bucket]).await;
@@ -95,29 +81,23 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// A bucket that is to be split and is not: one that nobody holds, if there is one.
-    fn next_to_split(&self, beside: Option<u64>) -> Option<u64> {
+    fn next_to_split(&self) -> Option<u64> {
         let index = self.index.borrow();
-        let left = || {
-            let of_all = beside.is_none().then(|| index.unsplit_from(0));
-            let of_one = beside.map(|bucket| index.unsplit_beside(bucket));
-            of_all
-                .into_iter()
-                .flatten()
-                .chain(of_one.into_iter().flatten())
-        };
-        let free = left().find(|bucket| !self.locks.is_held(*bucket));
-        free.or_else(|| left().next())
+        let free = index
+            .unsplit_from(0)
+            .find(|bucket| !self.locks.is_held(*bucket));
+        free.or_else(|| index.unsplit_from(0).next())
     }
 
-    /// Splits a piece: buckets from this one on that are not split, of the growth that it takes part in. Those that others
-    /// hold are left for later: who waited for them, holding some, could wait for ever. May split none, if something has come
-    /// to be in doubt.
+    /// Splits a piece: buckets from this one on that are not split. Those that others hold are left
+    /// for later: who waited for them, holding some, could wait for ever. May split none, if
+    /// something has come to be in doubt.
     pub(in super::super) async fn split_piece(&self, held: &Held<'_>, bucket: u64) -> Result<()> {
-        let most = self.most_at_once(self.ratio_of_split());
+        let most = self.most_at_once(self.vault.ratio());
         let most = self.buckets_in_piece().min(most).max(1) as usize;
         let origins: Vec<u64> = {
             let index = self.index.borrow();
-            let free = index.unsplit_beside(bucket);
+            let free = index.unsplit_from(bucket);
             free.filter(|origin| held.try_add(*origin))
                 .take(most)
                 .collect()
@@ -128,14 +108,6 @@ impl<E: Endpoint> DuoTable<E> {
         self.split(&origins).await
     }
 
-    /// By how much what is being split grows.
-    fn ratio_of_split(&self) -> u64 {
-        match self.layout.extendible {
-            true => 2,
-            false => self.vault.ratio(),
-        }
-    }
-
     /// Buckets of a piece.
     fn buckets_in_piece(&self) -> u64 {
         (PIECE / self.layout.bucket_bytes()).clamp(1, 64) as u64
@@ -143,7 +115,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Pieces that a sweep has under way.
     pub(super) fn pieces_at_once(&self) -> usize {
-        let (ratio, buckets) = (self.ratio_of_split(), self.buckets_in_piece());
+        let (ratio, buckets) = (self.vault.ratio(), self.buckets_in_piece());
         let bytes = (buckets * self.layout.bucket_bytes() as u64).saturating_mul(ratio);
         let (least, most) = SWEPT_AT_ONCE;
         (PIECES / bytes).clamp(least, most) as usize
@@ -161,19 +133,12 @@ impl<E: Endpoint> DuoTable<E> {
             Ok((*run, self.endpoint.read(at, len).await?))
         });
         let reading = side_by_side(runs.len().max(1), reads, |_, run| read.push(run));
-        let reading = both(reading, self.split_of_stash(origins));
-        let (done, stash) = self.at_once(reading).await;
-        done?;
-        self.split_runs(origins, &read, stash?).await
+        self.at_once(reading).await?;
+        self.split_runs(origins, &read).await
     }
 
     /// Splits buckets that were read.
-    async fn split_runs(
-        &self,
-        origins: &[u64],
-        read: &[(Run, Buffer)],
-        stash: StashSplit,
-    ) -> Result<()> {
+    async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);
@@ -187,22 +152,18 @@ impl<E: Endpoint> DuoTable<E> {
         let mut steps = of_new.pages;
         steps.extend(of_new.counts);
         steps.extend(new);
-        steps.extend(stash.new);
         steps.extend(self.bits_of(origins));
         steps.extend(of_old.counts);
         steps.extend(of_old.pages);
         steps.extend(old);
-        steps.extend(stash.old);
         let is_shared = self.has_threads || self.stamps.is_some();
         let first = origins.first().filter(|_| is_shared);
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
-            // Nothing but an atomic, for all of this to be visible: other threads use these buckets as soon as this one
-            // releases them, and readers must not meet what was.
+            // Nothing but an atomic, for all of this to be visible: other threads use these buckets
+            // as soon as this one releases them, and readers must not meet what was.
             steps.push(Step::Add(at, 0));
         }
-        let mut slots = self.slots_of(origins);
-        slots.extend(stash.slots);
-        let doubt = self.doubt(slots);
+        let doubt = self.doubt(self.slots_of(origins));
         self.at_once(self.run_steps(steps)).await?;
         doubt.resolve();
         self.change_index(|index| {
@@ -213,8 +174,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Sends off what this posts at once, as a batch by itself: pieces that are split side by side would wait for each other's
-    /// verbs if these were one batch, which completes as one.
+    /// Sends off what this posts at once, as a batch by itself: pieces that are split side by side
+    /// would wait for each other's verbs if these were one batch, which completes as one.
     async fn at_once<T>(&self, posting: impl Future<Output = T>) -> T {
         let (outcome, ()) = both(posting, async { self.endpoint.ring_doorbell() }).await;
         outcome

@@ -1,8 +1,8 @@
 //! The verbs of growth, in batches of which what takes effect is the first part.
 
-use super::super::client::DuoTable;
-use super::super::placement::SlotNumber;
 use crate::Result;
+use crate::duo::bytes::SlotNumber;
+use crate::duo::state::DuoTable;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
 
 /// A verb of a batch.

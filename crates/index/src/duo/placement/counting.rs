@@ -1,7 +1,11 @@
-//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to count what
-//! insertions cost, without a fabric.
+//! A vault that holds nothing but the hashes of keys, under the index that says where they go: to
+//! count what insertions cost, without a fabric.
 
-use super::{Candidates, Entry, Path, Placement, Shape, SlotNumber};
+use super::hashes::Candidates;
+use super::index::{Entry, Placement};
+use super::path::Path;
+use super::shape::Shape;
+use crate::duo::bytes::SlotNumber;
 
 /// What one insertion took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,15 +43,6 @@ impl Vault {
         }
     }
 
-    /// An empty one that is extendible.
-    #[must_use]
-    pub fn extendible(shape: Shape) -> Self {
-        Self {
-            index: Placement::extendible(shape),
-            ..Self::new(shape)
-        }
-    }
-
     /// The hash of the key in a slot; that of the last one, if it is free.
     #[must_use]
     pub fn hash_in(&self, slot: SlotNumber) -> u64 {
@@ -70,22 +65,12 @@ impl Vault {
         self.arrays.resize(self.index.shape().slots() as usize, 0);
     }
 
-    /// Begins the split of a sub-table.
-    pub fn split_subtable(&mut self, subtable: u64) {
-        self.index.split_subtable(subtable);
-        self.arrays.resize(self.index.shape().slots() as usize, 0);
-        self.stash.resize(self.index.stash_slots().count(), 0);
-    }
-
     /// Splits a bucket.
     pub fn split(&mut self, origin: u64) {
         let live = self.index.live_in(origin);
         let keys: Vec<_> = live.map(|slot| (slot, self.hash_in(slot))).collect();
         for (slot, hash) in &keys {
             self.write(self.index.slot_after_split(*slot, *hash), *hash);
-        }
-        for stashed in self.index.stash_of_split(origin) {
-            self.write(stashed.to, stashed.hash);
         }
         self.index.split(origin, &keys);
     }
@@ -121,8 +106,7 @@ impl Vault {
             Some(path) => path,
             None => {
                 entry = Entry::Stash;
-                let bucket = self.index.buckets_of(&of)[0];
-                let slots = vec![self.index.stash_room(bucket, |_| true)?];
+                let slots = vec![self.index.stash_room(|_| true)?];
                 Path { slots }
             }
         };
@@ -135,8 +119,8 @@ impl Vault {
         Some(cost)
     }
 
-    /// The keys that an insertion reads before it decides: those of the slots that match, and of all
-    /// in the bucket of the first array.
+    /// The keys that an insertion reads before it decides: those of the slots that match, and of
+    /// all in the bucket of the first array.
     fn known(&self, of: &Candidates, matched: &[SlotNumber]) -> Vec<(SlotNumber, Candidates)> {
         if matched.is_empty() {
             return Vec::new();

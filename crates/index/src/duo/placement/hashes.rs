@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     /// Its bucket in the first array: the hash modulo the buckets of an array, so that a table can
-    /// grow by any whole ratio; in an extendible one, of the array of its sub-table, and behind those of the others.
+    /// grow by any whole ratio.
     pub first: u64,
     /// Its bucket in the second array, counted within that array.
     pub second: u64,

@@ -84,8 +84,8 @@ impl Packed {
         }
     }
 
-    /// Which of the `count` numbers from `first` on, at most 32, are `value`: a bit for each, the first
-    /// one's lowest.
+    /// Which of the `count` numbers from `first` on, at most 32, are `value`: a bit for each, the
+    /// first one's lowest.
     #[inline]
     pub(super) fn equal(&self, first: usize, count: usize, value: u32) -> u32 {
         match self {
@@ -99,7 +99,8 @@ impl Packed {
     }
 }
 
-/// Eight at a time, in loops of that length without a branch: the compiler compares them with one instruction.
+/// Eight at a time, in loops of that length without a branch: the compiler compares them with one
+/// instruction.
 #[inline]
 fn mask<T: Copy + PartialEq>(all: &[T], value: T) -> u32 {
     let (eights, rest) = all.as_chunks::<8>();

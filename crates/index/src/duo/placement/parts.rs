@@ -1,8 +1,8 @@
-//! The numbers of all slots, in as many parts as the table has grown by: what is there stays where it is
-//! when a part is added.
+//! The numbers of all slots, in as many parts as the table has grown by: what is there stays where
+//! it is when a part is added.
 
-use super::SlotNumber;
 use super::packed::Packed;
+use crate::duo::bytes::SlotNumber;
 
 /// The fingerprints of so many pairs of buckets, one of each array.
 struct Part {
@@ -19,8 +19,6 @@ pub(super) struct Parts {
     parts: Vec<Part>,
     /// Pairs of all parts.
     pairs: u64,
-    /// Of each part, if all are alike.
-    pairs_each: Option<u64>,
     bucket_slots: u64,
     fingerprint_bits: u32,
 }
@@ -30,7 +28,6 @@ impl Parts {
         Self {
             parts: Vec::new(),
             pairs: 0,
-            pairs_each: None,
             bucket_slots: u64::from(bucket_slots),
             fingerprint_bits,
         }
@@ -38,10 +35,6 @@ impl Parts {
 
     /// Adds so many pairs of buckets, all of their slots empty.
     pub(super) fn add(&mut self, pairs: u64) {
-        self.pairs_each = match self.parts.len() {
-            0 => Some(pairs),
-            _ => self.pairs_each.filter(|each| *each == pairs),
-        };
         let slots = 2 * pairs * self.bucket_slots;
         self.parts.push(Part {
             first: self.pairs,
@@ -72,9 +65,6 @@ impl Parts {
     }
 
     fn part_behind(&self, bucket: u64) -> usize {
-        if let Some(pairs) = self.pairs_each {
-            return (bucket / (2 * pairs)) as usize;
-        }
         let later = self.parts.iter().rev();
         let skipped = later.take_while(|part| 2 * part.first > bucket).count();
         self.parts.len() - 1 - skipped

@@ -1,13 +1,13 @@
 //! Which keys are in the stash: by their slots, and by their hashes.
 
-use super::SlotNumber;
+use crate::duo::bytes::SlotNumber;
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
 
 /// The hash of the key in each slot of the stash.
 pub(super) struct Stash {
     slots: Vec<Option<u64>>,
-    /// The hashes that there are, each with its slot: a stash may be of many slots, one part for each sub-table.
+    /// The hashes that there are, each with its slot.
     by_hash: BTreeSet<(u64, SlotNumber)>,
 }
 
@@ -18,16 +18,6 @@ impl Stash {
             slots: vec![None; slots as usize],
             by_hash: BTreeSet::new(),
         }
-    }
-
-    /// Adds so many free slots.
-    pub(super) fn add(&mut self, slots: u32) {
-        self.slots.resize(self.slots.len() + slots as usize, None);
-    }
-
-    /// Slots, free ones included.
-    pub(super) fn slots(&self) -> u64 {
-        self.slots.len() as u64
     }
 
     /// Keys in it.
@@ -68,14 +58,9 @@ impl Stash {
         Some(self.by_hash.range(all))
     }
 
-    /// The slots of a part of the stash, from one up to another, with what is in them.
-    pub(super) fn part(
-        &self,
-        first: u64,
-        end: u64,
-    ) -> impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_> {
-        let part = &self.slots[first as usize..end as usize];
-        (first..).map(number).zip(part.iter().copied())
+    /// All slots, with what is in them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (SlotNumber, Option<u64>)> + use<'_> {
+        (0..).map(number).zip(self.slots.iter().copied())
     }
 }
 

@@ -1,11 +1,11 @@
 //! A reader's copy of the index, and of what it knows of the table's growth.
 
 use crate::Result;
-use crate::duo::extendible::Split;
-use crate::duo::growth::{Entry, Vault};
-use crate::duo::layout::DuoLayout;
-use crate::duo::placement::{Placement, Shape, SlotNumber};
-use crate::duo::published::{PerPage, entry_parts, stash_entry};
+use crate::duo::bytes::{
+    DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, Vault, entry_parts, stash_entry,
+};
+use crate::duo::placement::{Placement, Shape};
+use crate::duo::state::index_shape;
 use farslot_fabric::{Nanos, RemoteAddr};
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,16 +13,15 @@ use std::rc::Rc;
 /// The count of a segment that has to be read: no count is that.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The index, as far as it was read. What was not is empty, as in a table in which nothing was ever put.
+/// The index, as far as it was read. What was not is empty, as in a table in which nothing was ever
+/// put.
 pub(super) struct IndexCopy {
     layout: DuoLayout,
     /// Where everything is, as far as the table is known to have grown.
     pub(super) vault: Rc<Vault>,
-    /// Where the chunks of an extendible table's list of splits are, as far as that is known.
-    pub(super) chunks: Vec<RemoteAddr>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
-    /// The entries of the stash, or of the stashes of all sub-tables.
+    /// The entries of the stash.
     stash: Vec<u64>,
     /// The sums of the stamps of all pages.
     sums: PerPage,
@@ -37,7 +36,7 @@ pub(super) struct IndexCopy {
 /// All that there is of one key in the published index: where it can be, and the state of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
-    /// How often the table has grown, or how deep the key's sub-table is.
+    /// How often the table has grown.
     growths: u64,
     /// Its buckets, by those that are known to be split.
     pub(super) buckets: [u64; 2],
@@ -76,22 +75,17 @@ impl IndexCopy {
     pub(super) fn new(table: RemoteAddr, layout: DuoLayout) -> Self {
         let shape = Shape {
             stash: 0,
-            ..layout.index_shape()
-        };
-        let index = match layout.extendible {
-            true => Placement::extendible(shape),
-            false => Placement::new(shape),
+            ..index_shape(&layout)
         };
         let vault = Rc::new(Vault::new(table, &layout));
-        let segments = vault.segments(&layout) as usize;
+        let segments = vault.segments() as usize;
         Self {
-            index,
+            index: Placement::new(shape),
             stash: vec![0; layout.stash as usize],
-            sums: PerPage::new(&layout),
+            sums: PerPage::new(layout.buckets, layout.stash),
             counts: vec![UNKNOWN; segments],
             unchanged: vec![false; segments],
             as_of: None,
-            chunks: Vec::new(),
             vault,
             layout,
         }
@@ -110,10 +104,8 @@ impl IndexCopy {
 
     pub(super) fn view(&self, hash: u64) -> View {
         let state = self.state(hash);
-        let subtable = self.layout.subtable_of(state.buckets[0]);
-        let entries = &self.stash[self.layout.stash_of(subtable)];
-        let stashed = self.layout.stash_pages(subtable).map(SlotNumber);
-        let stashed = stashed.zip(entries);
+        let stashed = self.layout.stash_pages().map(SlotNumber);
+        let stashed = stashed.zip(&self.stash);
         let stashed = stashed.filter(|(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
         let words = state.buckets.iter();
@@ -131,16 +123,9 @@ impl IndexCopy {
     pub(super) fn state(&self, hash: u64) -> State {
         let buckets = self.index.buckets_of(&self.index.candidates(hash));
         let [first, second] = buckets.map(|bucket| self.sums.of_bucket(bucket));
-        let subtable = self.layout.subtable_of(buckets[0]);
-        let stash = self.sums.of_stash(self.layout.stash_of(subtable));
-        let stash = stash.iter().copied();
-        let growths = match self.layout.extendible {
-            // While it is being split, both have the same: of two buckets that are in different ones, either tells.
-            true => u64::from(self.index.depth_of(subtable)),
-            false => self.vault.growths() as u64,
-        };
+        let stash = self.sums.of_stash().iter().copied();
         State {
-            growths,
+            growths: self.vault.growths() as u64,
             buckets,
             sums: [first, second, stash.fold(0, u32::wrapping_add)],
         }
@@ -156,7 +141,7 @@ impl IndexCopy {
                 continue;
             }
             // It is newer than what the counts were about.
-            self.is_unknown(self.vault.segment_of(&self.layout, page));
+            self.is_unknown(self.vault.segment_of(page));
             let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
             for (slot, entry) in slots.zip(shape.entries(words)) {
                 self.set(slot, entry);
@@ -180,7 +165,8 @@ impl IndexCopy {
         self.unchanged[segment as usize] = false;
     }
 
-    /// Takes in the counts, which were asked for at that time; returns the segments that have changed.
+    /// Takes in the counts, which were asked for at that time; returns the segments that have
+    /// changed.
     pub(super) fn compare(&mut self, counts: &[u64], asked: Nanos) -> Vec<u64> {
         let same = counts.iter().zip(&self.counts).map(|(new, old)| new == old);
         self.unchanged = same.collect();
@@ -205,9 +191,9 @@ impl IndexCopy {
     /// When both buckets and the stash were known, at the same moment, to be as they are here.
     pub(super) fn known_at(&self, buckets: [u64; 2]) -> Option<Nanos> {
         let mut segments = buckets
-            .map(|bucket| self.vault.segment_of(&self.layout, bucket))
+            .map(|bucket| self.vault.segment_of(bucket))
             .into_iter()
-            .chain([self.stash_segment(buckets[0])]);
+            .chain([STASH_SEGMENT]);
         self.as_of
             .filter(|_| segments.all(|segment| self.unchanged[segment as usize]))
     }
@@ -215,7 +201,8 @@ impl IndexCopy {
 
 /// What it knows of growths.
 impl IndexCopy {
-    /// The table has grown, after `known` times: so that all of the growth before is split. Nothing if the copy has it.
+    /// The table has grown, after `known` times: so that all of the growth before is split. Nothing
+    /// if the copy has it.
     pub(super) fn grow(&mut self, known: u64, entry: Entry) -> Result<()> {
         if self.vault.growths() as u64 != known {
             return Ok(());
@@ -231,54 +218,30 @@ impl IndexCopy {
         Ok(())
     }
 
-    /// A sub-table is split, after `known` other splits: so that the split that it took part in before is over. Nothing if
-    /// the copy has it.
-    pub(super) fn split(&mut self, known: u64, split: Split) -> Result<()> {
-        if self.vault.growths() as u64 != known {
-            return Ok(());
-        }
-        if split.from < self.index.subtables()
-            && let Some((_, into)) = self.index.split_with(split.from)
-        {
-            self.index.finish_split(split.from);
-            self.are_unknown(into);
-        }
-        split.add(&self.layout, &mut self.index, &self.vault)?;
-        self.has_grown();
-        Ok(())
-    }
-
     /// There are more buckets now, of which nothing is known.
     fn has_grown(&mut self) {
-        let stash = self.vault.stash_slots(&self.layout);
-        self.stash.resize(stash as usize, 0);
-        self.sums.grow_to(self.vault.buckets(), stash);
-        let segments = self.vault.segments(&self.layout);
-        self.counts.resize(segments as usize, UNKNOWN);
+        self.sums.grow_to(self.vault.buckets());
+        self.counts.resize(self.vault.segments() as usize, UNKNOWN);
         self.unchanged.resize(self.counts.len(), false);
     }
 
-    /// The counts say nothing of an extent's segments any more, or of a sub-table's.
+    /// The counts say nothing of an extent's segments any more.
     fn are_unknown(&mut self, extent: u64) {
-        let each = self.layout.segments();
-        (extent * each..(extent + 1) * each).for_each(|segment| self.is_unknown(segment));
+        let segments = extent * SEGMENTS..(extent + 1) * SEGMENTS;
+        segments.for_each(|segment| self.is_unknown(segment));
     }
 
-    /// The segment of the stash that keys with this bucket of the first array can be in.
-    fn stash_segment(&self, first: u64) -> u64 {
-        Vault::stash_segment(&self.layout, self.layout.subtable_of(first))
-    }
-
-    /// The word that has the bit of a bucket which is to be split, or was in a growth that is not over.
+    /// The word that has the bit of a bucket which is to be split, or was in a growth that is not
+    /// over.
     pub(super) fn bits_word(&self, origin: u64) -> Option<BitsWord> {
-        let (newest, bit) = self.index.split_bit(origin)?;
-        let (at, place) = self.vault.split_bit_of(newest, bit);
+        let newest = self.index.newest_sibling(origin)?;
+        let (at, place) = self.vault.split_bit_of(newest, origin);
         let first = origin - place;
         Some(BitsWord { at, first })
     }
 
-    /// The words of bits that say which of these buckets are split, which are of one extent or one sub-table: the first
-    /// one, and how many. None, if all are known to be, or are none.
+    /// The words of bits that say which of these buckets are split, which are of one extent: the
+    /// first one, and how many. None, if all are known to be, or are none.
     pub(super) fn words_of_bits(&self, buckets: Range<u64>) -> Option<(BitsWord, u64)> {
         let mut unsplit = self.index.unsplit_from(buckets.start);
         let first = unsplit.next().filter(|first| buckets.contains(first))?;
@@ -286,8 +249,8 @@ impl IndexCopy {
         Some((word, (buckets.end - word.first).div_ceil(64)))
     }
 
-    /// The words of bits that say whether these buckets, or those that they come from, are split, where that is not known:
-    /// as many as lie side by side.
+    /// The words of bits that say whether these buckets, or those that they come from, are split,
+    /// where that is not known: as many as lie side by side.
     pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> Vec<(BitsWord, u64)> {
         // A cursor may be of any number.
         let there = buckets.take_while(|bucket| *bucket < 2 * self.vault.buckets());
@@ -314,17 +277,11 @@ impl IndexCopy {
 
     /// Whether a key with this hash can be in this slot, by what is known to be split.
     pub(super) fn belongs(&self, slot: SlotNumber, hash: u64) -> bool {
-        match slot.in_stash() {
-            None => self.index.belongs(slot, hash),
-            // The index has no stash.
-            Some(index) => {
-                let [first, _] = self.index.buckets_of(&self.index.candidates(hash));
-                self.layout.stash_place(index).0 == self.layout.subtable_of(first)
-            }
-        }
+        self.index.belongs(slot, hash)
     }
 
-    /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of is known to be over.
+    /// Takes in words of bits that were read, from one on: nothing, if the growth that they are of
+    /// is known to be over.
     pub(super) fn take_bits(&mut self, first: BitsWord, words: &[u64]) {
         let end = 2 * self.vault.buckets();
         for (number, bits) in (0..).zip(words) {
@@ -339,13 +296,10 @@ impl IndexCopy {
         }
     }
 
-    /// A bucket is split: what is in those that it was split into the counts have not said, nor what is in their stash.
+    /// A bucket is split: what is in those that it was split into the counts have not said.
     fn note_split(&mut self, origin: u64) {
         for sibling in self.index.siblings(origin).skip(1) {
-            self.is_unknown(self.vault.segment_of(&self.layout, sibling));
-            if self.layout.extendible {
-                self.is_unknown(self.stash_segment(sibling));
-            }
+            self.is_unknown(self.vault.segment_of(sibling));
         }
         self.index.note_split(origin);
     }

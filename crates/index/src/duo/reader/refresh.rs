@@ -1,15 +1,14 @@
 //! Bringing a reader's copy of the index up to date.
 //!
-//! The counts of changes say what has to be read. Invariant: they are read before what they are about, the bits
-//! that say what is split before the pages that are in use with them; and when they are read once more and are the
-//! same, the copy is as the table was at that moment, as far as answers go.
+//! The counts of changes say what has to be read. Invariant: they are read before what they are
+//! about, the bits that say what is split before the pages that are in use with them; and when they
+//! are read once more and are the same, the copy is as the table was at that moment, as far as
+//! answers go.
 
-use super::DuoReader;
+use super::client::DuoReader;
 use super::copy::BitsWord;
 use crate::client::{scan, side_by_side};
-use crate::duo::extendible::read_splits;
-use crate::duo::growth::read_entries;
-use crate::duo::placement::SlotNumber;
+use crate::duo::bytes::{SlotNumber, read_entries};
 use crate::{BATCH_WIDTH, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -21,14 +20,15 @@ const SEGMENTS_AT_ONCE: usize = 8;
 const MOST_PASSES: usize = 4;
 
 impl<E: Endpoint> DuoReader<E> {
-    /// Brings the copy of the index up to date. The counts of changes are read, then those segments that have
-    /// changed; then the counts once more, so that in a table where little changes absent keys are
-    /// known without asking.
+    /// Brings the copy of the index up to date. The counts of changes are read, then those segments
+    /// that have changed; then the counts once more, so that in a table where little changes absent
+    /// keys are known without asking.
     ///
     /// The first time, this reads the whole published index. Lookups go on meanwhile.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a table whose header is damaged; what the fabric says.
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a table whose header is damaged;
+    /// what the fabric says.
     pub async fn refresh(&self) -> Result<()> {
         self.endpoint.operation(UPKEEP, self.catch_up()).await
     }
@@ -58,9 +58,10 @@ impl<E: Endpoint> DuoReader<E> {
         Ok(!changed.is_empty())
     }
 
-    /// Reads the counts, and then how often the table has grown; returns the counts, and which segments have changed since
-    /// they were read last. In this order: a count that is of after a bucket was split is believed only by who knows of
-    /// the growth that it was split in, or reads the bits that say so for the first time.
+    /// Reads the counts, and then how often the table has grown; returns the counts, and which
+    /// segments have changed since they were read last. In this order: a count that is of after a
+    /// bucket was split is believed only by who knows of the growth that it was split in, or reads
+    /// the bits that say so for the first time.
     async fn read_counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut asked, mut counts) = (0, Vec::new());
         // In a table that goes on growing, what has come last is left for the next time.
@@ -86,7 +87,7 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// The counts of all segments that are known of.
     async fn read_all_counts(&self) -> Result<Vec<u64>> {
-        let runs = self.copy.borrow().vault.counts(&self.layout);
+        let runs = self.copy.borrow().vault.counts();
         let reads = runs.iter().map(async |(at, words)| {
             let counts = self.endpoint.read(*at, 8 * *words as usize).await?;
             Ok(counts.words().to_vec())
@@ -99,36 +100,14 @@ impl<E: Endpoint> DuoReader<E> {
         Ok(read.concat())
     }
 
-    /// Learns of growths that were counted, or of splits of sub-tables.
+    /// Learns of growths that were counted.
     pub(super) async fn learn_growths(&self, counted: u64) -> Result<()> {
-        let mut known = self.copy.borrow().vault.growths() as u64;
-        if self.layout.extendible {
-            while known < counted {
-                self.learn_subtables(known, counted).await?;
-                known = self.copy.borrow().vault.growths() as u64;
-            }
-            return Ok(());
-        }
+        let known = self.copy.borrow().vault.growths() as u64;
         let entries = read_entries(&*self.endpoint, self.table, known, counted).await?;
         let mut copy = self.copy.borrow_mut();
         (known..)
             .zip(entries)
             .try_for_each(|(known, entry)| copy.grow(known, entry))
-    }
-
-    /// Learns of some splits of sub-tables from one on, of as many as were counted.
-    async fn learn_subtables(&self, known: u64, counted: u64) -> Result<()> {
-        let mut chunks = self.copy.borrow().chunks.clone();
-        let span = (known, counted);
-        let read = read_splits(&*self.endpoint, self.table, &self.layout, &mut chunks, span);
-        let splits = read.await?;
-        let mut copy = self.copy.borrow_mut();
-        if copy.chunks.len() < chunks.len() {
-            copy.chunks = chunks;
-        }
-        (known..)
-            .zip(splits)
-            .try_for_each(|(known, split)| copy.split(known, split))
     }
 
     /// Reads which buckets of a segment are split, of those that are not known to be.

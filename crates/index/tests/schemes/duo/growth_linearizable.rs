@@ -1,4 +1,4 @@
-//! Linearizability of a CuckooDuo table that grows under simulated faults, as a whole or by sub-tables: it starts tiny, several owners one after
+//! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
 //! the other fill it with coroutines of some threads side by side, some of which grow and sweep it; the threads stop
 //! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on
 //! other machines look keys up all the while.
@@ -16,7 +16,7 @@ use farslot_check::TableOp;
 use farslot_fabric::sim::{FaultPlan, Simulation};
 use farslot_fabric::{Limits, window};
 use farslot_index::IndexError;
-use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOwner};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOwner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -50,14 +50,12 @@ struct Shape {
 
 impl Shape {
     fn of(slot: Slot, seed: u64, rng: &mut ChaCha8Rng) -> Self {
-        let extendible = rng.random_bool(0.5);
         let dimensions = Dimensions {
             slots: rng.random_range(2..=8),
             bucket_slots: [1, 2, 2, 4][rng.random_range(0..4)],
             fingerprint_bits: 8,
             longest_path: rng.random_range(0..=3),
             stash: rng.random_range(0..=2),
-            extendible,
             readers: rng.random_bool(0.6),
         };
         let readers = if dimensions.readers {
@@ -79,12 +77,8 @@ impl Shape {
             growth: DuoGrowth {
                 // Now and then too little.
                 memory: memory_behind(&layout, [8 << 10, 1 << 20, 1 << 20][rng.random_range(0..3)]),
-                ratio: match extendible {
-                    true => 2,
-                    false => [2, 2, 3, 7][rng.random_range(0..4)],
-                },
+                ratio: [2, 2, 3, 7][rng.random_range(0..4)],
                 at_load: rng.random_range(0.4..=1.0),
-                cleaning: [Cleaning::Active, Cleaning::Lazy][rng.random_range(0..2)],
             },
             layout,
             some_are_dropped: rng.random_bool(0.5),
@@ -135,7 +129,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         let caller = run.caller(&table, 1_000);
         // Each key is met once, wherever the growth stands; then again when it is over.
         caller.scan(shape.keys).await;
-        run.count(|tally| tally.subtables = table.subtables() - 1);
+        run.count(|tally| tally.grown = u64::from(table.slots() > shape.layout.slots()));
         table.sweep().await.unwrap();
         caller.look_around(shape.keys).await;
     });
@@ -212,8 +206,7 @@ fn seeds_of(slot: Slot) {
         assert!(total.in_doubt > runs / 2, "{total:?}");
         assert!(total.moves > 10 * runs, "{total:?}");
         assert!(total.repairs > runs / 4, "{total:?}");
-        // Half of the tables are extendible.
-        assert!(total.subtables > runs, "{total:?}");
+        assert!(total.grown > runs * 3 / 4, "{total:?}");
         assert!(total.stopped > runs / 2, "{total:?}");
         assert!(total.read_beside > 5 * runs, "{total:?}");
     });

@@ -5,9 +5,9 @@ use crate::common::duo::{
     Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with, shm_node,
 };
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
-use crate::common::{INLINE, Slot, TABLE, scan_all};
+use crate::common::{INLINE, Slot, scan_all};
 use farslot_fabric::{Endpoint, Limits};
-use farslot_index::duo::{Cleaning, DuoGrowth, DuoLayout, DuoOptions, DuoReader, GrowthMemory};
+use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, GrowthMemory};
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy, PUT, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,26 +19,16 @@ const KEYS: u64 = 250;
 fn dimensions() -> impl Strategy<Value = Dimensions> {
     let fingerprint_bits = prop_oneof![4 => Just(8), 1 => 8..=32u32];
     let lengths = (0..=4u32, 0..=4u32);
-    (
-        1..=20u64,
-        2..=16u32,
-        fingerprint_bits,
-        lengths,
-        any::<bool>(),
+    (1..=20u64, 2..=16u32, fingerprint_bits, lengths).prop_map(
+        |(slots, bucket_slots, fingerprint_bits, (longest_path, stash))| Dimensions {
+            slots,
+            bucket_slots,
+            fingerprint_bits,
+            longest_path,
+            stash,
+            readers: false,
+        },
     )
-        .prop_map(
-            |(slots, bucket_slots, fingerprint_bits, (longest_path, stash), extendible)| {
-                Dimensions {
-                    slots,
-                    bucket_slots,
-                    fingerprint_bits,
-                    longest_path,
-                    stash,
-                    extendible,
-                    readers: false,
-                }
-            },
-        )
 }
 
 /// What an owner does between its operations.
@@ -101,19 +91,9 @@ async fn between(table: &ShmTable, memory: &GrowthMemory, what: Between) -> Chec
         Between::Nothing => {}
         // Not without end.
         Between::Grow(ratio) if table.slots() < 10_000 => {
-            let (before, subtables) = (table.slots(), table.subtables());
-            if table.layout().extendible {
-                let refused = table.grow(memory, ratio + 1).await;
-                let is_refused = matches!(refused, Err(IndexError::BadOption { .. }));
-                prop_assert!(is_refused);
-                table.grow(memory, 2).await.unwrap();
-                prop_assert!(table.subtables() <= subtables + 1);
-                let all = table.subtables() * table.layout().slots();
-                prop_assert_eq!(table.slots(), all);
-            } else {
-                table.grow(memory, ratio).await.unwrap();
-                prop_assert!(table.slots() == before * ratio || before < table.layout().slots());
-            }
+            let before = table.slots();
+            table.grow(memory, ratio).await.unwrap();
+            prop_assert!(table.slots() == before * ratio || before < table.layout().slots());
             prop_assert!(table.unsplit() > 0);
         }
         Between::Grow(_) => {}
@@ -154,17 +134,15 @@ fn play(slot: Slot, layout: &DuoLayout, growth: DuoGrowth, turns: Vec<Turn>) -> 
 #[test]
 fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
     for slot in GROWING {
-        let cleaning = prop_oneof![Just(Cleaning::Active), Just(Cleaning::Lazy)];
-        let growth = (2..=4u64, 0.5..=1.0, cleaning);
+        let growth = (2..=4u64, 0.5..=1.0);
         let runs = (dimensions(), any::<u64>(), growth, vec(turn(), 1..4));
         run_cases(60, slot.name, &runs, |(dimensions, seed, growth, turns)| {
             let layout = dimensions.layout(slot, seed);
-            let (ratio, at_load, cleaning) = growth;
+            let (ratio, at_load) = growth;
             let growth = DuoGrowth {
                 memory: memory_behind(&layout, 16 << 20),
-                ratio: if layout.extendible { 2 } else { ratio },
+                ratio,
                 at_load,
-                cleaning,
             };
             play(slot, &layout, growth, turns)
         });
@@ -180,19 +158,12 @@ const RECORD: Slot = Slot {
 
 #[test]
 fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
-    for extendible in [false, true] {
-        scan_who_did_not_know(extendible);
-    }
-}
-
-fn scan_who_did_not_know(extendible: bool) {
     let dimensions = Dimensions {
         slots: 64,
         bucket_slots: 4,
         fingerprint_bits: 16,
         longest_path: 3,
         stash: 4,
-        extendible,
         readers: false,
     };
     let layout = dimensions.layout(RECORD, 1);
@@ -202,14 +173,9 @@ fn scan_who_did_not_know(extendible: bool) {
     let (executor, table) = shm_client_with(&node, &layout, Limits::default());
     executor.block_on(async {
         let bytes = table.state().client_bytes;
-        // An extendible one's has a directory besides.
-        let most = if extendible { 512 } else { 128 * 2 };
-        assert!((64 * 2..most).contains(&bytes), "{bytes}");
-        let growths = if extendible { &[2, 2, 2][..] } else { &[4] };
-        for ratio in growths.iter().copied() {
-            table.grow(&memory, ratio).await.unwrap();
-            table.sweep().await.unwrap();
-        }
+        assert!((64 * 2..128 * 2).contains(&bytes), "{bytes}");
+        table.grow(&memory, 4).await.unwrap();
+        table.sweep().await.unwrap();
         // The index counts as large as it is, 16 bits a slot.
         assert!(table.state().client_bytes >= bytes + 3 * 64 * 2);
         for key in 0..keys {
@@ -226,67 +192,6 @@ fn scan_who_did_not_know(extendible: bool) {
         .iter()
         .map(|(key, _)| u64::from_le_bytes(key[..].try_into().unwrap()));
     assert_eq!(met.collect::<BTreeSet<_>>(), (0..keys).collect());
-}
-
-/// An extendible table does so with sub-tables in places that follow from their numbers, until all are equally deep; readers
-/// beside it find them. Owners that die leave nothing taken.
-#[test]
-fn an_extendible_table_with_memory_of_its_own_grows_until_that_is_used_up() {
-    const MOST: u64 = 8_000;
-    for readers in [false, true] {
-        let layout = DuoOptions {
-            most_capacity: Some(MOST),
-            extendible: true,
-            readers,
-            stash: 8,
-            ..DuoOptions::new(500, RECORD.key, RECORD.value, 5)
-        };
-        let layout = layout.layout().unwrap();
-        assert_eq!(layout.most_slots(), 16 * layout.slots());
-        assert!(layout.most_slots() < MOST * 4 / 3, "{layout:?}");
-        let node = shm_node(&layout);
-        for from in (0..MOST).step_by(500) {
-            let limits = Limits {
-                verb_timeout: 1_000_000,
-                ..Limits::default()
-            };
-            let (executor, table) = shm_client_with(&node, &layout, limits);
-            executor.block_on(async {
-                table.take_over().await.unwrap();
-                for key in (from..from + 500).map(u64::to_le_bytes) {
-                    assert!(table.put(&key, &key).await.unwrap());
-                }
-            });
-        }
-        let (executor, table) = shm_client_with(&node, &layout, Limits::default());
-        executor.block_on(async {
-            table.take_over().await.unwrap();
-            for key in (0..MOST).map(u64::to_le_bytes) {
-                let found = table.get(&key).await.unwrap();
-                assert_eq!(found.as_deref(), Some(&key[..]));
-            }
-            let mut held = MOST;
-            while let Ok(new) = table.put(&held.to_le_bytes(), &held.to_le_bytes()).await {
-                assert!(new);
-                held += 1;
-            }
-            let full = table.put(&held.to_le_bytes(), &[0; 8]).await;
-            assert!(matches!(full, Err(IndexError::Full { .. })), "{full:?}");
-            table.sweep().await.unwrap();
-            assert_eq!(
-                (table.subtables(), table.slots()),
-                (16, layout.most_slots())
-            );
-            if readers {
-                let reader = DuoReader::open(table.endpoint().clone(), TABLE, layout.clone());
-                let reader = reader.unwrap();
-                for key in (0..held).map(u64::to_le_bytes) {
-                    let found = reader.get(&key).await.unwrap();
-                    assert_eq!(found.as_deref(), Some(&key[..]));
-                }
-            }
-        });
-    }
 }
 
 /// One owner after the other, in a region with no byte more than the table's. Whoever is not the owner counts right, too.

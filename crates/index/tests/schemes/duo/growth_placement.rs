@@ -9,14 +9,6 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
 
-/// A vault that grows as a whole, or by sub-tables.
-fn vault_of(shape: Shape, extendible: bool) -> Vault {
-    match extendible {
-        true => Vault::extendible(shape),
-        false => Vault::new(shape),
-    }
-}
-
 fn shape(buckets: u64, bucket_slots: u32, fingerprint_bits: u32) -> Shape {
     Shape {
         buckets,
@@ -32,7 +24,7 @@ fn shape(buckets: u64, bucket_slots: u32, fingerprint_bits: u32) -> Shape {
 enum Step {
     Insert(u64),
     Remove(usize),
-    /// By a ratio; or splits a sub-table, by this number of those that can be.
+    /// By a ratio.
     Grow(u64),
     /// Splits that of the buckets that are left, if any is.
     Split(usize),
@@ -89,10 +81,9 @@ proptest! {
         buckets in 1..40u64,
         bucket_slots in 1..=8u32,
         bits in 8..=17u32,
-        extendible in any::<bool>(),
         steps in vec(step(), 1..300),
     ) {
-        let mut vault = vault_of(shape(buckets, bucket_slots, bits), extendible);
+        let mut vault = Vault::new(shape(buckets, bucket_slots, bits));
         let mut keys = BTreeSet::new();
         for step in steps {
             match step {
@@ -106,15 +97,6 @@ proptest! {
                     let hash = *keys.iter().nth(any % keys.len()).unwrap();
                     prop_assert!(vault.remove(hash));
                     keys.remove(&hash);
-                }
-                Step::Grow(number) if extendible => {
-                    let all = (0..vault.index.subtables()).filter(|subtable| {
-                        vault.index.can_be_split(*subtable)
-                    });
-                    let all: Vec<u64> = all.collect();
-                    if !all.is_empty() && vault.index.shape().slots() < 2_000 {
-                        vault.split_subtable(all[number as usize % all.len()]);
-                    }
                 }
                 Step::Grow(ratio) if vault.index.unsplit() == 0
                     && vault.index.shape().slots() < 20_000 => vault.grow(ratio),
@@ -131,34 +113,6 @@ proptest! {
             }
             judge(&vault, &keys)?;
         }
-    }
-
-    /// A key that has gone to another sub-table stays away from the one before, whatever is split later.
-    #[test]
-    fn what_a_sub_table_has_lost_is_nobodys_in_it_for_ever(
-        buckets in 1..100u64,
-        splits in 1..40u64,
-        hashes in vec(any::<u64>(), 1..20),
-    ) {
-        let mut index = Placement::extendible(shape(buckets, 4, 16));
-        let mut places = vec![BTreeSet::new(); hashes.len()];
-        for split in 0..splits {
-            for (hash, places) in hashes.iter().zip(&mut places) {
-                let now = index.buckets_of(&index.candidates(*hash));
-                let was_there = |bucket: &u64| places.contains(bucket);
-                // It has never come back to a bucket that it has left.
-                prop_assert!(now.iter().all(was_there) || !now.iter().any(was_there));
-                for left in places.iter().filter(|bucket| !now.contains(bucket)) {
-                    prop_assert!(!index.belongs(SlotNumber(left * 4), *hash));
-                }
-                places.extend(now);
-            }
-            index.split_subtable(split * 7 % index.subtables());
-            let all: Vec<u64> = index.unsplit_from(0).collect();
-            prop_assert_eq!(all.len() as u64, 2 * buckets);
-            all.into_iter().for_each(|origin| index.note_split(origin));
-        }
-        prop_assert!(index.depth() <= splits as u32);
     }
 
     /// What a bucket's split leaves behind in it belongs nowhere, now and after any later growth.
@@ -219,41 +173,4 @@ fn a_table_that_has_grown_is_as_full_as_one_that_was_made_so_large() {
     println!("{before} before, {grown} grown, {made} made so large");
     assert!(before > 0.97 && made > 0.97);
     assert!((made - grown).abs() < 0.01);
-}
-
-/// Inserts keys into an extendible table whose sub-tables are split, and cleaned at once, when a key finds no place in them;
-/// returns the lowest load from that size on, the mean one, and the highest.
-fn loads_of_subtables(slots: u64, stash: u32, keys: u64) -> [f64; 3] {
-    let mut rng = ChaCha8Rng::seed_from_u64(slots);
-    let mut vault = Vault::extendible(Shape {
-        stash,
-        ..shape(slots / 16, 8, 16)
-    });
-    let (mut lowest, mut sum, mut highest) = (1.0_f64, 0.0, 0.0_f64);
-    for number in 0..keys {
-        let hash = rng.random();
-        while vault.insert(hash).is_none() {
-            vault.split_subtable(vault.index.growable(hash).number);
-            let left: Vec<u64> = vault.index.unsplit_from(0).collect();
-            left.into_iter().for_each(|origin| vault.split(origin));
-        }
-        let load = vault.index.live() as f64 / vault.index.shape().slots() as f64;
-        if number >= keys / 8 {
-            (lowest, highest) = (lowest.min(load), highest.max(load));
-            sum += load;
-        }
-    }
-    [lowest, sum / (keys - keys / 8) as f64, highest]
-}
-
-/// Growth by 2 swings between a half and all of what a table can hold (paper 001, figure 12 (f)).
-#[test]
-fn the_smaller_the_sub_tables_the_steadier_is_the_load() {
-    let [small, large] = [(304, 8), (3_008, 32)].map(|(slots, stash)| {
-        let [lowest, mean, highest] = loads_of_subtables(slots, stash, 200_000);
-        println!("sub-tables of {slots}: load {lowest:.3} to {highest:.3}, {mean:.3} on average");
-        assert!(highest > 0.8 && highest < 1.0);
-        highest - lowest
-    });
-    assert!(small < large);
 }

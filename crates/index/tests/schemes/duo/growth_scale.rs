@@ -153,8 +153,6 @@ fn room_for(keys: u64, layout: &DuoLayout) -> u64 {
 
 /// As in the paper, of 1,000 slots at first, with readers on other machines.
 const WHOLE: Dimensions = Dimensions::of_paper(1_000).with_readers();
-/// Sub-tables of as many, without such readers.
-const SUBTABLES: Dimensions = Dimensions::of_subtable(1_000, 16);
 
 /// Puts so many keys; then another owner reads the vault and finds them all.
 fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
@@ -180,8 +178,7 @@ fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
         let readers =
             async { window(READERS as usize, (0..READERS).map(reader), |_, ()| {}).await };
         farslot_fabric::both(writers, readers).await;
-        let (slots, subtables) = (table.slots(), table.subtables());
-        println!("{slots} slots, {subtables} sub-tables, {:?}", table.work());
+        println!("{} slots, {:?}", table.slots(), table.work());
         assert!(table.slots() >= keys);
     });
     let beside = if dimensions.readers { BESIDE } else { 0 };
@@ -251,11 +248,6 @@ fn nobody_waits_ten_round_trips_while_a_table_grows() {
     nobody_waits(WHOLE, keys);
 }
 
-#[test]
-fn nobody_waits_ten_round_trips_while_sub_tables_are_split() {
-    nobody_waits(SUBTABLES, asked(50_000));
-}
-
 fn nobody_waits(dimensions: Dimensions, keys: u64) {
     let seen = grow_to(dimensions, keys, FaultPlan::default());
     assert_eq!(seen.failed.get(), 0);
@@ -276,11 +268,6 @@ fn every_key_is_found_under_faults() {
     found_under_faults(WHOLE, keys);
 }
 
-#[test]
-fn every_key_is_found_under_faults_while_sub_tables_are_split() {
-    found_under_faults(SUBTABLES, asked(30_000));
-}
-
 fn found_under_faults(dimensions: Dimensions, keys: u64) {
     let seen = grow_to(dimensions, keys, trouble());
     assert!(seen.failed.get() > 0);
@@ -293,11 +280,4 @@ fn found_under_faults(dimensions: Dimensions, keys: u64) {
 #[ignore = "takes minutes"]
 fn ten_million_keys() {
     grow_to(WHOLE, asked(10_000_000), trouble());
-}
-
-/// As [`ten_million_keys`], in sub-tables of 1,000 slots.
-#[test]
-#[ignore = "takes minutes"]
-fn ten_million_keys_in_sub_tables() {
-    grow_to(SUBTABLES, asked(10_000_000), trouble());
 }

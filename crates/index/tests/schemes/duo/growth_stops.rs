@@ -152,7 +152,7 @@ async fn own_first(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resu
     told.remove(table, 7).await
 }
 
-/// Changes what is there, and grows again, to three times the size; or splits another sub-table.
+/// Changes what is there, and grows again, to three times the size.
 async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Result<()> {
     let keys: Vec<u64> = told.there.borrow().keys().copied().collect();
     for (at, key) in keys.into_iter().enumerate() {
@@ -162,9 +162,7 @@ async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resul
             _ => {}
         }
     }
-    // Sub-tables are split in two.
-    let ratio = if table.layout().extendible { 2 } else { 3 };
-    table.grow(memory, ratio).await?;
+    table.grow(memory, 3).await?;
     told.put(table, KEYS + 2, value(KEYS + 2)).await
 }
 
@@ -192,7 +190,6 @@ const TINY: Dimensions = Dimensions {
     fingerprint_bits: 8,
     longest_path: 2,
     stash: 2,
-    extendible: false,
     readers: false,
 };
 
@@ -284,35 +281,14 @@ fn what_was_removed_stays_so_wherever_an_owner_stops() {
 }
 
 #[test]
-fn what_was_removed_from_sub_tables_stays_so_wherever_an_owner_stops() {
-    stop_everywhere(Dimensions {
-        extendible: true,
-        ..TINY
-    });
-}
-
-#[test]
 fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
     stop_everywhere(TINY.with_readers());
 }
 
 #[test]
-fn readers_of_sub_tables_see_what_was_acknowledged_wherever_an_owner_stops() {
-    stop_everywhere(Dimensions {
-        extendible: true,
-        ..TINY.with_readers()
-    });
-}
-
-#[test]
 fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
-    learn_from_the_next_owner(Dimensions::of_paper(256).with_readers());
-    learn_from_the_next_owner(Dimensions::of_subtable(256, 8).with_readers());
-}
-
-/// An owner dies when it has split buckets, and before it has counted that as a change of the published index.
-fn learn_from_the_next_owner(dimensions: Dimensions) {
-    let layout = dimensions.layout(RECORD, 4);
+    // An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+    let layout = Dimensions::of_paper(256).with_readers().layout(RECORD, 4);
     let memory = memory_behind(&layout, 1 << 20);
     for number in 0..8 {
         let world = growing_world(number, &memory);
@@ -322,12 +298,7 @@ fn learn_from_the_next_owner(dimensions: Dimensions) {
         // The bits that say which of its buckets, which are empty, are split: of 32.
         let node = world.node_handle(memory.mark.node);
         assert_eq!(first.unsplit(), 32);
-        let bits = match dimensions.extendible {
-            // Where the new sub-table is, the first entry of the list of splits says, which was taken first.
-            true => node.peek(RegionId(0), memory.start.offset + 16),
-            false => memory.start.offset,
-        };
-        node.poke(RegionId(0), bits, u64::from(u32::MAX));
+        node.poke(RegionId(0), memory.start.offset, u64::from(u32::MAX));
         let told = Told::default();
         let (executor, next) = table_of(&world, &layout);
         executor.block_on(async {
@@ -351,26 +322,6 @@ fn a_header_that_no_growth_has_written_is_refused() {
         (3272, 1 << 16),
     ];
     refuses_headers(Dimensions::of_paper(256), &bad);
-    // The count of splits; the region of the list's first chunk; which sub-table was split, and the region of the new one.
-    let dimensions = Dimensions::of_subtable(256, 8);
-    let chunk = memory_behind(&dimensions.layout(RECORD, 3), 1 << 20)
-        .start
-        .offset
-        - TABLE.offset;
-    let bad = [
-        (3200, u64::MAX),
-        (3272, 1 << 16),
-        (chunk, 1),
-        (chunk, u64::MAX),
-        (chunk + 8, 1 << 16),
-    ];
-    refuses_headers(dimensions, &bad);
-    // Where the first chunk is depends on what is published of the first sub-table.
-    let with_readers = dimensions.with_readers();
-    let memory = memory_behind(&with_readers.layout(RECORD, 3), 1 << 20);
-    let moved = memory.start.offset - TABLE.offset - chunk;
-    let bad = bad.map(|(at, bad)| (if at < chunk { at } else { at + moved }, bad));
-    refuses_headers(with_readers, &bad);
 }
 
 /// A table that has grown once refuses what is not right at some places, from its start on; to its readers, too.

@@ -56,7 +56,6 @@ impl Shape {
             fingerprint_bits: 8,
             longest_path: rng.random_range(1..=6),
             stash: rng.random_range(0..=2),
-            extendible: false,
             readers: rng.random_bool(0.7),
         };
         let readers = if dimensions.readers {

@@ -41,7 +41,6 @@ fn dimensions() -> impl Strategy<Value = Dimensions> {
                 fingerprint_bits,
                 longest_path,
                 stash,
-                extendible: false,
                 readers,
             },
         )

@@ -6,7 +6,6 @@ use crate::common::costs::{most_round_trips, spent};
 use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_table};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
-use farslot_index::duo::DuoTable;
 use farslot_index::{
     FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
 };
@@ -155,36 +154,6 @@ fn removals_take_one_round_trip_and_updates_two() {
         let (gone, was_there) = spent(&executor, REMOVE, table.remove(&key));
         assert_eq!((gone.verbs, was_there), (0, Ok(false)));
     }
-}
-
-#[test]
-fn an_update_that_is_not_verified_takes_one_round_trip() {
-    let dimensions = Dimensions {
-        fingerprint_bits: 32,
-        ..Dimensions::of_paper(SLOTS)
-    };
-    let layout = dimensions.layout(RECORD, 6);
-    let (executor, table) = shm_table(&layout);
-    let table: DuoTable<_> = table.with_unverified_updates().unwrap();
-    let keys = SLOTS / 2;
-    fill(&executor, &table, 0..keys);
-    for number in 0..100 {
-        let (there, other) = (key(number), key(keys + number));
-        let update = table.update(&there, &[8; 64]);
-        let (updated, was_there) = spent(&executor, UPDATE, update);
-        assert_eq!((updated.round_trips, was_there), (1, Ok(true)));
-        let value = executor.block_on(table.get(&there)).unwrap();
-        assert_eq!(value.as_deref(), Some(&[8; 64][..]));
-        let absent = table.update(&other, &[8; 64]);
-        let (absent, was_there) = spent(&executor, UPDATE, absent);
-        assert_eq!((absent.verbs, was_there), (0, Ok(false)));
-    }
-    let short = Dimensions::of_paper(SLOTS).layout(RECORD, 6);
-    let (_, table) = shm_table(&short);
-    let Err(error) = table.with_unverified_updates() else {
-        panic!("fingerprints of 16 bits are too short for it");
-    };
-    assert!(matches!(error, IndexError::BadOption { .. }), "{error}");
 }
 
 #[test]

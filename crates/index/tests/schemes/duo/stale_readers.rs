@@ -52,15 +52,11 @@ fn run(slot: Slot, seed: u64) -> Tally {
         fingerprint_bits: 8,
         longest_path: rng.random_range(2..=6),
         stash: rng.random_range(0..=2),
-        extendible: rng.random_bool(0.5),
         readers: true,
     };
     let layout = dimensions.layout(slot, rng.random());
     let growth = DuoGrowth {
-        ratio: match dimensions.extendible {
-            true => 2,
-            false => rng.random_range(2..=3),
-        },
+        ratio: rng.random_range(2..=3),
         at_load: rng.random_range(0.4..=1.0),
         ..DuoGrowth::from(memory_behind(&layout, 1 << 20))
     };

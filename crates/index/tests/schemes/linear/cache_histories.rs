@@ -398,7 +398,6 @@ fn answers_make_room_for_an_index_that_grows() {
         fingerprint_bits: 16,
         longest_path: 3,
         stash: 4,
-        extendible: false,
         readers: false,
     };
     let layout = dimensions.layout(record, 1);

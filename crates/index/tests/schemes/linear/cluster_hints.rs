@@ -158,7 +158,9 @@ fn records_that_stay_are_found_under_faults() {
             let (layout, lives, tally) = (layout.clone(), Rc::clone(&lives), Rc::clone(&tally));
             let number = simulation.add_client(HostId(0), limits());
             simulation.spawn(number, async move |endpoint| {
-                let table = open(endpoint, &layout, reads).await.with_hints(most);
+                let table = open(endpoint, &layout, reads)
+                    .await
+                    .with_cluster_hints(most);
                 if client == 0 {
                     return write(&table, &lives, rng).await;
                 }

@@ -7,5 +7,5 @@ mod cluster_hints;
 mod heap_clients;
 mod linearizable;
 mod multi_key_stopped;
-mod record_hints;
+mod record_locations;
 mod stopped_clients;

@@ -71,7 +71,8 @@ fn a_cache_goes_with_the_memory_that_it_is_of() {
             };
             let hits = || table.state().cache.hits;
             for number in [of_node[0], of_node[1], elsewhere] {
-                table.put(&key(number), &value(number)).await.unwrap();
+                let put = Operation::Put(&key(number), &value(number));
+                table.run(put).await.unwrap();
             }
             for cached in [of_node[0], elsewhere] {
                 for _ in 0..2 {
@@ -100,7 +101,9 @@ fn a_cache_goes_with_the_memory_that_it_is_of() {
             // What is known of it from then on is as good as ever.
             assert_eq!(get(of_node[0]).await, Ok(None));
             assert_eq!(get(elsewhere).await, Ok(Some(elsewhere)));
-            assert!(table.put(&key(of_node[0]), &value(7)).await.unwrap());
+            let (key, value) = (key(of_node[0]), value(7));
+            let put = table.run(Operation::Put(&key, &value)).await.unwrap();
+            assert!(put.is_changed());
             assert_eq!(get(of_node[0]).await, Ok(Some(7)));
         });
         run(&mut simulation, 1);

@@ -1,0 +1,77 @@
+//! Lookups per second in tables of one or several schemes, all with the same records and equally
+//! full, beside what the memory or the fabric gives.
+//!
+//! [`served`] measures one thread on memory of another process, over shared memory, TCP or verbs,
+//! in real time; [`simulated`] the 28 client threads of one machine behind a simulated NIC, in
+//! virtual time. Both report the same figures under the same names, for hits and, if asked, for
+//! misses: lookups/s with many under way, latencies of one at a time, what a lookup reads, and the
+//! bytes that a key takes.
+
+mod bare_reads;
+mod figures;
+mod scheme;
+mod served;
+mod sim;
+mod timed;
+
+pub use scheme::LookupScheme;
+pub use served::{Served, memory, served};
+pub use sim::{Simulated, simulated};
+
+use crate::{BenchError, Result};
+
+/// What is looked up in which tables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The schemes, at least one.
+    pub schemes: Vec<LookupScheme>,
+    /// Load factors, rising: above 0, and at most the [limit](LookupScheme::limit) of each scheme.
+    pub loads: Vec<f64>,
+    /// Whether absent keys are looked up too.
+    pub misses: bool,
+    /// Slots of each table, about: 2^10 to 2^31.
+    pub slots: u64,
+    /// What the keys derive from.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Hits in tables of so many slots, half full and nearly full.
+    #[must_use]
+    pub fn new(schemes: Vec<LookupScheme>, slots: u64) -> Self {
+        Self {
+            schemes,
+            loads: vec![0.5, 0.9],
+            misses: false,
+            slots,
+            seed: 0,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.schemes.is_empty() {
+            return Err(BenchError::bad("number of schemes", 0, "at least 1"));
+        }
+        if !(1 << 10..=1 << 31).contains(&self.slots) {
+            return Err(BenchError::bad("slots", self.slots, "from 2^10 to 2^31"));
+        }
+        let rising = self.loads.is_sorted_by(|one, next| one < next);
+        if self.loads.is_empty() || !rising {
+            let loads = format!("{:?}", self.loads);
+            return Err(BenchError::bad_text("load factors", loads, "some, rising"));
+        }
+        let within = |scheme: &LookupScheme, load: f64| load > 0.0 && load <= scheme.limit();
+        for scheme in &self.schemes {
+            if let Some(load) = self.loads.iter().find(|load| !within(scheme, **load)) {
+                let limit = format!("above 0 and at most {} for {scheme}", scheme.limit());
+                return Err(BenchError::bad_text("load factor", load.to_string(), limit));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many records fill a table to a load factor.
+    fn records_at(&self, load: f64) -> u64 {
+        (self.slots as f64 * load).round() as u64
+    }
+}

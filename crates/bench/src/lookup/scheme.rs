@@ -1,0 +1,104 @@
+//! The schemes whose lookups are measured side by side.
+
+use farslot::{CuckooShape, DuoShape, FieldSize, RaceShape, TableOptions};
+use std::fmt;
+use std::str::FromStr;
+
+/// A scheme as stores make it, with buckets of its usual size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LookupScheme {
+    /// Linear probing.
+    Linear,
+    /// Linear probing, built whole.
+    Sealed,
+    /// Cuckoo hashing: three buckets of four slots, read side by side.
+    Cuckoo,
+    /// RACE hashing: its records are out of band.
+    Race,
+    /// CuckooDuo, its clients readers beside the writer.
+    Duo,
+}
+
+impl LookupScheme {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Linear,
+        Self::Sealed,
+        Self::Cuckoo,
+        Self::Race,
+        Self::Duo,
+    ];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Sealed => "sealed",
+            Self::Cuckoo => "cuckoo",
+            Self::Race => "race",
+            Self::Duo => "duo",
+        }
+    }
+
+    /// The load factor up to which it is measured.
+    #[must_use]
+    pub fn limit(self) -> f64 {
+        match self {
+            Self::Linear | Self::Sealed | Self::Cuckoo => 0.95,
+            Self::Race => RaceShape::default().limit(),
+            Self::Duo => DuoShape::default().limit(),
+        }
+    }
+
+    /// Whether any number of clients may write.
+    #[must_use]
+    pub const fn has_many_writers(self) -> bool {
+        matches!(self, Self::Linear | Self::Race)
+    }
+
+    /// Whether a client learns from its lookups where other keys are. It is measured once it has.
+    pub(super) const fn learns(self) -> bool {
+        matches!(self, Self::Duo)
+    }
+
+    /// A table of about so many slots, with keys and values of 8 bytes, which may become as full as
+    /// tables of the scheme do. A sealed one is full to `load`.
+    pub(super) fn table(self, slots: u64, load: f64) -> TableOptions {
+        let full = match self {
+            Self::Linear | Self::Cuckoo => 1.0,
+            Self::Sealed => load,
+            Self::Race | Self::Duo => self.limit(),
+        };
+        let capacity = (slots as f64 * full) as u64;
+        let options = TableOptions::new(capacity)
+            .load_factor(full)
+            .keys(FieldSize::Fixed(8))
+            .values(FieldSize::Fixed(8));
+        match self {
+            Self::Linear => options,
+            Self::Sealed => options.sealed(),
+            Self::Cuckoo => options.cuckoo(CuckooShape::default()),
+            Self::Race => options.race(RaceShape::default()),
+            Self::Duo => options.duo(DuoShape::default()),
+        }
+    }
+}
+
+impl fmt::Display for LookupScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LookupScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|scheme| scheme.name() == text);
+        known.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no scheme {text:?}: choose from {names}")
+        })
+    }
+}

@@ -1,0 +1,413 @@
+//! Lookups of one thread on memory that another process lends, over shared memory, TCP or verbs.
+//!
+//! Keys and values have 8 bytes. A client that learns where keys are has met each of them once
+//! before it is measured. Every figure is the median over repetitions, and within each repetition
+//! every table is measured once, one after the other, so that what else the machine does meets all
+//! alike. Keys are drawn before the clock starts; every answer is checked.
+//!
+//! Over shared memory the limit is loads of cache lines at random places of the table, through the
+//! same mapping, the next ones prefetched. Between them and the lookups stand READs of a line
+//! through an endpoint: what is lost up to there is the fabric's, the rest the index's. Over TCP
+//! and verbs such READs are the limit; what they are worth themselves, [`raw`](crate::raw) tells.
+//!
+//! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache
+//! 16MiB --stale-for 1s`, beside the same without.
+
+use super::figures::{Figures, Place};
+use super::timed::{self, Fabric, Lines};
+use super::{LookupScheme, Options};
+use crate::median::median;
+use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
+use farslot::index::GET;
+use farslot::{Cache, OpenOptions, Store, Table};
+use hdrhistogram::Histogram;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// How much is measured in real time, and with which clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Repetitions, of which the median counts.
+    pub repetitions: usize,
+    /// Lookups, loads or READs of one repetition.
+    pub operations: usize,
+    /// Lookups of one repetition that are timed one by one.
+    pub single_lookups: usize,
+    /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how
+    /// many of all records it has room for.
+    pub cache: Option<Cache>,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            repetitions: 7,
+            operations: 1 << 21,
+            single_lookups: 1 << 18,
+            cache: None,
+        }
+    }
+}
+
+impl Served {
+    /// Defaults for TCP and verbs, where a READ takes much longer.
+    #[must_use]
+    pub fn over_network() -> Self {
+        Self {
+            operations: 1 << 20,
+            single_lookups: 1 << 15,
+            ..Self::default()
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        for (option, value) in [
+            ("repetitions", self.repetitions),
+            ("operations", self.operations),
+            ("single lookups", self.single_lookups),
+        ] {
+            if value == 0 {
+                return Err(BenchError::bad(option, 0, "at least 1"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that the store must have.
+///
+/// # Errors
+/// [`BenchError::BadOption`], or an option that no table can have.
+pub fn memory(options: &Options) -> Result<u64> {
+    /// The catalog, and what each table is rounded up to.
+    const BESIDES: u64 = 1 << 20;
+    options.check()?;
+    let mut memory = BESIDES;
+    for scheme in &options.schemes {
+        for load in tables_of(*scheme, &options.loads) {
+            let table = scheme.table(options.slots, *load).scheme()?.table_bytes();
+            let table = u64::try_from(table).unwrap_or(u64::MAX);
+            memory = memory.saturating_add(table).saturating_add(BESIDES);
+        }
+    }
+    Ok(memory)
+}
+
+/// The load factors for which a scheme has a table of its own: one that is built whole for all,
+/// others for the first, which then fills on.
+fn tables_of(scheme: LookupScheme, loads: &[f64]) -> &[f64] {
+    match scheme {
+        LookupScheme::Sealed => loads,
+        _ => &loads[..1],
+    }
+}
+
+/// Makes tables in the store at `address`, which must have [`memory`] bytes, and measures them.
+///
+/// # Errors
+/// [`BenchError::BadOption`], [`BenchError::NotReal`], or what the store says.
+pub fn served(
+    address: &str,
+    options: &Options,
+    measure: &Served,
+    progress: Progress<'_>,
+) -> Result<BenchReport> {
+    options.check()?;
+    measure.check()?;
+    let store = Store::open_with(
+        address,
+        OpenOptions {
+            cache: measure.cache,
+            ..OpenOptions::default()
+        },
+    )?;
+    let fabric = Fabric::of(&store)?;
+    let description = match store.shm_node() {
+        Some(node) => {
+            let page = node.info().page_bytes >> 10;
+            format!("shared memory of another process, in pages of {page} KiB")
+        }
+        None => format!("{} to another process", fabric.name()),
+    };
+    let mut bench = Bench {
+        options,
+        measure,
+        progress,
+        store: &store,
+        fabric: &fabric,
+        keys: Keys::new(options.seed),
+        records: 0,
+        random: ChaCha8Rng::seed_from_u64(options.seed),
+        rows: Vec::new(),
+    };
+    for load in &options.loads {
+        bench.at_load(*load)?;
+    }
+    Ok(BenchReport {
+        bench: "lookup",
+        fabric: description,
+        rows: bench.rows,
+    })
+}
+
+struct Bench<'o> {
+    options: &'o Options,
+    measure: &'o Served,
+    progress: Progress<'o>,
+    store: &'o Store,
+    fabric: &'o Fabric,
+    keys: Keys,
+    /// How many of the keys are in the tables that are filled.
+    records: u64,
+    random: ChaCha8Rng,
+    rows: Vec<BenchRow>,
+}
+
+impl Bench<'_> {
+    /// Brings the tables to a load factor and measures them there, in turns.
+    fn at_load(&mut self, load: f64) -> Result<()> {
+        let records = self.options.records_at(load);
+        let filled = self.options.schemes.iter();
+        let filled: Result<Vec<_>> = filled
+            .map(|scheme| {
+                self.filled(
+                    Place {
+                        load,
+                        scheme: *scheme,
+                    },
+                    records,
+                )
+            })
+            .collect();
+        let mut filled = filled?;
+        self.records = records;
+        let of = self.measure.repetitions;
+        for repetition in 1..=of {
+            for filled in &mut filled {
+                let what = format!("repetition {repetition} of {of}");
+                (self.progress)(&filled.place.name(&what));
+                self.measure(filled)?;
+            }
+        }
+        for filled in filled {
+            self.rows
+                .extend(filled.rows(records, self.measure.cache.is_some()));
+        }
+        Ok(())
+    }
+
+    /// A table that holds so many records.
+    fn filled(&self, place: Place, records: u64) -> Result<Filled> {
+        let Place { load, scheme } = place;
+        (self.progress)(&place.name(&format!("writing {} records", records - self.records)));
+        let options = scheme.table(self.options.slots, load);
+        let (name, puts) = match scheme {
+            LookupScheme::Sealed => {
+                let name = format!("lookup-{scheme}-{load}");
+                timed::build(self.store, &name, &options, self.keys, records)?;
+                (name, None)
+            }
+            _ => {
+                let name = format!("lookup-{scheme}");
+                if self.records == 0 {
+                    self.store.create(&name, &options)?;
+                }
+                let threads = match scheme.has_many_writers() {
+                    true => threads::available(),
+                    false => 1,
+                };
+                let numbers = self.records..records;
+                let puts = timed::fill(self.store, &name, self.keys, numbers, threads)?;
+                (name, Some((puts, threads)))
+            }
+        };
+        let table = self.store.table(&name)?;
+        if scheme.learns() {
+            timed::meet(&table, self.keys, records)?;
+        }
+        Ok(Filled {
+            place,
+            puts,
+            lines: Lines::of(table.record()),
+            table,
+            memory: Memory::default(),
+            hits: Samples::new(),
+            misses: self.options.misses.then(Samples::new),
+        })
+    }
+
+    /// Measures everything of one table once.
+    fn measure(&mut self, filled: &mut Filled) -> Result<()> {
+        let lines = filled.lines.draw(self.measure.operations, &mut self.random);
+        let memory = &mut filled.memory;
+        memory.loads.extend(self.fabric.loads(&lines)?);
+        memory
+            .prefetched
+            .extend(self.fabric.prefetched_loads(&lines)?);
+        memory.reads.push(self.fabric.reads(&lines)?);
+        let there = 0..self.records;
+        let absent = self.records..u64::MAX;
+        for (samples, numbers, are_there) in [
+            (Some(&mut filled.hits), there, true),
+            (filled.misses.as_mut(), absent, false),
+        ] {
+            let Some(samples) = samples else { continue };
+            let mut draw = |count: usize| -> Vec<[u8; 8]> {
+                let key = |_| self.keys.long(self.random.random_range(numbers.clone()));
+                (0..count).map(key).collect()
+            };
+            let (many, single) = (
+                draw(self.measure.operations),
+                draw(self.measure.single_lookups),
+            );
+            let before = Counted::of(&filled.table);
+            let rate = timed::get_many(&filled.table, &many, are_there)?;
+            samples.per_second.push(rate);
+            timed::gets(&filled.table, &single, are_there, &mut samples.latency)?;
+            samples.counted.add(Counted::of(&filled.table), before);
+        }
+        Ok(())
+    }
+}
+
+/// A table at one load.
+struct Filled {
+    place: Place,
+    /// Puts/s that brought it there, and by how many threads; nothing of one that was built.
+    puts: Option<(f64, usize)>,
+    lines: Lines,
+    table: Table,
+    memory: Memory,
+    hits: Samples,
+    misses: Option<Samples>,
+}
+
+impl Filled {
+    fn rows(&self, records: u64, has_cache: bool) -> Vec<BenchRow> {
+        let (place, mut rows) = (self.place, Vec::new());
+        if let Some((puts, threads)) = self.puts {
+            let what = format!("puts up to there, {threads} threads");
+            rows.push(BenchRow::new(place.name(&what), puts, "puts/s"));
+        }
+        let remote = self.table.scheme().table_bytes() as f64;
+        rows.extend(place.memory(remote, self.table.client_bytes() as f64, records));
+        rows.extend(self.memory.rows(place));
+        for (samples, kind) in [(Some(&self.hits), "hits"), (self.misses.as_ref(), "misses")] {
+            let Some(samples) = samples else { continue };
+            let figures = samples.figures(&self.table, self.memory.limit());
+            rows.extend(figures.rows(place, kind));
+            if has_cache {
+                let name = place.name(&format!("{kind} answered from the cache"));
+                let share = 100.0 * samples.counted.per_lookup(samples.counted.cache_hits);
+                rows.push(BenchRow::new(name, share, "%"));
+            }
+        }
+        rows
+    }
+}
+
+/// What the memory gives without any table: operations per second.
+#[derive(Default)]
+struct Memory {
+    /// Nothing where the memory cannot be loaded from.
+    loads: Vec<f64>,
+    prefetched: Vec<f64>,
+    reads: Vec<f64>,
+}
+
+impl Memory {
+    /// What lookups are compared with.
+    fn limit(&self) -> f64 {
+        let of_memory = match self.prefetched.is_empty() {
+            true => &self.reads,
+            false => &self.prefetched,
+        };
+        median(of_memory.iter().copied())
+    }
+
+    fn rows(&self, place: Place) -> Vec<BenchRow> {
+        let rate = |what, samples: &[f64], unit| {
+            BenchRow::new(place.name(what), median(samples.iter().copied()), unit)
+        };
+        let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
+        if self.prefetched.is_empty() {
+            return vec![reads];
+        }
+        let what = "random loads of 64 B, prefetched";
+        vec![
+            rate("random loads of 64 B", &self.loads, "loads/s"),
+            rate(what, &self.prefetched, "loads/s"),
+            reads.limited_by(self.limit()),
+        ]
+    }
+}
+
+/// Repeated measurements of lookups of one kind.
+struct Samples {
+    per_second: Vec<f64>,
+    /// Nanoseconds of single lookups.
+    latency: Histogram<u64>,
+    counted: Counted,
+}
+
+impl Samples {
+    fn new() -> Self {
+        Self {
+            per_second: Vec::new(),
+            latency: timed::histogram(),
+            counted: Counted::default(),
+        }
+    }
+
+    fn figures(&self, table: &Table, limit: f64) -> Figures {
+        let counted = &self.counted;
+        Figures {
+            per_second: median(self.per_second.iter().copied()),
+            limit,
+            model: None,
+            latency: [0.5, 0.99].map(|quantile| self.latency.value_at_quantile(quantile) as f64),
+            read_slots: table.read_size(),
+            reads: counted.per_lookup(counted.reads),
+            round_trips: counted.per_lookup(counted.round_trips),
+            bytes: counted.per_lookup(counted.bytes),
+        }
+    }
+}
+
+/// What a client has counted of its lookups.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    lookups: u64,
+    reads: u64,
+    round_trips: u64,
+    bytes: u64,
+    cache_hits: u64,
+}
+
+impl Counted {
+    /// All so far.
+    fn of(table: &Table) -> Self {
+        let counted = table.counters().operation(GET);
+        let cache_hits = table.cache_counts().hits;
+        Self {
+            lookups: counted.count + cache_hits,
+            reads: counted.verbs,
+            round_trips: counted.round_trips,
+            bytes: counted.bytes,
+            cache_hits,
+        }
+    }
+
+    /// Adds what came between two moments.
+    fn add(&mut self, now: Self, before: Self) {
+        self.lookups += now.lookups - before.lookups;
+        self.reads += now.reads - before.reads;
+        self.round_trips += now.round_trips - before.round_trips;
+        self.bytes += now.bytes - before.bytes;
+        self.cache_hits += now.cache_hits - before.cache_hits;
+    }
+
+    fn per_lookup(&self, of: u64) -> f64 {
+        of as f64 / self.lookups as f64
+    }
+}

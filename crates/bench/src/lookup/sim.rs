@@ -1,0 +1,341 @@
+//! Lookups of the client threads of one machine behind a simulated NIC, in virtual time.
+//!
+//! As in paper 000, section 5.1, 28 threads look up random keys of a table on another machine, each
+//! over a queue pair of its own and with many lookups under way, so that the NIC of the table's
+//! machine is never idle. The limit is what the same clients get with bare READs of the same size
+//! at random places, one READ a lookup.
+
+use super::bare_reads::bare_reads;
+use super::figures::{Figures, Place};
+use super::{LookupScheme, Options};
+use crate::advise::{Advice, Question, advise};
+use crate::simulated::{
+    Answer, Ask, BuiltSealed, CLIENT_THREADS, Clients, Experiment, Measured, OpenCuckoo, OpenDuo,
+    OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP,
+    Writes, Written,
+};
+use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
+use farslot::fabric::Nanos;
+use farslot::fabric::sim::NicProfile;
+use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
+use farslot::index::duo::DuoOptions;
+use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes};
+use farslot::index::race::RaceOptions;
+use farslot::index::sealed::{SealedForm, SealedOptions};
+use farslot::index::{FieldSize, SlotKind};
+use farslot::model::Objective;
+use farslot::read_cost;
+use std::collections::BTreeMap;
+
+/// What is simulated, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulated {
+    /// The NIC.
+    pub profile: NicProfile,
+    /// Lookups that each client thread has under way.
+    pub width: usize,
+    /// Nanoseconds of virtual time that are measured.
+    pub window: Nanos,
+}
+
+impl Simulated {
+    /// The defaults for a NIC.
+    #[must_use]
+    pub fn new(profile: NicProfile) -> Self {
+        Self {
+            profile,
+            width: 24,
+            window: 4_000_000,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.width == 0 {
+            return Err(BenchError::bad("width", 0, "at least 1"));
+        }
+        if self.window == 0 {
+            return Err(BenchError::bad("window", 0, "at least 1 ns"));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a key, and of a value.
+const FIELD_BYTES: u32 = 4;
+const FIELD: FieldSize = FieldSize::Fixed(FIELD_BYTES);
+/// Lookups, one after the other, whose latencies are told.
+const SINGLE: u64 = 2_000;
+
+/// Makes the tables and measures them.
+///
+/// # Errors
+/// [`BenchError::BadOption`], or what the measurement says.
+pub fn simulated(
+    options: &Options,
+    measure: &Simulated,
+    progress: Progress<'_>,
+) -> Result<BenchReport> {
+    options.check()?;
+    measure.check()?;
+    let mut bench = Bench {
+        options,
+        measure,
+        progress,
+        reads: BTreeMap::new(),
+        rows: Vec::new(),
+    };
+    for load in &options.loads {
+        let predicted = [bench.predicted(*load, 1.0)?, bench.predicted(*load, 0.0)?];
+        for scheme in &options.schemes {
+            let place = Place {
+                load: *load,
+                scheme: *scheme,
+            };
+            bench.at_load(place, &predicted)?;
+        }
+    }
+    Ok(BenchReport {
+        bench: "lookup",
+        fabric: format!("simulated NIC {}, virtual time", measure.profile.name),
+        rows: bench.rows,
+    })
+}
+
+struct Bench<'o> {
+    options: &'o Options,
+    measure: &'o Simulated,
+    progress: Progress<'o>,
+    /// READs/s by their bytes, as far as they were measured.
+    reads: BTreeMap<usize, f64>,
+    rows: Vec<BenchRow>,
+}
+
+/// A table to be looked up.
+struct Looked {
+    place: Place,
+    records: Records,
+    /// Slots of a READ, and its bytes.
+    read: (u64, usize),
+    table_bytes: u64,
+    /// Lookups/s by the model: hits and misses.
+    predicted: [Option<f64>; 2],
+}
+
+impl Bench<'_> {
+    /// What the model says of all schemes.
+    fn predicted(&self, load: f64, hit_ratio: f64) -> Result<Advice> {
+        let profile = self.measure.profile.clone();
+        advise(&Question {
+            load: Some(load),
+            hit_ratio,
+            sealed: self.options.schemes.contains(&LookupScheme::Sealed),
+            ..Question::new(
+                self.options.records_at(load),
+                FIELD_BYTES,
+                FIELD_BYTES,
+                profile,
+            )
+        })
+    }
+
+    fn at_load(&mut self, place: Place, predicted: &[Advice; 2]) -> Result<()> {
+        let (slots, seed) = (self.options.slots, self.options.seed);
+        // The records that fill a table of so many slots, and what is known of it.
+        let looked = |slots: u64, read, table_bytes: u128, name: &str| {
+            let count = (slots as f64 * place.load) as u32;
+            Looked {
+                place,
+                records: Records::distinct(seed, count, FIELD_BYTES as usize),
+                read,
+                table_bytes: table_bytes as u64,
+                predicted: predicted_of(predicted, name),
+            }
+        };
+        match place.scheme {
+            LookupScheme::Linear => {
+                let options = LinearOptions {
+                    load_factor: 1.0,
+                    slot: Some(SlotKind::Word),
+                    ..LinearOptions::new(slots, FIELD, FIELD, seed)
+                };
+                let layout = options.layout()?;
+                let sizes = ReadSizes::new(&layout, self.throughput())?;
+                let read_slots = sizes.at_load(place.load);
+                let read = (read_slots, read_slots as usize * layout.slot_bytes());
+                let of = looked(layout.slots, read, layout.table_bytes(), "linear, word");
+                let table = OpenLinear {
+                    layout,
+                    sizes,
+                    hints: 0,
+                };
+                self.written(table, of)
+            }
+            LookupScheme::Sealed => {
+                let options = SealedOptions {
+                    load_factor: place.load,
+                    form: Some(SealedForm::Inline),
+                    ..SealedOptions::new(FIELD, FIELD, seed)
+                };
+                let mut of = looked(slots, (0, 0), 0, "sealed, inline");
+                (self.progress)(&place.name("building"));
+                let built = BuiltSealed::new(&options, &of.records)?;
+                let read_size = built.read_size(self.throughput())?;
+                let layout = built.layout;
+                of.read = (read_size.into(), read_size as usize * layout.slot_bytes());
+                of.table_bytes = layout.table_bytes() as u64;
+                self.looked_up(&OpenSealed { layout, read_size }, &built.memory, &of)
+            }
+            LookupScheme::Cuckoo => {
+                let options = CuckooOptions {
+                    load_factor: 1.0,
+                    slot: Some(SlotKind::Word),
+                    ..CuckooOptions::new(slots, FIELD, FIELD, seed)
+                };
+                let layout = options.layout()?;
+                let read = (layout.bucket_slots.into(), layout.bucket_bytes());
+                let name = "cuckoo 3 x 4, parallel, word";
+                let of = looked(layout.slots(), read, layout.table_bytes(), name);
+                let order = LookupOrder::Parallel;
+                self.written(OpenCuckoo { layout, order }, of)
+            }
+            LookupScheme::Race => {
+                let options = RaceOptions {
+                    load_factor: 1.0,
+                    ..RaceOptions::new(slots, FIELD, FIELD, seed)
+                };
+                let layout = options.layout()?;
+                let pair = 2 * layout.bucket_slots;
+                let read = (pair.into(), pair as usize * 8);
+                let of = looked(layout.slots(), read, layout.table_bytes(), "race");
+                self.written(OpenRace { layout }, of)
+            }
+            LookupScheme::Duo => {
+                let options = DuoOptions {
+                    load_factor: 1.0,
+                    readers: true,
+                    ..DuoOptions::new(slots, FIELD, FIELD, seed)
+                };
+                let layout = options.layout()?;
+                let read = (1, layout.slot_bytes());
+                let of = looked(layout.slots(), read, layout.table_bytes(), "duo, inline");
+                self.written(OpenDuo { layout }, of)
+            }
+        }
+    }
+
+    /// The model's choice of read size, for lookups that all hit.
+    fn throughput(&self) -> ReadPolicy {
+        ReadPolicy::Modelled {
+            nic: read_cost(&self.measure.profile),
+            objective: Objective::Throughput,
+            hit_ratio: 1.0,
+            capped: false,
+        }
+    }
+
+    /// Writes a table and looks it up.
+    fn written<T: OpenWriter>(&mut self, table: T, of: Looked) -> Result<()> {
+        let count = of.records.count();
+        (self.progress)(&of.place.name(&format!("writing {count} records")));
+        let filled = Written::new(table)?;
+        filled.write(&of.records, &Writes::Puts(0..count))?;
+        self.looked_up(&filled.table, &filled.memory, &of)
+    }
+
+    /// The rows of a table.
+    fn looked_up<T: OpenTable>(
+        &mut self,
+        table: &T,
+        memory: &TableMemory,
+        of: &Looked,
+    ) -> Result<()> {
+        let limit = self.bare_reads(memory, of.table_bytes, of.read.1)?;
+        let mut kinds = vec![("hits", Ask::Hits, of.predicted[0])];
+        if self.options.misses {
+            kinds.push(("misses", Ask::Misses, of.predicted[1]));
+        }
+        let mut client_bytes = 0;
+        for (kind, ask, model) in kinds {
+            (self.progress)(&of.place.name(kind));
+            let lookups = |threads, width, until| {
+                let asked = (ask.clone(), threads, width, until);
+                self.lookups_of(table, memory, &of.records, asked)
+            };
+            let window = Until::Elapsed(self.measure.window);
+            let busy = lookups(CLIENT_THREADS, self.measure.width, window)?;
+            let idle = lookups(1, 1, Until::Lookups(SINGLE))?;
+            client_bytes = busy.client_bytes;
+            let figures = Figures {
+                per_second: busy.lookups_per_second(),
+                limit,
+                model,
+                latency: [50.0, 99.0].map(|percent| idle.latency_ns(percent)),
+                read_slots: of.read.0,
+                reads: busy.reads_per_lookup(),
+                round_trips: busy.round_trips_per_lookup(),
+                bytes: busy.bytes_per_lookup(),
+            };
+            self.rows.extend(figures.rows(of.place, kind));
+        }
+        let (remote, client) = (of.table_bytes as f64, client_bytes as f64);
+        let keys = of.records.count().into();
+        self.rows.extend(of.place.memory(remote, client, keys));
+        Ok(())
+    }
+
+    fn lookups_of<T: OpenTable>(
+        &self,
+        table: &T,
+        memory: &TableMemory,
+        records: &Records,
+        (ask, threads, width, until): (Ask, usize, usize, Until),
+    ) -> Result<Measured> {
+        let seed = self.options.seed;
+        let experiment = Experiment {
+            table: table.clone(),
+            records: records.clone(),
+            ask,
+            answer: Answer::Value,
+            threads,
+            width,
+            warm_up: WARM_UP,
+            until,
+            seed,
+        };
+        experiment.run(memory.world(seed, self.measure.profile.clone())?)
+    }
+
+    /// READs/s of one size at random places of the table. The first measurement of a size is a row.
+    fn bare_reads(&mut self, memory: &TableMemory, table_bytes: u64, bytes: usize) -> Result<f64> {
+        if let Some(known) = self.reads.get(&bytes) {
+            return Ok(*known);
+        }
+        let last = table_bytes - bytes as u64;
+        let seed = self.options.seed;
+        let world = memory.world(seed, self.measure.profile.clone())?;
+        let width = self.measure.width;
+        let mut clients = Clients::start(world, CLIENT_THREADS, seed, |endpoint, seed| {
+            bare_reads(endpoint, bytes, last, width, seed)
+        });
+        clients.run_until(WARM_UP)?;
+        let before = clients.reads_posted();
+        clients.run_until(WARM_UP + self.measure.window)?;
+        let posted = clients.reads_posted() - before;
+        let rate = posted as f64 * 1e9 / self.measure.window as f64;
+        self.reads.insert(bytes, rate);
+        let row = BenchRow::new(format!("bare READs of {bytes} B"), rate, "READs/s");
+        let expected = 1e9 / read_cost(&self.measure.profile).occupancy_ns(bytes);
+        self.rows.push(BenchRow {
+            model: Some(expected),
+            ..row
+        });
+        Ok(rate)
+    }
+}
+
+fn predicted_of(predicted: &[Advice; 2], scheme: &str) -> [Option<f64>; 2] {
+    predicted.each_ref().map(|advice| {
+        let ranked = advice.ranked.iter().find(|one| one.scheme == scheme);
+        ranked.map(|one| one.lookups_per_second)
+    })
+}

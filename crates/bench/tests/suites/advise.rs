@@ -1,0 +1,330 @@
+//! What the advisor recommends.
+
+use farslot::fabric::sim::NicProfile;
+use farslot_bench::BenchError;
+use farslot_bench::advise::{Advice, Question, Ranked, Writers, advise};
+
+pub(super) fn ask(key: u32, value: u32) -> Question {
+    Question::new(10_000_000, key, value, NicProfile::connectx5_edr())
+}
+
+pub(super) fn place(advice: &Advice, scheme: &str) -> usize {
+    let is = |ranked: &Ranked| ranked.scheme == scheme;
+    advice
+        .ranked
+        .iter()
+        .position(is)
+        .unwrap_or_else(|| panic!("{scheme} is not ranked"))
+}
+
+#[test]
+fn who_may_write_and_look_up_decides() {
+    let has = |question: &Question, scheme: &str| {
+        let advice = advise(question).unwrap();
+        let is = |name: &str| name == scheme;
+        let ranked = advice.ranked.iter().any(|one| is(&one.scheme));
+        assert_ne!(
+            ranked,
+            advice.excluded.iter().any(|one| is(&one.scheme)),
+            "{scheme}"
+        );
+        ranked
+    };
+    let two = ask(8, 24);
+    let many = Question {
+        clients: 9,
+        writers: 3,
+        ..two.clone()
+    };
+    let alone = Question {
+        clients: 1,
+        ..two.clone()
+    };
+    let growing = Question {
+        grow_to: Some(100_000_000),
+        ..two.clone()
+    };
+    let cases = [
+        ("linear, heap", [true, true, true, false]),
+        ("cuckoo 3 x 4, parallel, inline", [true, false, true, false]),
+        ("race", [true, true, true, true]),
+        ("duo, inline", [true, false, true, true]),
+        ("duo, inline, writer alone", [false, false, true, false]),
+    ];
+    for (scheme, expected) in cases {
+        let found = [&two, &many, &alone, &growing].map(|question| has(question, scheme));
+        assert_eq!(found, expected, "{scheme}");
+    }
+}
+
+#[test]
+fn the_memory_of_clients_is_told_and_may_be_limited() {
+    let advice = advise(&ask(8, 24)).unwrap();
+    let of = |advice: &Advice, scheme: &str| advice.ranked[place(advice, scheme)].clone();
+    // 16.5 bits a slot, and 4 bytes a bucket: of a table 3/4 full.
+    let duo = of(&advice, "duo, inline");
+    let expected = (16.5 / 8.0 + 4.0 / 8.0) / 0.75;
+    assert!(
+        (duo.client_bytes_per_record / expected - 1.0).abs() < 0.01,
+        "{duo:?}"
+    );
+    assert_eq!((duo.writers, duo.can_grow), (Writers::One, true));
+    let race = of(&advice, "race");
+    assert!(race.client_bytes < 1024 && race.writers == Writers::Any && race.can_grow);
+    assert_eq!(of(&advice, "linear, heap").client_bytes, 0);
+    // A fuller table has less index.
+    let limited = Question {
+        client_memory: Some((duo.client_bytes as f64 * 0.85) as u64),
+        ..ask(8, 24)
+    };
+    assert!(of(&advise(&limited).unwrap(), "duo, inline").load > 0.8);
+    let little = Question {
+        client_memory: Some(1 << 20),
+        ..ask(8, 24)
+    };
+    let little = advise(&little).unwrap();
+    let out = little
+        .excluded
+        .iter()
+        .find(|one| one.scheme == "duo, inline");
+    assert!(
+        out.unwrap().why.contains("of each client's memory"),
+        "{out:?}"
+    );
+    assert!(little.ranked.iter().all(|one| one.client_bytes <= 1 << 20));
+}
+
+#[test]
+fn tables_that_grow_have_the_memory_for_it() {
+    let question = Question {
+        grow_to: Some(80_000_000),
+        ..ask(8, 24)
+    };
+    let (grows, stays) = (advise(&question).unwrap(), advise(&ask(8, 24)).unwrap());
+    for scheme in ["race", "duo, inline", "duo, heap"] {
+        let of = |advice: &Advice| advice.ranked[place(advice, scheme)].clone();
+        let (grows, stays) = (of(&grows), of(&stays));
+        let times = grows.memory_bytes as f64 / stays.memory_bytes as f64;
+        assert!((6.0..20.0).contains(&times), "{scheme}: {times}");
+        assert_eq!(grows.latency_ns, stays.latency_ns);
+    }
+}
+
+#[test]
+fn tables_are_no_fuller_than_their_schemes_get() {
+    let nearly = Question {
+        load: Some(0.95),
+        ..ask(8, 24)
+    };
+    let advice = advise(&nearly).unwrap();
+    let race = advice
+        .excluded
+        .iter()
+        .find(|one| one.scheme == "race")
+        .unwrap();
+    assert!(race.why.contains("full at 0.9"), "{race:?}");
+    // One READ, however full it is.
+    let duo = &advice.ranked[place(&advice, "duo, inline")];
+    assert!((0.9..1.3).contains(&duo.round_trips), "{duo:?}");
+    assert!(
+        (1.0..1.6).contains(&duo.put.unwrap().round_trips),
+        "{duo:?}"
+    );
+}
+
+#[test]
+fn small_unique_records_go_into_linear_words() {
+    let advice = advise(&Question {
+        load: Some(0.8),
+        ..ask(4, 3)
+    })
+    .unwrap();
+    // Of those whose clients keep nothing; with an index in each client's memory one READ is always enough.
+    let mut without_index = advice.ranked.iter().filter(|one| one.client_bytes == 0);
+    assert_eq!(without_index.next().unwrap().scheme, "linear, word");
+    assert_eq!(advice.ranked[0].scheme, "duo, inline");
+    assert!(place(&advice, "linear, heap") > place(&advice, "linear, inline"));
+    assert!(
+        advice
+            .ranked
+            .is_sorted_by(|one, other| one.operations_per_second >= other.operations_per_second)
+    );
+    for ranked in &advice.ranked {
+        assert!(
+            ranked.lookups_per_second > 0.0 && !ranked.why.is_empty(),
+            "{ranked:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_excluded_has_a_reason() {
+    let advice = advise(&ask(8, 56)).unwrap();
+    let excluded = |advice: &Advice, scheme: &str| {
+        let found = advice
+            .excluded
+            .iter()
+            .find(|excluded| excluded.scheme == scheme);
+        found
+            .unwrap_or_else(|| panic!("{scheme} is not excluded"))
+            .why
+            .clone()
+    };
+    assert!(excluded(&advice, "linear, word").contains("Word slots hold 8 bytes"));
+    assert!(excluded(&advice, "cuckoo 2 x 1, parallel, heap").contains("as full as 0.75"));
+    let several = Question {
+        values: vec![(10, 1.0), (1000, 0.1)],
+        ..ask(8, 56)
+    };
+    assert!(excluded(&advise(&several).unwrap(), "linear, inline").contains("fixed sizes"));
+    let multi = Question {
+        unique: false,
+        ..ask(8, 56)
+    };
+    assert!(excluded(&advise(&multi).unwrap(), "cuckoo 3 x 4, parallel, heap").contains("sealed"));
+    let little = Question {
+        memory: Some(1 << 30),
+        ..ask(8, 120)
+    };
+    let advice = advise(&little).unwrap();
+    assert!(excluded(&advice, "linear, inline").contains("memory limit of 1073741824"));
+    assert!(
+        advice
+            .ranked
+            .iter()
+            .all(|ranked| ranked.memory_bytes <= 1 << 30)
+    );
+}
+
+#[test]
+fn memory_that_is_there_is_used() {
+    let with = |memory| {
+        advise(&Question {
+            memory: Some(memory),
+            ..ask(8, 24)
+        })
+        .unwrap()
+    };
+    let (little, much) = (with(480 << 20), with(4 << 30));
+    let load = |advice: &Advice| advice.ranked[place(advice, "linear, inline")].load;
+    assert_eq!(load(&much), 0.5);
+    assert!(load(&little) > 0.5, "{}", load(&little));
+}
+
+#[test]
+fn updates_cost_and_move_inline_values_out() {
+    let reads = advise(&ask(8, 24)).unwrap();
+    let mixed = advise(&Question {
+        updates: 0.5,
+        ..ask(8, 24)
+    })
+    .unwrap();
+    let inline = |advice: &Advice| advice.ranked[place(advice, "linear, inline")].clone();
+    let (read, mixed) = (inline(&reads), inline(&mixed));
+    assert!(mixed.operations_per_second < read.operations_per_second);
+    assert!(mixed.reads > read.reads + 0.8 && mixed.memory_bytes > read.memory_bytes);
+    assert!(mixed.why.contains("out of band"));
+}
+
+#[test]
+fn workloads_that_there_are_not_are_named() {
+    let bad = [
+        (
+            "entries",
+            Question {
+                entries: 0,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "value sizes",
+            Question {
+                values: vec![],
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "weight of a value size",
+            Question {
+                values: vec![(8, f64::NAN)],
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "hit ratio",
+            Question {
+                hit_ratio: 1.5,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "load factor",
+            Question {
+                load: Some(1.0),
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "clients",
+            Question {
+                clients: 0,
+                writers: 0,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "number of writers",
+            Question {
+                writers: 3,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "capacity to grow to",
+            Question {
+                grow_to: Some(9),
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "skew",
+            Question {
+                skew: f64::NAN,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "updates and inserts",
+            Question {
+                updates: 0.6,
+                inserts: 0.6,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "inserts",
+            Question {
+                inserts: 0.1,
+                sealed: true,
+                ..ask(8, 8)
+            },
+        ),
+        (
+            "updates",
+            Question {
+                updates: 0.1,
+                sealed: true,
+                ..ask(8, 8)
+            },
+        ),
+    ];
+    for (named, question) in bad {
+        match advise(&question) {
+            Err(error @ BenchError::BadOption { option, .. }) => {
+                assert_eq!(option, named);
+                assert!(error.is_usage());
+            }
+            other => panic!("{named}: {other:?}"),
+        }
+    }
+}

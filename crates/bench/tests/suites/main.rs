@@ -1,0 +1,7 @@
+//! What the crate measures, small. One test program, for each would link the store.
+
+mod advise;
+mod advise_check;
+mod experiment;
+mod lookup;
+mod raw;

@@ -1,0 +1,219 @@
+//! `farslot explore`: how many states a model can reach, and whether all of them are as they should be.
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+use farslot_explore::explicit::{self, Options, Progress};
+use farslot_explore::formula::Formula;
+use farslot_explore::models::{Named, steps_as_text};
+use farslot_explore::net::Net;
+use farslot_explore::report::Report;
+use farslot_explore::symbolic::explore_symbolically;
+use farslot_explore::{ExploreError, pnml};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The options of `farslot explore`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson-broken,
+    /// dekker, dekker-broken, 2pc:N, 2pc-broken:N
+    #[arg(value_name = "MODEL")]
+    model: String,
+    /// Explore sets of markings as decision diagrams instead of one marking after the other
+    #[arg(long, conflicts_with_all = ["threads", "invariant", "journal"])]
+    symbolic: bool,
+    /// Threads [default: one a processor]
+    #[arg(short, long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Memory for the states [default: three quarters of the machine's]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<bytesize::ByteSize>,
+    /// A condition that every marking of the net must meet, such as 'critical_1 + critical_2 <= 1'; a marking that does
+    /// not is reported with a shortest way to it, and ends the command with exit code 1
+    #[arg(long, value_name = "FORMULA")]
+    invariant: Option<String>,
+    /// Write every complete level to this file; a file that is there already is gone on from
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+/// Explores a model and reports what was found.
+///
+/// # Errors
+/// A model that cannot be read or explored; [`Failure::Told`] where the invariant is violated.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    let is_file = Path::new(&args.model)
+        .extension()
+        .is_some_and(|end| end == "pnml");
+    let found = if is_file || Path::new(&args.model).is_file() {
+        explore_file(&args)?
+    } else {
+        explore_named(&args)?
+    };
+    let Found { report, trace } = found;
+    if context.json {
+        output::line(report.to_json())?;
+    } else {
+        output::line(summary(&report))?;
+    }
+    let Some(trace) = trace else { return Ok(()) };
+    // With --json, standard output has one object and nothing else.
+    let steps = trace
+        .iter()
+        .map(|(action, state)| format!("  {action}: {state}"));
+    let steps = steps.collect::<Vec<_>>().join("\n");
+    let violated = format!(
+        "the invariant is violated after {} steps:\n{steps}",
+        trace.len() - 1
+    );
+    if context.json {
+        output::note(violated);
+    } else {
+        output::line(violated)?;
+    }
+    Err(Failure::Told)
+}
+
+/// What a command has to tell.
+struct Found {
+    report: Report,
+    /// The steps to a state that violates the invariant.
+    trace: Option<Vec<(String, String)>>,
+}
+
+fn explore_file(args: &Args) -> Result<Found> {
+    let failed = |error: pnml::PnmlError| Failure::Failed(format!("{}: {error}", args.model));
+    let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
+    let memory = memory(args);
+    if args.symbolic {
+        let explored = on_progress(|progress| explore_symbolically(&net, memory, progress))?;
+        return Ok(Found {
+            report: Report::symbolic(net.name(), explored),
+            trace: None,
+        });
+    }
+    let invariant = invariant(args, &net)?;
+    let (explored, packed) = on_progress(|progress| {
+        let journal = args.journal.as_deref();
+        explicit::explore_net(&net, invariant.as_ref(), &options(args), journal, progress)
+    })?;
+    let trace = explored.violation.as_ref();
+    Ok(Found {
+        trace: trace.map(|steps| steps_as_text(&packed, steps)),
+        report: Report::explicit(net.name(), &explored),
+    })
+}
+
+fn explore_named(args: &Args) -> Result<Found> {
+    let usage = |reason: &str| Err(Failure::Usage(format!("{reason} is for nets: FILE.pnml")));
+    let model: Named = match args.model.parse() {
+        Ok(model) => model,
+        Err(error) => return Err(Failure::Usage(format!("{error}"))),
+    };
+    if args.symbolic {
+        return usage("--symbolic");
+    }
+    if args.invariant.is_some() {
+        return usage("--invariant");
+    }
+    if args.journal.is_some() {
+        return usage("--journal");
+    }
+    let options = Options {
+        check_invariant: true,
+        ..options(args)
+    };
+    let found = on_progress(|progress| model.explore(&options, progress))?;
+    Ok(Found {
+        report: Report::explicit(&args.model, &found.explored),
+        trace: found.trace,
+    })
+}
+
+fn invariant(args: &Args, net: &Net) -> Result<Option<Formula>> {
+    let parse = |text: &String| Formula::parse(text, net);
+    let formula = args.invariant.as_ref().map(parse).transpose();
+    formula.map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn options(args: &Args) -> Options {
+    let defaults = Options::default();
+    Options {
+        threads: args.threads.unwrap_or(defaults.threads),
+        memory: memory(args),
+        ..defaults
+    }
+}
+
+/// Three quarters of the machine's memory, where the user has not said how much.
+fn memory(args: &Args) -> u64 {
+    let given = args.memory.map(|size| size.as_u64());
+    given.unwrap_or_else(|| farslot_explore::machine_memory() / 4 * 3)
+}
+
+/// Runs an exploration; where standard error is a terminal, it shows how far it is.
+fn on_progress<T>(
+    exploration: impl FnOnce(&Progress) -> std::result::Result<T, ExploreError>,
+) -> Result<T> {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let progress = Progress::default();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let explored = std::thread::scope(|scope| {
+        let shown = scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                bar.set_message(shown(&progress, bar.elapsed()));
+                bar.tick();
+                std::thread::park_timeout(Duration::from_millis(200));
+            }
+        });
+        let explored = exploration(&progress);
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        shown.thread().unpark();
+        explored
+    });
+    bar.finish_and_clear();
+    explored.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+fn shown(progress: &Progress, elapsed: Duration) -> String {
+    let states = progress.states();
+    let bytes = progress.bytes();
+    if states == 0 {
+        return format!("level {}, {}", progress.depth(), output::sized(bytes));
+    }
+    format!(
+        "depth {}, {}, {} transitions, {:.2} M states/s, {:.1} bytes a state",
+        progress.depth(),
+        output::counted(states, "state"),
+        output::grouped(progress.transitions()),
+        states as f64 / elapsed.as_secs_f64().max(1e-9) / 1e6,
+        bytes as f64 / states as f64,
+    )
+}
+
+fn summary(report: &Report) -> String {
+    let mut lines = vec![
+        format!(
+            "{}: {} states, {} transitions",
+            report.model, report.states, report.transitions
+        ),
+        format!("deadlocks: {}", report.deadlocks),
+    ];
+    if let Some(depth) = report.depth {
+        lines.push(format!("depth: {depth}"));
+    }
+    if let Some(tokens) = report.tokens {
+        let (place, marking) = (tokens.in_place, tokens.in_state);
+        lines.push(format!(
+            "most tokens: {place} in a place, {marking} in a marking"
+        ));
+    }
+    let (seconds, bytes) = (report.seconds, report.bytes_per_state);
+    lines.push(format!("{seconds:.3} s, {bytes:.3} bytes a state"));
+    lines.join("\n")
+}

@@ -1,0 +1,153 @@
+//! What is loaded: the options, and the lines of a file or of standard input.
+
+use crate::commands::table_args::{SchemeArg, TableArgs, count};
+use crate::failure::{Failure, Result};
+use crate::formats::{Columns, Format, Reader};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// The options of `farslot load`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The table
+    pub(super) table: String,
+    /// The file [default: standard input]
+    pub(super) file: Option<PathBuf>,
+    /// The format [default: by the file's name; csv on standard input]
+    #[arg(long, short)]
+    pub(super) format: Option<Format>,
+    /// The key's column or field, by name or by number from 1 [default: key, or column 1]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) key: Option<String>,
+    /// The value's column or field [default: all that is not the key]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) value: Option<String>,
+    /// The first line names the columns [default: if it is key,value or a column is named]
+    #[arg(long)]
+    pub(super) header: bool,
+    /// The first line is a record
+    #[arg(long, conflicts_with = "header")]
+    pub(super) no_header: bool,
+    /// Make the table first, for so many keys [default: as many as the file has, and a quarter more]
+    #[arg(long, value_name = "CAPACITY", num_args = 0..=1, require_equals = true, value_parser = count)]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given without and with a number"
+    )]
+    pub(super) create: Option<Option<u64>>,
+    /// Threads that put, each 32 records at a time [default: one a processor, at most 4; a cuckoo
+    /// or duo table has one]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(super) threads: Option<u64>,
+    /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it
+    /// is with --scheme sealed
+    #[arg(long, conflicts_with = "threads")]
+    pub(super) seal: bool,
+    /// Stop at the first bad line
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Bad lines that are shown; all are counted
+    #[arg(long, value_name = "LINES", default_value_t = 10)]
+    pub(super) show_bad: u64,
+    #[command(flatten)]
+    pub(super) shape: TableArgs,
+}
+
+impl Args {
+    /// Whether the table that is made first never changes.
+    pub(super) fn sealed(&self) -> bool {
+        self.seal || self.shape.scheme == SchemeArg::Sealed
+    }
+}
+
+/// Where the records come from.
+pub(super) struct Source<'a> {
+    /// Nothing for standard input.
+    pub(super) path: Option<&'a Path>,
+    pub(super) format: Format,
+    pub(super) columns: Columns,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(args: &'a Args) -> Result<Self> {
+        let path = args.file.as_deref().filter(|file| *file != Path::new("-"));
+        let format = match (args.format, path) {
+            (Some(format), _) => format,
+            (None, Some(path)) => Format::of_path(path)?,
+            (None, None) => Format::Csv,
+        };
+        let header = (args.header || args.no_header).then_some(args.header);
+        Ok(Self {
+            path,
+            format,
+            columns: Columns {
+                key: args.key.clone(),
+                value: args.value.clone(),
+                header,
+            },
+        })
+    }
+
+    pub(super) fn is_file(&self) -> bool {
+        self.path
+            .is_some_and(|path| !path.exists() || path.is_file())
+    }
+
+    /// Bytes of a file; of a stream, which nobody knows, 0.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        match self.path {
+            Some(path) if self.is_file() => {
+                let failed = Failure::io(path.display().to_string());
+                Ok(path.metadata().map_err(failed)?.len())
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Reads it from the start with a progress bar.
+    pub(super) fn read_with<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Reader<BufReader<Box<dyn Read>>>, &ProgressBar) -> Result<T>,
+    ) -> Result<T> {
+        let name = || {
+            self.path
+                .map_or("standard input".into(), |path| path.display().to_string())
+        };
+        let (bar, input): (_, Box<dyn Read>) = match self.path {
+            None => (ProgressBar::no_length(), Box::new(io::stdin().lock())),
+            Some(path) => {
+                let file = File::open(path).map_err(Failure::io(name()))?;
+                let bytes = file.metadata().map_err(Failure::io(name()))?.len();
+                (ProgressBar::new(bytes), Box::new(file))
+            }
+        };
+        bar.set_style(style(bar.length().is_some()));
+        bar.set_message(doing);
+        let input: Box<dyn Read> = Box::new(bar.wrap_read(input));
+        let input = BufReader::with_capacity(1 << 18, input);
+        let mut reader =
+            Reader::new(self.format, input, &self.columns).map_err(|failure| match failure {
+                Failure::Io { error, .. } => Failure::io(name())(error),
+                Failure::Failed(why) => Failure::Failed(format!("{}: {why}", name())),
+                other => other,
+            })?;
+        let done = work(&mut reader, &bar);
+        bar.finish_and_clear();
+        done.map_err(|failure| match failure {
+            Failure::Io { what, error } if what == "reading" => Failure::io(name())(error),
+            other => other,
+        })
+    }
+}
+
+fn style(has_length: bool) -> ProgressStyle {
+    let template = if has_length {
+        "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}"
+    } else {
+        "{spinner} {msg} {bytes} {bytes_per_sec}"
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,22 @@
+//! `farslot repro`: where the papers' tables and figures are.
+
+use crate::failure::{Failure, Result};
+
+/// Whatever was asked for.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    asked: Vec<String>,
+}
+
+/// Says where it is.
+///
+/// # Errors
+/// Always.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let asked = args.asked.join(" ");
+    Err(Failure::Usage(format!(
+        "the tables and figures of the papers are reproduced by the laboratory, a program of its own\n  \
+         try:  cargo run --release -p farslot-lab -- repro {asked}"
+    )))
+}

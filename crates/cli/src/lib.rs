@@ -1,0 +1,145 @@
+//! The program `farslot`: serves memory, and works on the tables in it.
+//!
+//! It is a library so that the laboratory's program has the same options, output and failures, and starts the same
+//! memory nodes.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod commands;
+pub mod context;
+mod draw;
+pub mod failure;
+mod formats;
+pub mod memory_node;
+pub mod output;
+mod shape;
+
+use clap::{Parser, Subcommand};
+use context::Context;
+use failure::{Failure, Result};
+use farslot::StoreError;
+use std::process::ExitCode;
+
+/// Hash tables in far memory: any process that can reach the memory reads and writes them, and
+/// nobody has to be asked.
+#[derive(Parser, Debug)]
+#[command(name = "farslot", version, propagate_version = true)]
+#[command(after_help = "Start with:  farslot demo")]
+struct Cli {
+    #[command(flatten)]
+    context: Context,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// See it at work on your files: walk a directory, put every file in a table, look them up
+    Demo(commands::demo::Args),
+    /// Lend memory of this machine to other processes, until stopped
+    Serve(commands::serve::Args),
+    /// Make a table
+    Create(commands::create::Args),
+    /// Put a record
+    Put(commands::put::Args),
+    /// Look up a key
+    Get(commands::get::Args),
+    /// Remove keys
+    Del(commands::del::Args),
+    /// Count the records of a table
+    Count(commands::count::Args),
+    /// Load records from CSV, TSV or NDJSON
+    Load(commands::load::Args),
+    /// Write all records as CSV, TSV or NDJSON
+    Dump(commands::dump::Args),
+    /// List the tables, or show how full one is and how its keys lie
+    Stat(commands::stat::Args),
+    /// Ask every node of the store how it is
+    Nodes(commands::nodes::Args),
+    /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that is
+    /// still at work would do harm
+    TakeOver(commands::take_over::Args),
+    /// Count the states that a Petri net or a model can reach, and check them
+    Explore(commands::explore::Args),
+    /// Measure this machine
+    Bench(commands::bench::Args),
+    /// Say which scheme suits a workload, and why
+    Advise(commands::advise::Args),
+    /// Measure what a fabric costs: a NIC profile for the model and the simulator
+    Calibrate(commands::calibrate::Args),
+    /// Count the states that a Petri net or another model can reach, and check an invariant (paper 002)
+    Explore(commands::explore::Args),
+    /// Say where the papers' tables and figures are reproduced now
+    #[command(hide = true)]
+    Repro(commands::repro::Args),
+}
+
+fn run(command: Command, context: &Context) -> Result<()> {
+    match command {
+        Command::Demo(args) => commands::demo::run(args, context),
+        Command::Serve(args) => commands::serve::run(args, context),
+        Command::Create(args) => commands::create::run(args, context),
+        Command::Put(args) => commands::put::run(args, context),
+        Command::Get(args) => commands::get::run(args, context),
+        Command::Del(args) => commands::del::run(args, context),
+        Command::Count(args) => commands::count::run(args, context),
+        Command::Load(args) => commands::load::run(args, context),
+        Command::Dump(args) => commands::dump::run(args, context),
+        Command::Stat(args) => commands::stat::run(args, context),
+        Command::Nodes(args) => commands::nodes::run(args, context),
+        Command::TakeOver(args) => commands::take_over::run(args, context),
+        Command::Explore(args) => commands::explore::run(args, context),
+        Command::Bench(args) => commands::bench::run(args, context),
+        Command::Advise(args) => commands::advise::run(args, context),
+        Command::Calibrate(args) => commands::calibrate::run(args, context),
+        Command::Explore(args) => commands::explore::run(args, context),
+        Command::Repro(args) => commands::repro::run(&args),
+    }
+}
+
+/// An address that cannot be used is no mistake in the use of the program, which may have it from its environment: it
+/// is reported as those are that cannot be reached.
+fn bad_address(error: &clap::Error) -> Option<Failure> {
+    let source = std::error::Error::source(error)?;
+    let said = source.downcast_ref::<StoreError>()?;
+    Some(said.clone().into())
+}
+
+/// The program `farslot`.
+#[must_use]
+pub fn main() -> ExitCode {
+    run_program(|Cli { context, command }| (context, command), run)
+}
+
+/// Parses the command line of a program, runs what it asks for, and reports a failure.
+#[must_use]
+pub fn run_program<P: Parser, C>(
+    parts: impl FnOnce(P) -> (Context, C),
+    run: impl FnOnce(C, &Context) -> Result<()>,
+) -> ExitCode {
+    let (context, command) = match P::try_parse() {
+        Ok(parsed) => parts(parsed),
+        Err(error) => {
+            let Some(failure) = bad_address(&error) else {
+                error.exit()
+            };
+            let as_json = std::env::args_os().any(|argument| argument == "--json");
+            output::report(&failure, as_json);
+            return failure.exit_code();
+        }
+    };
+    output::log_to_stderr();
+    let failure = match run(command, &context) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,
+        Err(failure) => match &context.address {
+            Some(address) => failure.at(address),
+            None => failure,
+        },
+    };
+    if !matches!(failure, Failure::Told) {
+        output::report(&failure, context.json);
+    }
+    failure.exit_code()
+}

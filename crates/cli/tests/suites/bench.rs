@@ -1,0 +1,96 @@
+//! `farslot bench`, small, with real processes; and where what it had once is now.
+
+use crate::common::{assert_fails, error_of, farslot, one_object};
+
+const RAW: [&str; 8] = [
+    "--memory",
+    "1MiB",
+    "--repetitions",
+    "1",
+    "--operations",
+    "2048",
+    "--single-reads",
+    "128",
+];
+
+#[test]
+fn bare_reads_have_one_form_on_both_fabrics() {
+    for (fabric, ceiling) in [("shm", "loads"), ("tcp", "echo")] {
+        let args = ["bench", "raw", "--json", "--fabric", fabric];
+        let args = args.iter().chain(&RAW);
+        let output = farslot(args).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        let report = one_object(&output);
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 6);
+        assert!(rows[0]["ratio"].as_f64().unwrap() > 0.0);
+        assert!(
+            rows[1]["name"].as_str().unwrap().starts_with(ceiling),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn lookups_have_one_form_on_every_fabric() {
+    for fabric in ["shm", "tcp", "sim"] {
+        let args = ["bench", "lookup", "--json", "--misses", "--fabric", fabric];
+        let small = [
+            "--slots",
+            "1024",
+            "--load",
+            "0.25,0.5",
+            "--scheme",
+            "duo,linear,duo",
+        ];
+        let output = farslot(args.iter().chain(&small)).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        let report = one_object(&output);
+        assert_eq!(report["bench"], "lookup");
+        let rows = report["rows"].as_array().unwrap();
+        for load in ["0.25", "0.5"] {
+            for scheme in ["linear", "duo"] {
+                for kind in ["hits", "misses"] {
+                    let name = format!("load {load}, {scheme}, {kind}");
+                    let mut named = rows.iter().filter(|row| row["name"] == *name);
+                    let row = named.next().unwrap_or_else(|| panic!("{name}: {report}"));
+                    assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
+                    assert!(row["reads_per_lookup"].is_number(), "{row}");
+                    assert!(named.next().is_none(), "{name} twice");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lookups_that_cannot_be_measured_are_refused() {
+    let run = |args: &[&str]| {
+        let all = ["bench", "lookup"].iter().chain(args);
+        farslot(all).output().unwrap()
+    };
+    let cached = ["--fabric", "sim", "--cache", "1MiB", "--stale-for", "1s"];
+    assert_fails(&run(&cached), 2, &["--fabric sim"]);
+    assert_fails(&run(&["--profile", "cx5-edr"]), 2, &["--fabric sim"]);
+    assert_fails(
+        &run(&["--scheme", "chained"]),
+        2,
+        &["chained", "linear, sealed, cuckoo"],
+    );
+    let full = ["--scheme", "race", "--load", "0.95"];
+    assert_fails(
+        &run(&full),
+        2,
+        &["load factor is 0.95", "at most 0.9 for race"],
+    );
+}
+
+#[test]
+fn reproductions_are_in_the_laboratory() {
+    for asked in ["", "000-table3 --json"] {
+        let args = ["repro"].into_iter().chain(asked.split_whitespace());
+        let output = farslot(args).output().unwrap();
+        let command = format!("cargo run --release -p farslot-lab -- repro {asked}");
+        assert_fails(&output, 2, &[command.trim_end()]);
+    }
+}

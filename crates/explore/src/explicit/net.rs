@@ -1,0 +1,105 @@
+//! Exploring a net: with as many bits a place as turn out to be needed.
+
+use super::{Explored, Header, Journal, Options, Progress, explore};
+use crate::error::ExploreError;
+use crate::formula::Formula;
+use crate::model::{Model, NoRoom};
+use crate::net::Net;
+use crate::packed::PackedNet;
+use std::hash::{Hash, Hasher};
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Explores a net, with its markings packed as [`PackedNet`] says. Where a place turns out to need more bits, the
+/// exploration begins anew. Where an invariant is given, the exploration ends at the first level with a marking
+/// that violates it.
+///
+/// With a path for a journal, the exploration goes on from the journal there, or begins one. Returns the net
+/// as it was packed in the end, which the markings of a trace are read by.
+///
+/// # Errors
+/// [`ExploreError`]; [`ExploreError::Unbounded`] where a place would get 2^32 tokens.
+pub fn explore_net<'n>(
+    net: &'n Net,
+    invariant: Option<&'n Formula>,
+    options: &Options,
+    journal: Option<&Path>,
+    progress: &Progress,
+) -> Result<(Explored, PackedNet<'n>), ExploreError> {
+    let options = Options {
+        check_invariant: invariant.is_some(),
+        ..options.clone()
+    };
+    let digest = digest_of(net, invariant);
+    let (mut packed, mut journal_file) = match journal {
+        Some(path) if path.exists() => {
+            let (packed, journal) = resumed(net, invariant, digest, path)?;
+            (packed, Some(journal))
+        }
+        Some(path) => {
+            let packed = PackedNet::sampled(net, invariant);
+            let journal = Journal::create(path, header_of(&packed, digest))?;
+            (packed, Some(journal))
+        }
+        None => (PackedNet::sampled(net, invariant), None),
+    };
+    loop {
+        let explored = explore(&packed, &options, journal_file.as_mut(), progress);
+        let no_room = match explored {
+            Ok(explored) => return Ok((explored, packed)),
+            Err(ExploreError::NoRoom(no_room)) => no_room,
+            Err(error) => return Err(error),
+        };
+        packed = packed
+            .widened(no_room)
+            .ok_or_else(|| unbounded(net, no_room))?;
+        if let Some(path) = journal {
+            journal_file = Some(Journal::create(path, header_of(&packed, digest))?);
+        }
+    }
+}
+
+fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
+    ExploreError::Unbounded {
+        place: net.places()[no_room.part].id.clone(),
+        tokens: no_room.value,
+    }
+}
+
+/// The invariant belongs to it: levels that are in a journal are not checked again.
+fn digest_of(net: &Net, invariant: Option<&Formula>) -> u64 {
+    let mut digest = Xxh3::new();
+    net.hash(&mut digest);
+    invariant.hash(&mut digest);
+    digest.finish()
+}
+
+fn header_of(packed: &PackedNet<'_>, digest: u64) -> Header {
+    Header {
+        bits: packed.bits() as u64,
+        digest,
+        layout: packed.widths().iter().map(|width| *width as u8).collect(),
+    }
+}
+
+fn resumed<'n>(
+    net: &'n Net,
+    invariant: Option<&'n Formula>,
+    digest: u64,
+    path: &Path,
+) -> Result<(PackedNet<'n>, Journal), ExploreError> {
+    let journal = Journal::open(path)?;
+    let widths = journal
+        .header()
+        .layout
+        .iter()
+        .map(|width| u32::from(*width));
+    let packed = PackedNet::with_widths(net, invariant, widths.collect());
+    if *journal.header() != header_of(&packed, digest) {
+        return Err(ExploreError::WrongJournal {
+            path: path.into(),
+            reason: "it is of another net or another invariant",
+        });
+    }
+    Ok((packed, journal))
+}

@@ -1,0 +1,117 @@
+//! Why a document is not a net that can be explored, with the line.
+
+use super::limits;
+
+/// An error in a PNML document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct PnmlError {
+    /// Where in the document, counted from 1.
+    pub line: u64,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with a PNML document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file could not be read.
+    #[error("cannot be read: {0}")]
+    Io(String),
+    /// Larger than [`limits::BYTES`].
+    #[error("the document is longer than {} bytes", limits::BYTES)]
+    TooLong,
+    /// Neither UTF-8 nor declared as ISO-8859-1.
+    #[error("the document is neither UTF-8 nor ISO-8859-1 that is declared so")]
+    Encoding,
+    /// The document is not well-formed XML.
+    #[error("malformed XML: {0}")]
+    Xml(String),
+    /// A document type declaration, which PNML has no use for.
+    #[error(
+        "a document type declaration (<!DOCTYPE>) is refused: PNML has none, and entities can be bombs"
+    )]
+    Doctype,
+    /// An entity other than the five of XML.
+    #[error("unknown entity &{0};")]
+    Entity(String),
+    /// Elements nested deeper than [`limits::DEPTH`].
+    #[error("elements are nested deeper than {}", limits::DEPTH)]
+    TooDeep,
+    /// More of something than its limit.
+    #[error("more than {limit} {what}")]
+    TooMany {
+        /// What.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// A text or an attribute longer than [`limits::TEXT`].
+    #[error("a {0} of more than {max} bytes", max = limits::TEXT)]
+    LongText(&'static str),
+    /// The root element is not `<pnml>`, or the document ends before it begins or ends.
+    #[error("not a PNML document: {0}")]
+    NotPnml(&'static str),
+    /// There is no net, or a second one.
+    #[error("the document has {0}; exactly one can be explored")]
+    Nets(&'static str),
+    /// The net is of another type than place/transition nets.
+    #[error("nets of type {0:?} cannot be explored, only place/transition nets")]
+    NetType(String),
+    /// An element that would change the net's meaning and is not known, such as an inhibitor arc.
+    #[error("{0} cannot be explored")]
+    Unsupported(String),
+    /// An attribute is missing.
+    #[error("<{element}> has no attribute {attribute:?}")]
+    Missing {
+        /// The element.
+        element: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
+    /// Two objects have one id.
+    #[error("the id {id:?} is taken since line {first}")]
+    DuplicateId {
+        /// The id.
+        id: String,
+        /// Where it was first.
+        first: u64,
+    },
+    /// A marking or a weight that is no number.
+    #[error("{text:?} is not a {what}")]
+    NotANumber {
+        /// What it should be.
+        what: &'static str,
+        /// What is there.
+        text: String,
+    },
+    /// A marking or a weight above 2^32 - 1.
+    #[error("the {what} {text} is above {max}", max = u32::MAX)]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// The number as it is written, or the sum of parallel arcs.
+        text: String,
+    },
+    /// An arc with weight 0.
+    #[error("an arc has weight 0")]
+    ZeroWeight,
+    /// An arc or a reference names a node that the document does not have.
+    #[error("{what} names {id:?}, which is no place and no transition of the document")]
+    NoSuchNode {
+        /// Which end of an arc, or a reference.
+        what: &'static str,
+        /// The name.
+        id: String,
+    },
+    /// An arc between two places or two transitions.
+    #[error("an arc from {0} to {0}: arcs join a place and a transition")]
+    SameKind(&'static str),
+    /// A reference place that refers to a transition, or the other way round.
+    #[error("the reference {0:?} refers to a node of the other kind")]
+    WrongReference(String),
+    /// References that refer to each other in a circle.
+    #[error("the reference {0:?} refers to itself in the end")]
+    ReferenceCircle(String),
+}

@@ -1,0 +1,48 @@
+//! PNML, the Petri Net Markup Language (ISO/IEC 15909-2), as far as place/transition nets go: the
+//! format of the Model Checking Contest.
+//!
+//! Documents are not trusted: a document type declaration is refused, every count has a limit
+//! ([`limits`]), and memory stays proportional to the document. Names, graphics and tool-specific
+//! parts (such as NUPN) are skipped; whatever would change the meaning of the net and is not known
+//! is an error, and every error names the line.
+
+mod document;
+mod error;
+pub mod limits;
+mod resolve;
+mod text;
+
+pub use error::{PnmlError, Problem};
+
+use crate::net::Net;
+use std::io::Read;
+use std::path::Path;
+
+/// Reads the net in a file.
+///
+/// # Errors
+/// [`PnmlError`] with the line of the document that is wrong.
+pub fn read(path: &Path) -> Result<Net, PnmlError> {
+    let at_start = |problem| PnmlError { line: 1, problem };
+    let unreadable = |error: std::io::Error| at_start(Problem::Io(error.to_string()));
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // The limit holds for pipes and growing files too, whose length is not known beforehand.
+    let mut limited = file.take(limits::BYTES + 1);
+    limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    parse(&bytes)
+}
+
+/// The net in a document.
+///
+/// # Errors
+/// [`PnmlError`] with the line of the document that is wrong.
+pub fn parse(bytes: &[u8]) -> Result<Net, PnmlError> {
+    if bytes.len() as u64 > limits::BYTES {
+        let problem = Problem::TooLong;
+        return Err(PnmlError { line: 1, problem });
+    }
+    let text = text::decode(bytes)?;
+    let document = document::read(&text)?;
+    resolve::net(document)
+}

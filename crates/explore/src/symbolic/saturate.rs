@@ -1,0 +1,294 @@
+//! Saturation: the diagram of all reachable markings; and of those without an enabled transition.
+
+use super::cache::Operation;
+use super::nodes::{Branch, EMPTY, END, Halt, Limits, Nodes};
+use crate::error::ExploreError;
+use crate::explicit::Progress;
+use crate::net::Net;
+
+/// Different numbers of tokens in one place, at most.
+const MOST_VALUES: usize = 1 << 24;
+/// Operations of transition t: firing is kind 2 t, leaving out where it is enabled 2 t + 1.
+const KINDS: u32 = 2;
+
+/// What a transition does at one level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LevelEffect {
+    pub(super) level: usize,
+    pub(super) needs: u32,
+    pub(super) change: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Saturation<'n> {
+    net: &'n Net,
+    order: &'n [usize],
+    nodes: Nodes,
+    /// Each transition's effects, from its first level down.
+    effects: Vec<Vec<LevelEffect>>,
+    /// The transitions that begin at each level and change something.
+    beginning: Vec<Vec<u32>>,
+    progress: &'n Progress,
+}
+
+impl<'n> Saturation<'n> {
+    /// `order` has the place of each level.
+    pub(super) fn new(
+        net: &'n Net,
+        order: &'n [usize],
+        nodes: Nodes,
+        progress: &'n Progress,
+    ) -> Self {
+        let mut level_of = vec![0; order.len()];
+        for (level, &place) in order.iter().enumerate() {
+            level_of[place] = level;
+        }
+        let mut beginning = vec![Vec::new(); order.len()];
+        let mut effects = Vec::with_capacity(net.transitions().len());
+        for (number, transition) in net.transitions().iter().enumerate() {
+            let here = transition.effects().into_iter().map(|effect| LevelEffect {
+                level: level_of[effect.place],
+                needs: effect.needs,
+                change: effect.change,
+            });
+            let mut here: Vec<LevelEffect> = here.collect();
+            here.sort_by_key(|effect| effect.level);
+            if here.iter().any(|effect| effect.change != 0) {
+                beginning[here[0].level].push(number as u32);
+            }
+            effects.push(here);
+        }
+        Self {
+            net,
+            order,
+            nodes,
+            effects,
+            beginning,
+            progress,
+        }
+    }
+
+    /// Sets what may be taken from now on.
+    pub(super) fn allow(&mut self, limits: Limits) {
+        self.nodes.allow(limits);
+    }
+
+    pub(super) fn levels(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(super) fn effects(&self) -> &[Vec<LevelEffect>] {
+        &self.effects
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.nodes.bytes()
+    }
+
+    /// The diagram of all reachable markings.
+    pub(super) fn reachable(&mut self) -> Result<u32, Halt> {
+        let initial = self.net.initial();
+        let mut below = END;
+        for level in (0..self.levels()).rev() {
+            let tokens = initial[self.order[level]];
+            below = self.saturated(vec![(tokens, below)], level)?;
+            self.progress
+                .at_level((self.levels() - level) as u64, self.bytes());
+        }
+        Ok(below)
+    }
+
+    /// Saturates the list of these branches, which are saturated below.
+    fn saturated(&mut self, mut branches: Vec<Branch>, level: usize) -> Result<u32, Halt> {
+        branches.retain(|(_, down)| *down != EMPTY);
+        if branches.is_empty() {
+            return Ok(EMPTY);
+        }
+        let transitions = std::mem::take(&mut self.beginning[level]);
+        let result = self.fire_all(&transitions, &mut branches, level);
+        self.beginning[level] = transitions;
+        result?;
+        Ok(self.nodes.make(&branches)?)
+    }
+
+    /// Fires transitions until the branches have all that they lead to.
+    fn fire_all(
+        &mut self,
+        transitions: &[u32],
+        branches: &mut Vec<Branch>,
+        level: usize,
+    ) -> Result<(), Halt> {
+        // Transitions fired in a row without anything new.
+        let mut quiet = 0;
+        for &transition in transitions.iter().cycle() {
+            if quiet == transitions.len() {
+                break;
+            }
+            quiet += 1;
+            if self.fire_top(transition, branches, level)? {
+                quiet = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires a transition that begins at this level, from every branch. The branches are taken in the direction in
+    /// which it changes the tokens, so that one pass follows a whole chain of firings. Says whether there is anything new.
+    fn fire_top(
+        &mut self,
+        transition: u32,
+        branches: &mut Vec<Branch>,
+        level: usize,
+    ) -> Result<bool, Halt> {
+        let effect = self.effects[transition as usize][0];
+        let mut changed = false;
+        let mut at = if effect.change > 0 {
+            0
+        } else {
+            branches.len() - 1
+        };
+        loop {
+            let (value, down) = branches[at];
+            if value >= effect.needs {
+                let below = self.fire(transition, 1, down, level + 1)?;
+                if below != EMPTY {
+                    let value = self.changed(value, effect, level)?;
+                    let new = self.join(branches, value, below, level)?;
+                    changed |= new;
+                    if new && effect.change == 0 {
+                        continue;
+                    }
+                }
+            }
+            // A new branch is behind this one, in the direction of the pass, unless it is at this place.
+            let here = branches.binary_search_by_key(&value, |branch| branch.0);
+            at = here.unwrap_or_else(|at| at);
+            if effect.change > 0 {
+                at += 1;
+                if at == branches.len() {
+                    return Ok(changed);
+                }
+            } else if at == 0 {
+                return Ok(changed);
+            } else {
+                at -= 1;
+            }
+        }
+    }
+
+    /// Adds a branch. Says whether there is anything new.
+    fn join(
+        &mut self,
+        branches: &mut Vec<Branch>,
+        value: u32,
+        below: u32,
+        level: usize,
+    ) -> Result<bool, Halt> {
+        match branches.binary_search_by_key(&value, |branch| branch.0) {
+            Ok(at) => {
+                let before = branches[at].1;
+                branches[at].1 = self.nodes.union(before, below)?;
+                Ok(branches[at].1 != before)
+            }
+            Err(at) => {
+                if branches.len() >= MOST_VALUES {
+                    return Err(self.unbounded(level, u64::from(value)).into());
+                }
+                branches.insert(at, (value, below));
+                Ok(true)
+            }
+        }
+    }
+
+    /// Fires a transition in the markings of `node`, at its effects from number `next` on; saturates what it leads to.
+    fn fire(&mut self, transition: u32, next: usize, node: u32, level: usize) -> Result<u32, Halt> {
+        let Some(&effect) = self.effects[transition as usize].get(next) else {
+            return Ok(node);
+        };
+        let operation = Operation {
+            kind: transition * KINDS,
+            one: node,
+            two: END,
+        };
+        if let Some(result) = self.nodes.cache.get(operation) {
+            return Ok(result);
+        }
+        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
+        if level < effect.level {
+            for branch in &mut branches {
+                branch.1 = self.fire(transition, next, branch.1, level + 1)?;
+            }
+        } else {
+            branches.retain(|(value, _)| *value >= effect.needs);
+            for branch in &mut branches {
+                branch.1 = self.fire(transition, next + 1, branch.1, level + 1)?;
+                branch.0 = self.changed(branch.0, effect, level)?;
+            }
+        }
+        let result = self.saturated(branches, level)?;
+        self.nodes.remember(operation, result)
+    }
+
+    fn changed(&self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, Halt> {
+        let value = i64::from(value) + effect.change;
+        let changed = u32::try_from(value);
+        changed.map_err(|_| self.unbounded(level, value.unsigned_abs()).into())
+    }
+
+    fn unbounded(&self, level: usize, tokens: u64) -> ExploreError {
+        ExploreError::Unbounded {
+            place: self.net.places()[self.order[level]].id.clone(),
+            tokens,
+        }
+    }
+
+    /// Of the markings of a diagram, those in which no transition is enabled.
+    pub(super) fn disabled(&mut self, node: u32) -> Result<u32, Halt> {
+        let mut left = node;
+        for transition in 0..self.effects.len() {
+            left = self.without_enabled(transition as u32, 0, left, 0)?;
+        }
+        Ok(left)
+    }
+
+    /// Of the markings of a node, those in which one of a transition's needs from number `next` on is not met.
+    fn without_enabled(
+        &mut self,
+        transition: u32,
+        next: usize,
+        node: u32,
+        level: usize,
+    ) -> Result<u32, Halt> {
+        if node == EMPTY {
+            return Ok(EMPTY);
+        }
+        let effects = &self.effects[transition as usize];
+        let needing = effects[next..].iter().position(|effect| effect.needs > 0);
+        let Some(next) = needing.map(|ahead| next + ahead) else {
+            return Ok(EMPTY);
+        };
+        let effect = effects[next];
+        let operation = Operation {
+            kind: transition * KINDS + 1,
+            one: node,
+            two: END,
+        };
+        if let Some(result) = self.nodes.cache.get(operation) {
+            return Ok(result);
+        }
+        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
+        for (value, down) in &mut branches {
+            if level < effect.level {
+                *down = self.without_enabled(transition, next, *down, level + 1)?;
+            } else if *value >= effect.needs {
+                *down = self.without_enabled(transition, next + 1, *down, level + 1)?;
+            }
+        }
+        let result = self.nodes.make(&branches)?;
+        self.nodes.remember(operation, result)
+    }
+}

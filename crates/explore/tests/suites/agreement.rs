@@ -1,0 +1,209 @@
+//! Both ways to explore find what the plainest way finds, and what is known.
+
+use crate::nets::{flags, kanban, manufacturing, net, philosophers};
+use crate::oracle::{self, Plain};
+use farslot_explore::ExploreError;
+use farslot_explore::explicit::{Explored, Options, Progress, explore, explore_net};
+use farslot_explore::formula::Formula;
+use farslot_explore::model::{Model, Successors};
+use farslot_explore::net::Net;
+use farslot_explore::packed::PackedNet;
+use farslot_explore::symbolic::{SymbolicallyExplored, explore_symbolically};
+use proptest::prelude::*;
+
+fn options(threads: usize) -> Options {
+    Options {
+        threads: threads.try_into().unwrap(),
+        ..Options::default()
+    }
+}
+
+fn explicitly(net: &Net, threads: usize) -> Explored {
+    let explored = explore_net(net, None, &options(threads), None, &Progress::default());
+    explored.unwrap().0
+}
+
+fn symbolically(net: &Net) -> SymbolicallyExplored {
+    explore_symbolically(net, 1 << 30, &Progress::default()).unwrap()
+}
+
+fn numbers(explored: &Explored) -> Plain {
+    Plain {
+        states: explored.states,
+        transitions: explored.transitions,
+        deadlocks: explored.deadlocks,
+        depth: explored.depth,
+        tokens: explored.tokens.unwrap(),
+    }
+}
+
+fn all_ways_agree(net: &Net, plain: &Plain) {
+    for threads in [1, 3] {
+        assert_eq!(
+            numbers(&explicitly(net, threads)),
+            *plain,
+            "{threads} threads"
+        );
+    }
+    let symbolic = symbolically(net);
+    assert_eq!(symbolic.states, plain.states.into());
+    assert_eq!(symbolic.transitions, plain.transitions.into());
+    assert_eq!(symbolic.deadlocks, plain.deadlocks.into());
+    assert_eq!(symbolic.tokens, plain.tokens);
+}
+
+#[test]
+fn known_nets_have_the_known_numbers_of_markings() {
+    let nets = [
+        (philosophers(2), 9),
+        (philosophers(7), 2187),
+        (kanban(1), 160),
+        (kanban(2), 4600),
+        (manufacturing(1), 120),
+        (manufacturing(2), 3444),
+        (flags(5), 0),
+    ];
+    for (net, known) in nets {
+        let plain = oracle::explore(&net, usize::MAX).unwrap();
+        assert!(
+            known == 0 || plain.states == known,
+            "{}: {plain:?}",
+            net.name()
+        );
+        all_ways_agree(&net, &plain);
+    }
+}
+
+/// Kanban with 10 cards has 1,005,927,208 markings (Ciardo, Luettgen and Siminiscu, TACAS 2001).
+#[test]
+fn numbers_beyond_what_can_be_visited_are_exact() {
+    assert_eq!(symbolically(&kanban(10)).states, 1_005_927_208_u64.into());
+    let hundred = symbolically(&philosophers(100));
+    assert_eq!(hundred.states, num_bigint::BigUint::from(3_u8).pow(100));
+    assert_eq!(hundred.deadlocks, 2_u8.into());
+}
+
+#[test]
+fn a_place_that_needs_more_bits_than_were_guessed_gets_them() {
+    let net = kanban(2);
+    let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
+    let mut widened = 0;
+    let explored = loop {
+        match explore(&packed, &options(2), None, &Progress::default()) {
+            Ok(explored) => break explored,
+            Err(ExploreError::NoRoom(no_room)) => packed = packed.widened(no_room).unwrap(),
+            Err(error) => panic!("{error}"),
+        }
+        widened += 1;
+    };
+    assert!(
+        widened >= 12,
+        "each place but the first four begins with one bit"
+    );
+    assert_eq!(explored.states, 4600);
+}
+
+#[test]
+fn unbounded_nets_end_with_an_error() {
+    let source = [("spring".to_owned(), vec![], vec!["pool".to_owned()])];
+    let net = net("spring", &[], &source);
+    let small = Options {
+        memory: 16 << 20,
+        ..options(2)
+    };
+    let explored = explore_net(&net, None, &small, None, &Progress::default());
+    assert!(
+        matches!(explored, Err(ExploreError::OutOfMemory { .. })),
+        "{explored:?}"
+    );
+    let explored = explore_symbolically(&net, 1 << 30, &Progress::default());
+    assert!(
+        matches!(explored, Err(ExploreError::Unbounded { .. })),
+        "{explored:?}"
+    );
+    let explored = explore_symbolically(&manufacturing(50), 4 << 20, &Progress::default());
+    assert!(
+        matches!(explored, Err(ExploreError::OutOfMemory { .. })),
+        "{explored:?}"
+    );
+}
+
+#[test]
+fn a_net_without_places_has_one_marking() {
+    let idle = [("idle".to_owned(), vec![], vec![])];
+    for (transitions, deadlocks) in [(&idle[..0], 1), (&idle[..], 0)] {
+        let net = net("nothing", &[], transitions);
+        let plain = oracle::explore(&net, 10).unwrap();
+        assert_eq!((plain.states, plain.deadlocks), (1, deadlocks));
+        all_ways_agree(&net, &plain);
+    }
+}
+
+#[test]
+fn a_violation_is_reached_by_a_shortest_path() {
+    let net = philosophers(4);
+    let holds = Formula::parse("eat0 + eat1 <= 1 and not (eat0 = 1 and fork0 = 1)", &net).unwrap();
+    let (explored, _) =
+        explore_net(&net, Some(&holds), &options(2), None, &Progress::default()).unwrap();
+    assert_eq!((explored.violation, explored.states), (None, 81));
+    let violated = Formula::parse("eat0 + eat2 < 2", &net).unwrap();
+    let (explored, packed) = explore_net(
+        &net,
+        Some(&violated),
+        &options(2),
+        None,
+        &Progress::default(),
+    )
+    .unwrap();
+    let steps = explored.violation.unwrap();
+    assert_eq!(
+        steps.len() as u64 - 1,
+        oracle::nearest_violation(&packed).unwrap()
+    );
+    assert_eq!(steps[0].state, packed.initial()[0]);
+    for pair in steps.windows(2) {
+        let mut successors = Successors::new(pair[0].state.len());
+        packed.successors(&pair[0].state, &mut successors).unwrap();
+        let states = successors.states().chunks(pair[0].state.len());
+        let mut reached = successors.actions().iter().zip(states);
+        assert!(
+            reached
+                .any(|(action, state)| Some(*action) == pair[1].action && state == pair[1].state)
+        );
+    }
+    assert!(!packed.invariant(&steps.last().unwrap().state));
+}
+
+/// Nets of a few places and transitions; arcs of weight 1 to 3.
+fn small_net() -> impl Strategy<Value = Net> {
+    let places = 1..6_usize;
+    places.prop_flat_map(|places| {
+        let place = (0..places).prop_map(|place| format!("p{place}"));
+        let arcs = prop::collection::vec(place, 0..4);
+        let transitions = prop::collection::vec((arcs.clone(), arcs), 0..7);
+        let marking = prop::collection::vec(0..4_u32, places);
+        (marking, transitions).prop_map(|(marking, transitions)| {
+            let marking: Vec<_> = (0..)
+                .zip(marking)
+                .map(|(p, tokens)| (format!("p{p}"), tokens))
+                .collect();
+            let numbered = (0..).zip(transitions);
+            let transitions: Vec<_> = numbered
+                .map(|(t, (takes, puts)): (i32, _)| (format!("t{t}"), takes, puts))
+                .collect();
+            net("small", &marking, &transitions)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// Nets with more markings than can be visited one by one are left out: many of these are unbounded.
+    #[test]
+    fn random_nets_are_explored_alike_all_ways(net in small_net()) {
+        if let Some(plain) = oracle::explore(&net, 3000) {
+            all_ways_agree(&net, &plain);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! PNML: what is read, and how what is wrong is refused.
+
+use crate::nets::{kanban, manufacturing, philosophers, to_pnml};
+use farslot_explore::pnml::{PnmlError, Problem, limits, parse};
+use proptest::prelude::*;
+
+const TYPE: &str = "http://www.pnml.org/version-2009/grammar/ptnet";
+
+/// A document with this content of its page, which begins in line 4.
+fn document(content: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?>\n<pnml>\n<net id=\"n\" type=\"{TYPE}\"><page id=\"g\">\n{content}\n</page></net></pnml>"
+    )
+}
+
+fn error(text: &str) -> PnmlError {
+    parse(text.as_bytes()).expect_err(text)
+}
+
+#[test]
+fn nets_are_read_as_they_were_written() {
+    for net in [philosophers(5), kanban(4_000_000_000), manufacturing(3)] {
+        assert_eq!(parse(to_pnml(&net).as_bytes()).unwrap(), net);
+    }
+}
+
+#[test]
+fn pages_references_parallel_arcs_and_foreign_parts_are_understood() {
+    let net = parse(document(
+        "<name><text>any &lt;name&gt;</text></name>
+        <place id='p'><graphics><position x='1' y='2'/></graphics>
+          <initialMarking><graphics/><text> &#x32; </text></initialMarking></place>
+        <toolspecific tool='nupn' version='1.1'><structure units='1' root='r' safe='true'><unit id='p'>
+          <places>p</places><subunits/></unit></structure></toolspecific>
+        <page id='inner'><referencePlace id='q' ref='r'/><referencePlace id='r' ref='p'/>
+          <transition id='t'/><referenceTransition id='u' ref='t'/>
+          <arc id='a' source='q' target='u'><inscription><text><![CDATA[2]]></text></inscription></arc>
+          <arc id='b' source='p' target='t'/><arc id='c' source='t' target='q'/></page>",
+    ).as_bytes()).unwrap();
+    assert_eq!(net.initial(), [2]);
+    let transition = &net.transitions()[0];
+    assert_eq!(
+        (transition.takes[0].weight, transition.puts[0].weight),
+        (3, 1)
+    );
+}
+
+#[test]
+fn errors_name_the_line() {
+    let long = "x".repeat(limits::TEXT + 1);
+    let cases = [
+        (4, "<place id='p'/><place id='p'/>", "the id \"p\" is taken"),
+        (
+            6,
+            "<place id='p'/>\n\n<transition id='p'/>",
+            "taken since line 4",
+        ),
+        (
+            5,
+            "<place id='p'/>\n<arc id='a' source='p' target='nowhere'/>",
+            "target names \"nowhere\"",
+        ),
+        (
+            4,
+            "<place id='p'/><place id='q'/><arc source='p' target='q'/>",
+            "from a place to a place",
+        ),
+        (
+            5,
+            "<place id='p'>\n<initialMarking><text>4294967296</text></initialMarking></place>",
+            "above 4294967295",
+        ),
+        (
+            5,
+            "<place id='p'>\n<initialMarking><text>-1</text></initialMarking></place>",
+            "not a marking",
+        ),
+        (
+            4,
+            "<place id='p'/><transition id='t'/><arc source='p' target='t'><inscription><text>0</text></inscription></arc>",
+            "weight 0",
+        ),
+        (
+            4,
+            "<place id='p'/><transition id='t'/><arc source='p' target='t'><type value='inhibitor'/></arc>",
+            "\"inhibitor\"",
+        ),
+        (
+            5,
+            "\n<referencePlace id='p' ref='q'/><referencePlace id='q' ref='p'/>",
+            "refers to itself",
+        ),
+        (
+            4,
+            "<transition id='t'/><referencePlace id='p' ref='t'/>",
+            "other kind",
+        ),
+        (
+            4,
+            "<referencePlace id='p' ref='t'/>",
+            "\"t\", which is no place",
+        ),
+        (5, "\n<place/>", "no attribute \"id\""),
+        (4, "<place id='&bomb;'/>", "malformed XML"),
+        (
+            5,
+            "<name>\n<text>&bomb;</text></name>",
+            "unknown entity &bomb;",
+        ),
+        (4, "<place id='p'></transition>", "malformed XML"),
+        (4, "<place id='p' id='q'/>", "malformed XML"),
+        (4, "<places/>", "a net with <places>"),
+        (5, "\n<place id='p'", "malformed XML"),
+    ];
+    for (line, content, said) in cases {
+        let error = error(&document(content));
+        assert!(error.to_string().contains(said), "{content}: {error}");
+        assert_eq!(error.line, line, "{content}: {error}");
+    }
+    let weight = |weight: &str| {
+        let arc = format!(
+            "<arc source='p' target='t'><inscription><text>{weight}</text></inscription></arc>"
+        );
+        error(&document(&format!(
+            "<place id='p'/><transition id='t'/>{arc}{arc}"
+        )))
+        .problem
+    };
+    assert!(matches!(weight("4294967295"), Problem::TooLarge { text, .. } if text == "8589934590"));
+    assert_eq!(weight(&long), Problem::LongText("number"));
+    let attributes = document(&format!("<place id='{long}'/>"));
+    assert_eq!(
+        error(&attributes).problem,
+        Problem::LongText("list of attributes")
+    );
+}
+
+#[test]
+fn documents_that_are_no_nets_are_refused() {
+    for (text, said) in [
+        ("", "no <pnml>"),
+        ("nothing", "text outside"),
+        ("<html/>", "root is not one <pnml>"),
+        ("<pnml/>", "has no net"),
+        ("<pnml/><pnml/>", "root is not one <pnml>"),
+        (
+            "<pnml>\n<net id='n'/></pnml>",
+            "line 2: <net> has no attribute \"type\"",
+        ),
+        (
+            "<pnml><net id='n' type='http://www.pnml.org/version-2009/grammar/symmetricnet'/></pnml>",
+            "symmetricnet",
+        ),
+        (
+            "<!DOCTYPE pnml [<!ENTITY a \"b\">]><pnml/>",
+            "document type",
+        ),
+        ("<pnml><net id='n' type='x'", "line 1"),
+    ] {
+        let error = error(text).to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    let two = format!("<pnml><net id='n' type='{TYPE}'/>\n<net id='m' type='{TYPE}'/></pnml>");
+    assert_eq!(
+        (error(&two).line, error(&two).problem),
+        (2, Problem::Nets("more than one net"))
+    );
+    assert_eq!(parse(b"<pnml>\n\xFF</pnml>").unwrap_err().line, 2);
+}
+
+#[test]
+fn documents_that_are_too_large_are_refused() {
+    let deep = document(&"<page id='x'>".repeat(100));
+    assert_eq!(error(&deep).problem, Problem::TooDeep);
+    let deep = document(&"<name>".repeat(100_000));
+    assert_eq!(error(&deep).problem, Problem::TooDeep);
+    let places: Vec<String> = (0..=limits::PLACES)
+        .map(|p| format!("<place id='{p}'/>\n"))
+        .collect();
+    let error = error(&document(&places.concat()));
+    let limit = limits::PLACES;
+    assert_eq!(
+        error.problem,
+        Problem::TooMany {
+            what: "places",
+            limit
+        }
+    );
+    assert_eq!(error.line, limit as u64 + 4);
+}
+
+/// Parts of documents, to be put where they do not belong.
+const PARTS: [&str; 14] = [
+    "<",
+    ">",
+    "&",
+    "&lt;",
+    "&#0;",
+    "\"",
+    "</page>",
+    "<page id='z'>",
+    "<place id='fork0'/>",
+    "<!--",
+    "]]>",
+    "<![CDATA[",
+    "<!DOCTYPE x>",
+    "4294967296",
+];
+
+proptest! {
+    #[test]
+    fn mutated_documents_are_read_or_refused(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, 0..PARTS.len()), 1..6),
+    ) {
+        let mut bytes = to_pnml(&philosophers(2)).into_bytes();
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        for (at, length, part) in cuts {
+            let at = at.index(bytes.len());
+            let end = (at + length).min(bytes.len());
+            bytes.splice(at..end, PARTS[part].bytes());
+        }
+        if let Err(error) = parse(&bytes) {
+            prop_assert!((1..=lines).contains(&error.line), "{error}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = parse(&bytes);
+    }
+}

@@ -1,0 +1,8 @@
+//! The suites of exploration, as one program.
+
+mod agreement;
+mod documents;
+mod journals;
+mod models;
+mod nets;
+mod oracle;

@@ -1,0 +1,106 @@
+//! The models in Rust: known numbers of states, and broken variants that are found out.
+
+use crate::oracle;
+use farslot_explore::explicit::{Options, Progress};
+use farslot_explore::models::{
+    Algorithm, MutualExclusion, NameError, Named, NamedExplored, TwoPhase,
+};
+
+fn explored(name: &str, threads: usize) -> NamedExplored {
+    let options = Options {
+        threads: threads.try_into().unwrap(),
+        check_invariant: true,
+        ..Options::default()
+    };
+    let model: Named = name.parse().unwrap();
+    model.explore(&options, &Progress::default()).unwrap()
+}
+
+#[test]
+fn models_have_the_known_numbers_of_states() {
+    for threads in [1, 2, 4] {
+        for (name, states, depth) in [
+            ("puzzle:3x3", 181_440, Some(31)),
+            ("puzzle:2x2", 12, Some(6)),
+            ("2pc:3", 288, None),
+            ("2pc:5", 8832, None),
+        ] {
+            let NamedExplored { explored, trace } = explored(name, threads);
+            assert_eq!((explored.states, trace), (states, None), "{name}");
+            assert!(
+                depth.is_none_or(|depth| explored.depth == depth),
+                "{name}: {explored:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn states_of_several_words_are_told_apart() {
+    // 40 philosophers take 80 bits, of which those far from each other change alone; 20 are within a word.
+    let (short, long) = (
+        explored("philosophers:4", 1),
+        explored("philosophers:12", 2),
+    );
+    assert_eq!((short.explored.states, short.explored.deadlocks), (34, 1));
+    assert_eq!((long.explored.states, long.explored.deadlocks), (39_202, 1));
+    let wide = explored("2pc:7", 2).explored;
+    let narrow = explored("2pc:7", 1).explored;
+    assert_eq!(
+        (wide.states, wide.transitions),
+        (narrow.states, narrow.transitions)
+    );
+}
+
+#[test]
+fn broken_algorithms_are_found_out_by_a_shortest_trace() {
+    let steps = |name: &str| explored(name, 2).trace.map(|trace| trace.len() as u64 - 1);
+    let nearest = |algorithm| oracle::nearest_violation(&MutualExclusion::new(algorithm));
+    for (name, expected) in [
+        ("peterson", nearest(Algorithm::Peterson)),
+        ("peterson-broken", nearest(Algorithm::PetersonTurnFirst)),
+        ("dekker", nearest(Algorithm::Dekker)),
+        ("dekker-broken", nearest(Algorithm::DekkerTestFirst)),
+        (
+            "2pc:4",
+            oracle::nearest_violation(&TwoPhase::new(4, false).unwrap()),
+        ),
+        (
+            "2pc-broken:4",
+            oracle::nearest_violation(&TwoPhase::new(4, true).unwrap()),
+        ),
+    ] {
+        assert_eq!(expected.is_some(), name.contains("broken"), "{name}");
+        assert_eq!(steps(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn names_that_are_no_models_are_refused() {
+    for name in [
+        "",
+        "puzzle",
+        "puzzle:3",
+        "puzzle:3x",
+        "2pc",
+        "peterson:2",
+        "philosophers:-1",
+    ] {
+        assert!(
+            matches!(name.parse::<Named>(), Err(NameError::Unknown(_))),
+            "{name}"
+        );
+    }
+    for name in [
+        "puzzle:5x5",
+        "puzzle:0x4",
+        "puzzle:99999999999x99999999999",
+        "2pc:0",
+        "philosophers:1",
+    ] {
+        assert!(
+            matches!(name.parse::<Named>(), Err(NameError::Size(_))),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Calls: requests that the owner of a node answers by work in its own memory.
+//!
+//! A call goes to a region, of which the caller needs [`Rights::CALL`](crate::Rights::CALL), and completes
+//! with the reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion queue
+//! whatever the number of its senders (paper 003, section 5.2); what the other fabrics make of it they say
+//! themselves. A call that fails may have been executed; a layer above makes retries safe.
+
+use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result};
+use std::fmt;
+
+/// What the owner of a node does for calls (`rpc_handler` of paper 003, table 3).
+///
+/// Calls may come on several threads at a time. Whatever must not run side by side is the handler's to lock.
+pub trait Handler: Send + Sync {
+    /// Answers a call; returns how many bytes of `call.reply` are the reply, of which the fabric takes no more
+    /// than there are.
+    ///
+    /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other clients as well.
+    fn handle(&self, call: Call<'_>) -> usize;
+}
+
+/// A call as its handler gets it. Every byte of the request is the client's word, and may be anything.
+pub struct Call<'c> {
+    /// The region that was called.
+    pub region: RegionId,
+    /// The owner's clock, in nanoseconds.
+    pub now: Nanos,
+    /// The caller's bytes.
+    pub request: &'c [u8],
+    /// The region's memory.
+    pub memory: &'c mut dyn OwnerMemory,
+    /// Room for the reply: as much as the caller gave. What it holds is unspecified.
+    pub reply: &'c mut [u8],
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("region", &self.region)
+            .field("now", &self.now)
+            .field("request", &self.request.len())
+            .field("reply", &self.reply.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A region as its owner's processors use it, while clients may read and write it one-sidedly.
+///
+/// Stores become visible to clients in the order in which they were made, word by word. A client's READ may
+/// see any mix of the words from before and after; what is published must let it notice.
+pub trait OwnerMemory {
+    /// The region's length in bytes.
+    fn bytes(&self) -> u64;
+
+    /// The word at byte `offset`.
+    ///
+    /// # Errors
+    /// [`FabricError::OutOfBounds`] and [`FabricError::Misaligned`]; so do all that follow.
+    fn load(&self, offset: u64) -> Result<u64>;
+
+    /// Replaces the word at byte `offset`.
+    ///
+    /// # Errors
+    /// As [`OwnerMemory::load`].
+    fn store(&mut self, offset: u64, value: u64) -> Result<()>;
+
+    /// Replaces the word at byte `offset` by `new` if it is `expected`; returns what it was. Atomic against the
+    /// atomics of clients, except where a NIC executes those.
+    ///
+    /// # Errors
+    /// As [`OwnerMemory::load`].
+    fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64>;
+
+    /// Loads words from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`OwnerMemory::load`].
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()>;
+
+    /// Stores words from byte `offset` on, the first one first.
+    ///
+    /// # Errors
+    /// As [`OwnerMemory::load`].
+    fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()>;
+}
+
+/// Checks that `words` words from byte `offset` on lie in a region of `bytes` bytes; returns the number of the
+/// first.
+///
+/// # Errors
+/// [`FabricError::OutOfBounds`] and [`FabricError::Misaligned`].
+#[inline]
+pub(crate) fn check_words(
+    region: RegionId,
+    offset: u64,
+    words: usize,
+    bytes: u64,
+) -> Result<usize> {
+    let len = words as u64 * 8;
+    let at = RemoteAddr {
+        node: NodeId(0),
+        region,
+        offset,
+    };
+    if !offset.is_multiple_of(8) {
+        return Err(FabricError::Misaligned { at });
+    }
+    match offset.checked_add(len) {
+        Some(end) if end <= bytes => Ok((offset / 8) as usize),
+        _ => Err(FabricError::OutOfBounds {
+            at,
+            len,
+            region_len: bytes,
+        }),
+    }
+}

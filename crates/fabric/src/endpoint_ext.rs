@@ -1,0 +1,118 @@
+//! The verbs of an endpoint as futures, and sleeping on its clock.
+
+use crate::counters::Operation;
+use crate::timer::{Sleep, timeout};
+use crate::verb::{check_one_node, gathered_len};
+use crate::{
+    Booking, Buffer, Endpoint, Nanos, NodeId, NodeState, OperationClass, Pieces, Reader, RegionId,
+    RemoteAddr, TimedOut, Verb, VerbFuture,
+};
+use std::future::Future;
+
+/// The verbs as futures. A future posts its verb when it is first polled.
+pub trait EndpointExt: Endpoint + Sized {
+    /// Reads `len` bytes; they may be torn at any 8-byte boundary.
+    #[inline]
+    fn read(&self, from: RemoteAddr, len: usize) -> VerbFuture<'_, Self, Buffer> {
+        let into = self.core().buffers.take(len);
+        VerbFuture::new(self, into.map(|into| Verb::Read { from, into }))
+    }
+
+    /// A [`Reader`] over this endpoint.
+    #[inline]
+    fn reader(&self) -> Reader<'_, Self> {
+        Reader::new(self)
+    }
+
+    /// Reads several pieces of one node into one buffer, each at the next multiple of 8 bytes.
+    #[inline]
+    fn read_many(&self, pieces: Pieces) -> VerbFuture<'_, Self, Buffer> {
+        let into =
+            check_one_node(&pieces).and_then(|()| self.core().buffers.take(gathered_len(&pieces)));
+        VerbFuture::new(self, into.map(|into| Verb::ReadMany { pieces, into }))
+    }
+
+    /// Writes the buffer.
+    #[inline]
+    fn write(&self, to: RemoteAddr, data: Buffer) -> VerbFuture<'_, Self, ()> {
+        VerbFuture::new(self, Ok(Verb::Write { to, data }))
+    }
+
+    /// Replaces the word at `at` by `new` if it is `expected`; resolves to what it was.
+    #[inline]
+    fn compare_swap(&self, at: RemoteAddr, expected: u64, new: u64) -> VerbFuture<'_, Self, u64> {
+        VerbFuture::new(self, Ok(Verb::CompareSwap { at, expected, new }))
+    }
+
+    /// Adds to the word at `at`, wrapping; resolves to what it was.
+    #[inline]
+    fn fetch_add(&self, at: RemoteAddr, add: u64) -> VerbFuture<'_, Self, u64> {
+        VerbFuture::new(self, Ok(Verb::FetchAdd { at, add }))
+    }
+
+    /// Writes the buffer, then leaves a [`Message`] with the owner of the node.
+    #[inline]
+    fn write_imm(&self, to: RemoteAddr, data: Buffer, imm: u32) -> VerbFuture<'_, Self, ()> {
+        VerbFuture::new(self, Ok(Verb::WriteImm { to, data, imm }))
+    }
+
+    /// Has the owner of a region answer a request; resolves to the reply, of at most `reply_bytes` bytes.
+    #[inline]
+    fn call(
+        &self,
+        (node, region): (NodeId, RegionId),
+        request: Buffer,
+        reply_bytes: usize,
+    ) -> VerbFuture<'_, Self, Buffer> {
+        let reply = self.core().buffers.take(reply_bytes);
+        let verb = reply.map(|reply| Verb::Call {
+            node,
+            region,
+            request,
+            reply,
+        });
+        VerbFuture::new(self, verb)
+    }
+
+    /// Books the verbs of `future` to one operation of `class`.
+    #[inline]
+    fn operation<F: Future>(&self, class: OperationClass, future: F) -> Operation<'_, F> {
+        self.operation_begun(class, Booking::default(), future)
+    }
+
+    /// Books the verbs of `future` to an operation of `class` that has already posted others.
+    #[inline]
+    fn operation_begun<F: Future>(
+        &self,
+        class: OperationClass,
+        before: Booking,
+        future: F,
+    ) -> Operation<'_, F> {
+        Operation::new(&self.core().counters, class, before, future)
+    }
+
+    /// Whether a peer is reachable and has not restarted, as far as the endpoint knows without
+    /// asking it ([`Endpoint::node_state`]). A peer that was never connected to is not up.
+    fn is_up(&self, node: NodeId) -> bool {
+        self.node_state(node) == Ok(NodeState::Up)
+    }
+
+    /// Resolves `span` from now.
+    fn sleep(&self, span: Nanos) -> Sleep<'_> {
+        Sleep::until(&self.core().timers, self.now().saturating_add(span))
+    }
+
+    /// Runs `future` for at most `span`; past that it is dropped, which is safe for every verb.
+    ///
+    /// # Errors
+    /// [`TimedOut`](crate::TimedOut) if it did not end in time.
+    fn timeout<F: Future>(
+        &self,
+        span: Nanos,
+        future: F,
+    ) -> impl Future<Output = std::result::Result<F::Output, TimedOut>> {
+        timeout(self.sleep(span), span, future)
+    }
+}
+
+impl<E: Endpoint> EndpointExt for E {}

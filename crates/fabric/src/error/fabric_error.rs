@@ -1,0 +1,406 @@
+//! The errors of verbs, connections and registrations.
+
+use super::malformed::Malformed;
+use super::refusal::Refusal;
+use crate::addr::{NodeId, RegionId, RemoteAddr, Rights};
+use crate::timer::Nanos;
+
+/// The result of anything that a fabric does.
+pub type Result<T> = std::result::Result<T, FabricError>;
+
+/// A failed verb, connection or registration. Each names the value and the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// The endpoint was never connected to that node.
+    #[error("node {} is unknown to this endpoint, which is connected to {connected}", .node.0)]
+    UnknownNode {
+        /// The node asked for.
+        node: NodeId,
+        /// How many nodes the endpoint is connected to.
+        connected: usize,
+    },
+    /// The node has no such region.
+    #[error("node {} has no region {}; it has {regions}", .node.0, .region.0)]
+    UnknownRegion {
+        /// The node asked.
+        node: NodeId,
+        /// The region asked for.
+        region: RegionId,
+        /// How many regions the node has.
+        regions: usize,
+    },
+    /// A gather whose pieces are not all of one node.
+    #[error("a gather has pieces of node {} and of node {}: it goes to one node", .node.0, .other.0)]
+    SeveralNodes {
+        /// The node of the first piece.
+        node: NodeId,
+        /// Another one.
+        other: NodeId,
+    },
+    /// A verb reaches past the end of its region.
+    #[error("{len} bytes at {at} reach past the region's end at {region_len:#x}")]
+    OutOfBounds {
+        /// First byte of the access.
+        at: RemoteAddr,
+        /// Bytes of the access.
+        len: u64,
+        /// Bytes of the region.
+        region_len: u64,
+    },
+    /// An atomic on an address that is no multiple of 8.
+    #[error("an atomic at {at} is not aligned to 8 bytes")]
+    Misaligned {
+        /// The address of the atomic.
+        at: RemoteAddr,
+    },
+    /// The region does not grant that verb.
+    #[error("{at} needs the right to {needed}, but grants {granted}")]
+    AccessDenied {
+        /// The address of the verb.
+        at: RemoteAddr,
+        /// What the verb needs.
+        needed: Rights,
+        /// What the region grants this endpoint.
+        granted: Rights,
+    },
+    /// A verb needs a larger buffer than the endpoint allows.
+    #[error("a buffer of {requested} bytes is over the limit of {limit}")]
+    BufferTooLarge {
+        /// Bytes asked for.
+        requested: usize,
+        /// Most bytes of one buffer.
+        limit: usize,
+    },
+    /// The endpoint's budget for buffers is used up.
+    #[error("{requested} more bytes of registered buffers would pass the budget of {budget}")]
+    BuffersExhausted {
+        /// Bytes asked for.
+        requested: usize,
+        /// Most bytes that the endpoint may register.
+        budget: usize,
+    },
+    /// The peer has stopped. The verb may or may not have taken effect.
+    #[error("node {} has stopped", .node.0)]
+    NodeStopped {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The peer restarted with empty memory: whatever was known of it is void.
+    #[error("node {} came back empty: its incarnation is no longer {expected:#x}", .node.0)]
+    NodeRestarted {
+        /// The peer.
+        node: NodeId,
+        /// The incarnation that this endpoint was connected to.
+        expected: u64,
+    },
+    /// The peer did not answer in time. The verb may or may not have taken effect.
+    #[error("node {} did not answer within {after} ns", .node.0)]
+    TimedOut {
+        /// The peer.
+        node: NodeId,
+        /// How long the verb was waited for, in nanoseconds.
+        after: Nanos,
+    },
+    /// The receiver's queue stayed full.
+    #[error("node {} has {capacity} messages waiting and takes no more", .node.0)]
+    ReceiverNotReady {
+        /// The receiver.
+        node: NodeId,
+        /// Messages that its queue holds.
+        capacity: usize,
+    },
+    /// The owner of the region answers no calls.
+    #[error("region {} of node {} answers no calls", .region.0, .node.0)]
+    NoHandler {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+    },
+    /// The fabric carries no calls.
+    #[error("calls are not carried over {fabric}")]
+    CallsUnsupported {
+        /// The fabric.
+        fabric: &'static str,
+    },
+    /// No running process serves that name.
+    #[error("no process serves the region {name:?}")]
+    NoSuchRegion {
+        /// The name asked for.
+        name: String,
+    },
+    /// A running process already serves that name.
+    #[error("the region name {name:?} is taken by a running process")]
+    NameTaken {
+        /// The name asked for.
+        name: String,
+    },
+    /// An invalid region name.
+    #[error("the region name {name:?} is not usable: {reason}")]
+    BadName {
+        /// The name asked for.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The other side belongs to another user.
+    #[error("the region {name:?} belongs to user {owner}, not to user {user}")]
+    WrongUser {
+        /// The name asked for.
+        name: String,
+        /// The user that serves it.
+        owner: u32,
+        /// The user that asks.
+        user: u32,
+    },
+    /// The memory is not a Farslot region.
+    #[error("{what} is not a Farslot region: it starts with {found:#018x}, not {expected:#018x}")]
+    NotFarslot {
+        /// What was looked at.
+        what: String,
+        /// The first word found.
+        found: u64,
+        /// The first word of every Farslot region.
+        expected: u64,
+    },
+    /// The memory is a Farslot region of another format version.
+    #[error("{what} has format version {found}; this build reads version {supported}")]
+    FormatVersion {
+        /// What was looked at.
+        what: String,
+        /// The version found.
+        found: u64,
+        /// The version that this build reads and writes.
+        supported: u64,
+    },
+    /// The region's header is inconsistent with itself or with its memory.
+    #[error("{what} has a damaged header: {reason}")]
+    DamagedHeader {
+        /// What was looked at.
+        what: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// More memory than the machine can give.
+    #[error("{requested} bytes of memory were asked for; the limit is {limit}")]
+    Memory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes available.
+        limit: u64,
+    },
+    /// The verb's key is not that of the region under the connection's grant.
+    #[error("{at} was asked for with a key that is not the grant's")]
+    WrongKey {
+        /// The address of the verb.
+        at: RemoteAddr,
+    },
+    /// The connection's grant was revoked.
+    #[error("the grant of this connection to node {} was revoked", .node.0)]
+    GrantRevoked {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The node refuses this client, or failed to prove that it knows the secret.
+    #[error("no admission to {address}: {reason}")]
+    NotAdmitted {
+        /// The node's address.
+        address: String,
+        /// Why.
+        reason: Refusal,
+    },
+    /// The other side violates the protocol.
+    #[error("{peer} does not speak the protocol: {reason}")]
+    Protocol {
+        /// Who: its address.
+        peer: String,
+        /// What is wrong.
+        reason: Malformed,
+    },
+    /// A secret too short to be safe from guessing.
+    #[error("a secret of {bytes} bytes is too short: at least {least}")]
+    SecretTooShort {
+        /// Its bytes.
+        bytes: usize,
+        /// The fewest.
+        least: usize,
+    },
+    /// A grant without a secret would be served at an address that other machines can reach,
+    /// without `insecure` being set.
+    #[error(
+        "{address} can be reached from other machines, and the grant {grant:?} has no secret: \
+         give it one, or allow an insecure address"
+    )]
+    Insecure {
+        /// The address.
+        address: String,
+        /// The grant without a secret.
+        grant: String,
+    },
+    /// An address that is malformed or whose name is unknown.
+    #[error("the address {address:?} cannot be resolved: {error}")]
+    Unresolvable {
+        /// The address.
+        address: String,
+        /// Why not.
+        error: String,
+    },
+    /// Two addresses of the same node. Data meant for two nodes would end up on one.
+    #[error("{address} and {other} are the same node, of incarnation {incarnation:#x}")]
+    DuplicateNode {
+        /// The second of the two addresses.
+        address: String,
+        /// The first.
+        other: String,
+        /// The incarnation that both reported.
+        incarnation: u64,
+    },
+    /// Nothing listens at the address.
+    #[error("{address} refused the connection: nothing listens there")]
+    ConnectionRefused {
+        /// The address.
+        address: String,
+    },
+    /// Connecting took longer than the connect timeout.
+    #[error("no connection to {address} within {after} ns")]
+    ConnectTimedOut {
+        /// The address.
+        address: String,
+        /// The time it was given, in nanoseconds.
+        after: Nanos,
+    },
+    /// Connecting failed.
+    #[error("no connection to {address}: {error}")]
+    Connect {
+        /// The address.
+        address: String,
+        /// The system's error.
+        error: String,
+    },
+    /// The address is already in use.
+    #[error("the address {address} is in use")]
+    AddressInUse {
+        /// The address.
+        address: String,
+    },
+    /// The address is not this machine's, or this user may not listen at it.
+    #[error("nothing can be served at {address}: {error}")]
+    CannotListen {
+        /// The address.
+        address: String,
+        /// The system's error.
+        error: String,
+    },
+    /// An option outside its limits.
+    #[error("{option} is {value}: it must be {limit}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// The values allowed.
+        limit: &'static str,
+    },
+    /// No usable RDMA device, or no library for it.
+    #[error("no RDMA device: {reason}")]
+    NoRdmaDevice {
+        /// The reason, and what to install if something is missing.
+        reason: String,
+    },
+    /// The process may not lock as much memory as the NIC needs.
+    #[error(
+        "a NIC needs {needed} bytes of memory to be locked, {locked} are locked already, and the limit of \
+         locked memory (RLIMIT_MEMLOCK) is {limit}: raise it by `ulimit -l unlimited`, by a line \
+         `* - memlock unlimited` in /etc/security/limits.conf, or by `LimitMEMLOCK=infinity` in the \
+         service's unit"
+    )]
+    LockedMemory {
+        /// Bytes to be registered.
+        needed: u64,
+        /// Bytes that the process had locked before.
+        locked: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The RDMA device has no free queue pair.
+    #[error(
+        "the RDMA device {device} gives no more queue pairs (it says that it has {limit}): {error}"
+    )]
+    NoQueuePair {
+        /// The device.
+        device: String,
+        /// How many it reports; other processes use them as well.
+        limit: u32,
+        /// The system's error.
+        error: String,
+    },
+    /// A gather with more pieces than the send queue holds requests.
+    #[error(
+        "a gather of {pieces} pieces takes as many requests: the send queue has {limit} places"
+    )]
+    TooManyPieces {
+        /// Its pieces.
+        pieces: usize,
+        /// Requests that the send queue holds.
+        limit: usize,
+    },
+    /// Memory that both a NIC and processors would use.
+    #[error(
+        "the memory is {used} and so cannot be {wanted}: a NIC's atomics are not atomic against a \
+         processor's"
+    )]
+    NicAndProcessor {
+        /// How it is used.
+        used: &'static str,
+        /// The second use that was asked for.
+        wanted: &'static str,
+    },
+    /// The operating system refused a call.
+    #[error("{call} failed: {error}")]
+    Os {
+        /// The call.
+        call: &'static str,
+        /// The system's error.
+        error: String,
+    },
+}
+
+impl FabricError {
+    /// Whether the failed verb may have taken effect.
+    #[must_use]
+    pub const fn may_have_taken_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeStopped { .. }
+                | Self::NodeRestarted { .. }
+                | Self::TimedOut { .. }
+                | Self::Protocol { .. }
+                // The bytes of a message are written before the message.
+                | Self::ReceiverNotReady { .. }
+        )
+    }
+
+    /// Whether connecting may succeed later without a change of address, secret or program: the
+    /// node is down, unreachable or overloaded.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        match self {
+            Self::NodeStopped { .. }
+            | Self::TimedOut { .. }
+            | Self::ConnectionRefused { .. }
+            | Self::ConnectTimedOut { .. }
+            | Self::Connect { .. } => true,
+            Self::NotAdmitted { reason, .. } => reason.is_passing(),
+            _ => false,
+        }
+    }
+}
+
+/// Turns the error of a system call into [`FabricError::Os`].
+pub(crate) fn os<E: std::fmt::Display>(call: &'static str) -> impl Fn(E) -> FabricError {
+    move |error| FabricError::Os {
+        call,
+        error: error.to_string(),
+    }
+}

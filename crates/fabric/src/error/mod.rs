@@ -1,0 +1,10 @@
+//! What can go wrong below an index: failed verbs, refused clients, malformed frames.
+
+mod fabric_error;
+mod malformed;
+mod refusal;
+
+pub(crate) use fabric_error::os;
+pub use fabric_error::{FabricError, Result};
+pub use malformed::Malformed;
+pub use refusal::{Carrier, Refusal};

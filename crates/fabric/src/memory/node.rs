@@ -1,0 +1,358 @@
+//! A node's memory with its regions, as its owner or an attached client holds it.
+
+use super::header::Header;
+use super::mailbox;
+use super::mapping::Mapping;
+use super::owner::RegionWords;
+use super::words::SharedWords;
+use crate::{
+    Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId, RegionInfo,
+    Result, Rights,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Instant;
+
+/// A region to be registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionSpec {
+    /// Its length in bytes; rounded up to a multiple of 8.
+    pub len: u64,
+    /// What clients may do to it.
+    pub rights: Rights,
+}
+
+/// Who serves a node's memory within this process, besides what is mapped or attached.
+#[derive(Default)]
+struct Users {
+    /// Agents whose threads execute verbs.
+    agents: usize,
+    /// Holders of its words, whose processors execute atomics.
+    words: usize,
+    /// The inbox of the agent whose NIC does.
+    nic: Option<Weak<dyn NicInbox>>,
+}
+
+/// Where the messages are that a NIC has received.
+pub(crate) trait NicInbox: Send + Sync {
+    /// The oldest message that was not taken yet.
+    fn take_message(&self) -> Option<Message>;
+}
+
+/// Says that an agent executes verbs on a node's memory, for as long as it is held.
+pub(crate) struct AgentClaim(Node);
+
+impl Drop for AgentClaim {
+    fn drop(&mut self) {
+        self.0.users().agents -= 1;
+    }
+}
+
+/// Says that processors of this process use a node's words, for as long as it is held.
+pub(crate) struct MapClaim(Node);
+
+impl MapClaim {
+    pub(crate) fn node(&self) -> &Node {
+        &self.0
+    }
+}
+
+impl Drop for MapClaim {
+    fn drop(&mut self) {
+        self.0.users().words -= 1;
+    }
+}
+
+/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no processor of
+/// this process may.
+pub(crate) struct NicClaim(Node);
+
+impl Drop for NicClaim {
+    fn drop(&mut self) {
+        let mut users = self.0.users();
+        users.nic = None;
+        self.0.0.barred.store(false, Ordering::Release);
+    }
+}
+
+/// Something that is dropped with a node's memory.
+pub(crate) type Companion = Box<dyn Any + Send + Sync>;
+
+/// The memory of one node. Cloning shares it; the memory goes when the last holder does.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("info", &self.0.info)
+            .field("is_gone", &self.is_gone())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    memory: Mapping,
+    info: NodeInfo,
+    starts: Vec<u64>,
+    /// The processors of this process may not use the memory any more: its owner has ended, or a
+    /// NIC serves it.
+    barred: Arc<AtomicBool>,
+    users: Mutex<Users>,
+    /// What answers calls, on whichever thread they come to.
+    handler: RwLock<Option<Arc<dyn Handler>>>,
+    /// What goes with the memory: a thread that serves its name, or one that watches its owner.
+    companion: Option<Companion>,
+}
+
+impl Node {
+    /// A node within this process. Its memory is anonymous: no other process can reach it.
+    ///
+    /// # Errors
+    /// [`Memory`](crate::FabricError::Memory) beyond what the machine has.
+    pub fn embedded(regions: &[RegionSpec]) -> Result<Self> {
+        let mut header = lay_out(regions)?;
+        let memory = Mapping::anonymous(header.bytes)?;
+        header.info.page_bytes = memory.page_bytes;
+        header.write(SharedWords::new(memory.words()));
+        Ok(Self::new(memory, header, Arc::default(), None))
+    }
+
+    pub(crate) fn new(
+        memory: Mapping,
+        header: Header,
+        barred: Arc<AtomicBool>,
+        companion: Option<Companion>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            memory,
+            info: header.info,
+            starts: header.starts,
+            barred,
+            users: Mutex::default(),
+            handler: RwLock::default(),
+            companion,
+        }))
+    }
+
+    /// Has calls to the node answered by a handler, in place of the one before. It runs on the threads that
+    /// calls come to: those of the agents that serve the memory, and those of clients in this process.
+    pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
+        let place = self.0.handler.write();
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(handler);
+    }
+
+    /// What answers calls to one of the regions.
+    pub(crate) fn handler(&self, node: NodeId, region: RegionId) -> Result<Arc<dyn Handler>> {
+        let handler = self
+            .0
+            .handler
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        handler
+            .clone()
+            .ok_or(FabricError::NoHandler { node, region })
+    }
+
+    /// Has a handler answer a call to a region that there is; returns the bytes of the reply.
+    pub(crate) fn answer_call(
+        &self,
+        handler: &dyn Handler,
+        region: RegionId,
+        request: &[u8],
+        reply: &mut [u8],
+    ) -> usize {
+        let index = usize::from(region.0);
+        let mut memory = RegionWords {
+            words: self.words(),
+            region,
+            start: self.start_of(index),
+            bytes: self.0.info.regions[index].len,
+        };
+        let room = reply.len();
+        let call = Call {
+            region,
+            now: now(),
+            request,
+            memory: &mut memory,
+            reply,
+        };
+        handler.handle(call).min(room)
+    }
+
+    /// The node's incarnation and regions.
+    #[must_use]
+    pub fn info(&self) -> &NodeInfo {
+        &self.0.info
+    }
+
+    /// Whether the owner's process has ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.is_barred() && self.users().nic.is_none()
+    }
+
+    /// Whether no verbs may be executed by this process's processors.
+    #[inline]
+    pub(crate) fn is_barred(&self) -> bool {
+        self.0.barred.load(Ordering::Relaxed)
+    }
+
+    /// Why the node, which the endpoint knows as `node`, is [barred](Self::is_barred).
+    #[cold]
+    pub(crate) fn why_barred(&self, node: NodeId) -> FabricError {
+        match self.users().nic {
+            Some(_) => FabricError::NicAndProcessor {
+                used: "served over RDMA verbs",
+                wanted: "used over shared memory",
+            },
+            None => FabricError::NodeStopped { node },
+        }
+    }
+
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.0.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims the memory for an agent whose threads execute verbs on it.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`] if a NIC serves it.
+    pub(crate) fn claim_for_agent(&self) -> Result<AgentClaim> {
+        let mut users = self.users();
+        if users.nic.is_some() {
+            return Err(FabricError::NicAndProcessor {
+                used: "served over RDMA verbs",
+                wanted: "served over TCP",
+            });
+        }
+        users.agents += 1;
+        Ok(AgentClaim(self.clone()))
+    }
+
+    /// Claims the memory for processors of this process.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`] if a NIC serves it.
+    pub(crate) fn claim_for_words(&self) -> Result<MapClaim> {
+        let mut users = self.users();
+        if users.nic.is_some() {
+            return Err(FabricError::NicAndProcessor {
+                used: "served over RDMA verbs",
+                wanted: "used by this process's processors",
+            });
+        }
+        users.words += 1;
+        Ok(MapClaim(self.clone()))
+    }
+
+    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints of shared
+    /// memory fail from now on.
+    ///
+    /// # Errors
+    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, this
+    /// process's processors use its words, or a NIC serves it already.
+    pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
+        let mut users = self.users();
+        let used = if self.0.companion.is_some() {
+            "served over shared memory"
+        } else if users.agents > 0 {
+            "served over TCP"
+        } else if users.words > 0 {
+            "used by this process's processors"
+        } else if users.nic.is_some() {
+            "served over RDMA verbs already"
+        } else {
+            users.nic = Some(inbox);
+            self.0.barred.store(true, Ordering::Release);
+            return Ok(NicClaim(self.clone()));
+        };
+        Err(FabricError::NicAndProcessor {
+            used,
+            wanted: "served over RDMA verbs",
+        })
+    }
+
+    /// Where a region lies in this process.
+    pub(crate) fn memory_of(&self, region: usize) -> (NonNull<AtomicU64>, usize) {
+        let words = self.slice_of(region);
+        (NonNull::from(words).cast(), words.len() * 8)
+    }
+
+    #[inline]
+    fn slice_of(&self, region: usize) -> &[AtomicU64] {
+        let len = self.0.info.regions[region].len as usize;
+        let first = (self.start_of(region) / 8) as usize;
+        &self.0.memory.words()[first..first + len / 8]
+    }
+
+    /// The words of a region.
+    #[inline]
+    pub(crate) fn words_of(&self, region: usize) -> SharedWords<'_> {
+        SharedWords::new(self.slice_of(region))
+    }
+
+    #[inline]
+    pub(crate) fn words(&self) -> SharedWords<'_> {
+        SharedWords::new(self.0.memory.words())
+    }
+
+    /// The byte of the memory at which a region starts.
+    #[inline]
+    pub(crate) fn start_of(&self, region: usize) -> u64 {
+        self.0.starts[region]
+    }
+
+    #[inline]
+    pub(crate) fn region(&self, region: usize) -> Option<&RegionInfo> {
+        self.0.info.regions.get(region)
+    }
+}
+
+impl Inbox for Node {
+    fn take_message(&self) -> Option<Message> {
+        if self.is_barred() {
+            let nic = self.users().nic.clone();
+            if let Some(nic) = nic {
+                return nic.upgrade()?.take_message();
+            }
+        }
+        // A client that may only read has no messages to take, and could not take one.
+        let writable = self.0.memory.writable;
+        writable.then(|| mailbox::take(self.words())).flatten()
+    }
+}
+
+/// Nanoseconds since the first time that this was asked.
+fn now() -> Nanos {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
+}
+
+/// Lets this process open as many files as it may; a refusal leaves it at what it has.
+pub(crate) fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
+}
+
+/// The header of a new node with these regions.
+pub(crate) fn lay_out(regions: &[RegionSpec]) -> Result<Header> {
+    let regions = regions
+        .iter()
+        .map(|spec| RegionInfo {
+            len: spec.len.checked_next_multiple_of(8).unwrap_or(u64::MAX),
+            rights: spec.rights,
+        })
+        .collect();
+    Header::lay_out(rand::random(), regions)
+}

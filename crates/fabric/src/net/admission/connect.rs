@@ -1,0 +1,285 @@
+//! The client's side of the handshake: resolve, connect, be admitted, within one timeout.
+
+use super::handshake::{
+    CHALLENGE_WORDS, Carrier, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge,
+    decode_refused, is_proved, proof, prove, take_proof,
+};
+use crate::error::{Malformed, Refusal, os};
+use crate::net::options::ConnectOptions;
+use crate::net::socket::{nanos, prepare};
+use crate::net::wire::{FrameKind, Header};
+use crate::{FabricError, Result};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// A connection that may carry verbs.
+#[derive(Debug)]
+pub struct Admitted {
+    /// The connection; reads and writes of it block.
+    pub stream: TcpStream,
+    /// What it may use.
+    pub welcome: Welcome,
+}
+
+/// Connects to the agent at `address`, `HOST:PORT`, and is admitted. This blocks.
+///
+/// # Errors
+/// [`FabricError::Unresolvable`], [`FabricError::ConnectionRefused`],
+/// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
+/// [`FabricError::Protocol`] if something else listens there; [`FabricError::BadName`] if the
+/// grant's name is too long.
+pub fn connect(address: &str, options: &ConnectOptions) -> Result<Admitted> {
+    connect_after(0, address, options)
+}
+
+/// As [`connect`], in place of the connection of that [session](Welcome::session): the node
+/// executes no verb of it once this has returned.
+pub(crate) fn connect_after(
+    last_session: u64,
+    address: &str,
+    options: &ConnectOptions,
+) -> Result<Admitted> {
+    let attempt = Attempt::begin(last_session, address, options);
+    let admitted = attempt.admit(Carrier::Tcp)?;
+    let stream = &admitted.stream;
+    stream
+        .set_read_timeout(None)
+        .and_then(|()| stream.set_write_timeout(None))
+        .map_err(os("setsockopt"))?;
+    Ok(admitted)
+}
+
+/// One try to connect, within the connect timeout.
+pub(crate) struct Attempt<'a> {
+    last_session: u64,
+    address: &'a str,
+    options: &'a ConnectOptions,
+    /// Nothing if that is too far away to be a time.
+    until: Option<Instant>,
+}
+
+impl<'a> Attempt<'a> {
+    /// From now on the time counts. The session is that of the connection whose place this one
+    /// takes, or 0.
+    pub(crate) fn begin(last_session: u64, address: &'a str, options: &'a ConnectOptions) -> Self {
+        Self {
+            last_session,
+            address,
+            options,
+            until: Instant::now().checked_add(options.connect_timeout),
+        }
+    }
+
+    /// Connects and is admitted, by an agent whose clients' verbs are carried so. The connection is
+    /// left with the timeouts of the last frame.
+    pub(crate) fn admit(&self, carrier: Carrier) -> Result<Admitted> {
+        if self.options.grant.len() > LONGEST_NAME {
+            return Err(FabricError::BadName {
+                name: self.options.grant.clone(),
+                reason: "a grant's name has at most 64 bytes",
+            });
+        }
+        let stream = self.open()?;
+        prepare(&stream, self.options.peer_timeout)?;
+        let welcome = self.shake_hands(&stream, carrier)?;
+        Ok(Admitted { stream, welcome })
+    }
+
+    /// What is left of the time.
+    fn left(&self) -> Result<Duration> {
+        let left = self.until.map_or(self.options.connect_timeout, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        if left.is_zero() {
+            Err(self.timed_out())
+        } else {
+            Ok(left)
+        }
+    }
+
+    fn timed_out(&self) -> FabricError {
+        FabricError::ConnectTimedOut {
+            address: self.address.into(),
+            after: nanos(self.options.connect_timeout),
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> FabricError {
+        let address = self.address.into();
+        match error.kind() {
+            ErrorKind::ConnectionRefused => FabricError::ConnectionRefused { address },
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => self.timed_out(),
+            _ => FabricError::Connect {
+                address,
+                error: error.to_string(),
+            },
+        }
+    }
+
+    /// Connects to the first address of the name that answers.
+    fn open(&self) -> Result<TcpStream> {
+        let mut last = None;
+        for address in self.resolve()? {
+            match TcpStream::connect_timeout(&address, self.left()?) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(match last {
+            Some(error) => self.failed(&error),
+            None => FabricError::Unresolvable {
+                address: self.address.into(),
+                error: "the name has no address".into(),
+            },
+        })
+    }
+
+    /// The resolver of the system cannot be told to hurry: a thread waits for it.
+    fn resolve(&self) -> Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.address.parse() {
+            return Ok(vec![address]);
+        }
+        let (give, resolved) = mpsc::channel();
+        let name = self.address.to_owned();
+        std::thread::Builder::new()
+            .name("farslot-resolve".into())
+            .spawn(move || {
+                // Where nobody waits any more, the answer is not needed.
+                let _ = give.send(name.to_socket_addrs().map(Vec::from_iter));
+            })
+            .map_err(os("spawning a thread"))?;
+        match resolved.recv_timeout(self.left()?) {
+            Ok(Ok(addresses)) => Ok(addresses),
+            Ok(Err(error)) => Err(FabricError::Unresolvable {
+                address: self.address.into(),
+                error: error.to_string(),
+            }),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(self.timed_out())
+            }
+        }
+    }
+
+    fn shake_hands(&self, stream: &TcpStream, carrier: Carrier) -> Result<Welcome> {
+        let secret = self.options.secret.as_ref();
+        let hello = Hello {
+            carrier,
+            grant: self.options.grant.clone(),
+            rights: self.options.rights,
+            receiver_wait: self.options.limits.verb_timeout / 2,
+            nonce: rand::random(),
+        }
+        .encode();
+        self.write(stream, &hello)?;
+        let challenged = self.frame(stream, FrameKind::Challenge)?;
+        let secret_needed = self.check_challenge(&challenged)?;
+        if secret_needed && secret.is_none() {
+            return Err(self.refused(Refusal::SecretNeeded));
+        }
+        // A node without a secret cannot be the one that this client shares its secret with.
+        if !secret_needed && secret.is_some() {
+            return Err(self.refused(Refusal::NodeUnproved));
+        }
+        let last = self.last_session;
+        let proof = proof(
+            prove(secret, Side::Client, &[&hello, &challenged, &[last]]),
+            last,
+        );
+        self.write(stream, &proof)?;
+        let mut welcome = self.frame(stream, FrameKind::Welcome)?;
+        let agents = take_proof(&mut welcome).ok_or_else(|| {
+            self.malformed(Malformed::Handshake {
+                what: "a WELCOME is too short",
+            })
+        })?;
+        let frames = [&hello[..], &challenged, &proof, &welcome];
+        if !is_proved(secret, Side::Agent, &frames, agents) {
+            return Err(self.refused(Refusal::NodeUnproved));
+        }
+        Welcome::decode(&welcome).map_err(|reason| self.malformed(reason))
+    }
+
+    /// Whether the grant has a secret.
+    fn check_challenge(&self, words: &[u64]) -> Result<bool> {
+        if let [_, flags @ (0 | 1), a, b, c, d] = *words
+            && *words == challenge(flags == 1, [a, b, c, d])
+        {
+            return Ok(flags == 1);
+        }
+        Err(self.malformed(Malformed::Handshake {
+            what: "a CHALLENGE is not of its form",
+        }))
+    }
+
+    fn refused(&self, reason: Refusal) -> FabricError {
+        FabricError::NotAdmitted {
+            address: self.address.into(),
+            reason,
+        }
+    }
+
+    pub(crate) fn malformed(&self, reason: Malformed) -> FabricError {
+        FabricError::Protocol {
+            peer: self.address.into(),
+            reason,
+        }
+    }
+
+    pub(crate) fn write(&self, mut stream: &TcpStream, words: &[u64]) -> Result<()> {
+        stream
+            .set_write_timeout(Some(self.left()?))
+            .and_then(|()| stream.write_all(bytemuck::cast_slice(words)))
+            .map_err(|error| self.failed(&error))
+    }
+
+    /// Reads one frame, which must be of this kind.
+    pub(crate) fn frame(&self, stream: &TcpStream, kind: FrameKind) -> Result<Vec<u64>> {
+        let mut first = [0u64];
+        self.read(stream, &mut first)?;
+        let header = Header::decode_any_version(first[0]).map_err(|error| self.malformed(error))?;
+        let words = header.words as usize;
+        if words > LARGEST.max(CHALLENGE_WORDS) {
+            return Err(self.malformed(Malformed::Length {
+                words: header.words,
+                limit: LARGEST as u32,
+            }));
+        }
+        let mut frame = vec![0; words];
+        frame[0] = first[0];
+        self.read(stream, &mut frame[1..])?;
+        if let Some(refusal) = decode_refused(&frame) {
+            return Err(self.refused(refusal));
+        }
+        let header = Header::decode(first[0]).map_err(|error| self.malformed(error))?;
+        if header.kind != kind {
+            return Err(self.malformed(Malformed::Kind {
+                found: header.kind as u8,
+            }));
+        }
+        Ok(frame)
+    }
+
+    /// Fills `words`, however the bytes trickle in, within the time that is left for everything.
+    fn read(&self, mut stream: &TcpStream, words: &mut [u64]) -> Result<()> {
+        let mut space: &mut [u8] = bytemuck::cast_slice_mut(words);
+        while !space.is_empty() {
+            let read = stream
+                .set_read_timeout(Some(self.left()?))
+                .and_then(|()| stream.read(space));
+            match read {
+                Ok(0) => {
+                    return Err(FabricError::Connect {
+                        address: self.address.into(),
+                        error: "it closed the connection during the handshake".into(),
+                    });
+                }
+                Ok(bytes) => space = &mut space[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! What an agent counts, and the warnings that it logs at a limited rate.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// What an agent has counted so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct AgentCounters {
+    /// Connections now, those in their handshake included.
+    pub connections: usize,
+    /// Connections that were ever accepted.
+    pub accepted: u64,
+    /// Clients that were admitted.
+    pub admitted: u64,
+    /// Clients that were refused.
+    pub refused: u64,
+    /// Connections that were closed because of a malformed frame.
+    pub malformed: u64,
+    /// Verbs that were answered, those with an error included.
+    pub verbs: u64,
+    /// Verbs that were answered with an error.
+    pub failed_verbs: u64,
+}
+
+/// The counters of all threads of an agent.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) connections: AtomicUsize,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) admitted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) malformed: AtomicU64,
+    pub(crate) verbs: AtomicU64,
+    pub(crate) failed_verbs: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn snapshot(&self) -> AgentCounters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        AgentCounters {
+            connections: self.connections.load(Ordering::Relaxed),
+            accepted: get(&self.accepted),
+            admitted: get(&self.admitted),
+            refused: get(&self.refused),
+            malformed: get(&self.malformed),
+            verbs: get(&self.verbs),
+            failed_verbs: get(&self.failed_verbs),
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// Warnings that strangers can cause: a few a second, so that nobody can fill a disk with them.
+pub(crate) struct Warnings {
+    since: Instant,
+    written: u32,
+    left_out: u64,
+}
+
+const A_SECOND: Duration = Duration::from_secs(1);
+const MOST_A_SECOND: u32 = 10;
+
+impl Warnings {
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            written: 0,
+            left_out: 0,
+        }
+    }
+
+    pub(crate) fn warn(&mut self, what: fmt::Arguments<'_>) {
+        if self.may_write(Instant::now()) {
+            log::warn!("{what}");
+        }
+    }
+
+    fn may_write(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= A_SECOND {
+            if self.left_out > 0 {
+                log::warn!("{} more warnings like the last ones", self.left_out);
+            }
+            *self = Self {
+                since: now,
+                ..Self::new()
+            };
+        }
+        if self.written == MOST_A_SECOND {
+            self.left_out += 1;
+            return false;
+        }
+        self.written += 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_few_and_the_rest_are_counted() {
+        let mut warnings = Warnings::new();
+        let now = warnings.since;
+        let written = (0..25).filter(|_| warnings.may_write(now)).count();
+        assert_eq!((written, warnings.left_out), (10, 15));
+        assert!(warnings.may_write(now + A_SECOND));
+        assert_eq!(warnings.left_out, 0);
+    }
+}

@@ -1,0 +1,146 @@
+//! The state that the threads of an agent share.
+
+use super::counters::Tally;
+use super::service::{Served, Service};
+use super::session::Sessions;
+use crate::error::{Refusal, os};
+use crate::memory::Node;
+use crate::net::admission::Grants;
+use crate::net::options::ServeOptions;
+use crate::{FabricError, Result};
+use rustix::event::EventfdFlags;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How many threads an agent has, how long they poll, and what they may hold for a client.
+pub(crate) struct Workers {
+    pub(crate) threads: usize,
+    /// The longest that a thread polls for frames before it sleeps.
+    pub(crate) spin: Duration,
+    pub(crate) frame_bytes: usize,
+    pub(crate) unsent_bytes: usize,
+}
+
+impl Workers {
+    /// The limit of frames in words, if all of these are possible.
+    ///
+    /// # Errors
+    /// [`FabricError::BadOption`].
+    pub(crate) fn check(&self) -> Result<u32> {
+        let bad = |option, value, limit| FabricError::BadOption {
+            option,
+            value,
+            limit,
+        };
+        if !(1..=1024).contains(&self.threads) {
+            return Err(bad("threads", self.threads as u64, "from 1 to 1024"));
+        }
+        let bytes = self.frame_bytes;
+        match u32::try_from(bytes / 8) {
+            Ok(words) if bytes >= 4096 => Ok(words),
+            _ => Err(bad(
+                "frame bytes",
+                bytes as u64,
+                "at least 4 KiB and less than 32 GiB",
+            )),
+        }
+    }
+}
+
+/// What the threads of an agent share.
+pub(crate) struct Shared {
+    pub(crate) served: Served,
+    pub(crate) grants: Grants,
+    pub(crate) service: Box<dyn Service>,
+    pub(crate) sessions: Arc<Sessions>,
+    /// The most connections.
+    pub(crate) connections: usize,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) receiver_wait: Duration,
+    pub(crate) peer_timeout: Duration,
+    pub(crate) spin: Duration,
+    pub(crate) stop: AtomicBool,
+    /// One a thread.
+    pub(crate) doors: Vec<Door>,
+}
+
+impl Shared {
+    /// Without any grants yet.
+    ///
+    /// # Errors
+    /// [`FabricError::BadOption`].
+    pub(crate) fn new(
+        node: Node,
+        options: &ServeOptions,
+        workers: &Workers,
+        doors: Vec<Door>,
+        service: Box<dyn Service>,
+    ) -> Result<Self> {
+        Ok(Self {
+            served: Served {
+                node,
+                frame_words: workers.check()?,
+                unsent_bytes: workers.unsent_bytes,
+                tally: Tally::default(),
+            },
+            grants: Grants::default(),
+            service,
+            sessions: Arc::default(),
+            connections: options.connections,
+            handshake_timeout: options.handshake_timeout,
+            receiver_wait: options.receiver_wait,
+            peer_timeout: options.peer_timeout,
+            spin: workers.spin,
+            stop: AtomicBool::new(false),
+            doors,
+        })
+    }
+}
+
+/// A connection that was accepted.
+pub(crate) struct Newcomer {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    /// Why it will be refused, whoever it is.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// How a thread is told of something.
+pub(crate) struct Door {
+    pub(crate) wake: OwnedFd,
+    pub(crate) serve_everybody: AtomicBool,
+    pub(crate) newcomers: Mutex<Vec<Newcomer>>,
+}
+
+impl Door {
+    pub(crate) fn new() -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            wake: rustix::event::eventfd(0, flags).map_err(os("eventfd"))?,
+            serve_everybody: AtomicBool::new(false),
+            newcomers: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn send(&self, newcomer: Newcomer) {
+        let mut newcomers = self
+            .newcomers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        newcomers.push(newcomer);
+        drop(newcomers);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        // It can only fail where the counter is full, and then the thread is woken anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn clear_wake(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+    }
+}

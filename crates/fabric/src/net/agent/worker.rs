@@ -1,0 +1,459 @@
+//! One thread of an agent: its connections, and the order in which it serves them.
+//!
+//! While verbs arrive the thread polls: it tries the few connections that were busy last, and asks
+//! the kernel about the others every few rounds. Once nothing has arrived for the time it may spin,
+//! or where polling has not paid off lately (see [`Spin`]), it sleeps in the kernel.
+
+use super::accept::{Acceptor, LISTENER};
+use super::connection::{Connection, Scratch, Turn, Wants};
+use super::counters::{Warnings, count};
+use super::dialogue::{End, News};
+use super::shared::{Newcomer, Shared};
+use crate::error::Refusal;
+use crate::net::socket::{nanos, now};
+use crate::net::spin::Spin;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Connections that are tried without asking the kernel first.
+const HOT: usize = 4;
+/// How many fruitless rounds, or fruitful ones, go by before the kernel is asked.
+const ROUNDS: u32 = 8;
+/// How often a message that waits for its receiver is tried.
+const RETRY: Duration = Duration::from_micros(500);
+/// How often handshakes that take too long are looked for.
+const SWEEP: Duration = Duration::from_millis(100);
+/// Events that are taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// Stands for the eventfd that wakes the thread.
+const WAKE: u64 = u64::MAX;
+
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    number: usize,
+    epoll: OwnedFd,
+    acceptor: Option<Acceptor>,
+    places: Vec<Place>,
+    vacant: Vec<u32>,
+    /// Connections in their handshake, or refused, and when they end.
+    strangers: usize,
+    next_sweep: Instant,
+    /// Those that were busy last, the latest first.
+    hot: Vec<u64>,
+    /// Those that have more to do than a turn.
+    again: Vec<u64>,
+    stalled: Vec<u64>,
+    next_retry: Instant,
+    scratch: Scratch,
+    warnings: Warnings,
+}
+
+/// A place for a connection. Its number and its generation are the connection's token.
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    held: Option<Held>,
+}
+
+struct Held {
+    connection: Connection,
+    wants: Wants,
+    /// By when it must have been admitted, or be gone.
+    stranger_until: Option<Instant>,
+}
+
+fn token(place: u32, generation: u32) -> u64 {
+    // Generations are below 2^31, so that no token is one of the two above.
+    u64::from(place) | u64::from(generation) << 32
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        number: usize,
+        acceptor: Option<Acceptor>,
+    ) -> rustix::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = EventData::new_u64(WAKE);
+        epoll::add(&epoll, &shared.doors[number].wake, wake, EventFlags::IN)?;
+        if let Some(acceptor) = &acceptor {
+            acceptor.watch(&epoll)?;
+        }
+        let now = Instant::now();
+        Ok(Self {
+            shared,
+            number,
+            epoll,
+            acceptor,
+            places: Vec::new(),
+            vacant: Vec::new(),
+            strangers: 0,
+            next_sweep: now,
+            hot: Vec::with_capacity(HOT + 1),
+            again: Vec::new(),
+            stalled: Vec::new(),
+            next_retry: now,
+            scratch: Scratch::new(),
+            warnings: Warnings::new(),
+        })
+    }
+
+    /// Serves until the agent is dropped.
+    pub(crate) fn run(mut self) {
+        let mut spin = Spin::new(nanos(self.shared.spin));
+        let mut rounds = 0u32;
+        let mut events = Vec::with_capacity(EVENTS);
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let mut active = self.go_on();
+            active |= self.try_hot();
+            rounds = rounds.wrapping_add(1);
+            if active {
+                spin.has_come(now());
+            }
+            let spinning = active || spin.goes_on(now());
+            self.look_at_clock(Instant::now());
+            if !spinning || self.hot.is_empty() || rounds.is_multiple_of(ROUNDS) {
+                let sleep = if spinning || !self.again.is_empty() {
+                    Some(Duration::ZERO)
+                } else {
+                    self.longest_sleep(Instant::now())
+                };
+                if self.ask_kernel(&mut events, sleep) {
+                    spin.has_come(now());
+                }
+            }
+        }
+    }
+
+    /// Until the next thing that only the clock tells; nothing if there is none.
+    fn longest_sleep(&self, now: Instant) -> Option<Duration> {
+        let sweep = (self.strangers > 0).then_some(self.next_sweep);
+        let retry = (!self.stalled.is_empty()).then_some(self.next_retry);
+        let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
+        let next = [sweep, retry, accept].into_iter().flatten().min();
+        next.map(|next| next.saturating_duration_since(now))
+    }
+
+    fn look_at_clock(&mut self, now: Instant) {
+        if self.strangers > 0 && now >= self.next_sweep {
+            self.next_sweep = now + SWEEP;
+            self.sweep(now);
+        }
+        if !self.stalled.is_empty() && now >= self.next_retry {
+            self.next_retry = now + RETRY;
+            for token in std::mem::take(&mut self.stalled) {
+                self.serve(token);
+            }
+        }
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.go_on(&self.epoll, now);
+        }
+    }
+
+    /// Ends the handshakes that take too long.
+    fn sweep(&mut self, now: Instant) {
+        let timeout = self.shared.handshake_timeout;
+        let refusal = Refusal::TooSlow {
+            after_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
+        };
+        for place in 0..self.places.len() {
+            let Some(held) = &mut self.places[place].held else {
+                continue;
+            };
+            if held.stranger_until.is_some_and(|until| now >= until) {
+                if held.connection.refuse_late(refusal) {
+                    let peer = held.connection.peer;
+                    self.refused(peer, refusal);
+                }
+                self.close(place as u32);
+            }
+        }
+    }
+
+    fn refused(&mut self, peer: SocketAddr, refusal: Refusal) {
+        count(&self.shared.served.tally.refused, 1);
+        self.warnings
+            .warn(format_args!("refused {peer}: {refusal}"));
+    }
+
+    /// Serves those that had more to do.
+    fn go_on(&mut self) -> bool {
+        let again = std::mem::take(&mut self.again);
+        let any = !again.is_empty();
+        for token in again {
+            self.serve(token);
+        }
+        any
+    }
+
+    fn try_hot(&mut self) -> bool {
+        let mut active = false;
+        for index in 0..self.hot.len() {
+            // Serving one may take it, or others, out of the list.
+            let Some(&token) = self.hot.get(index) else {
+                break;
+            };
+            // One that waits for something else has its turn when that happens, and only then.
+            let tries = self
+                .held(token)
+                .is_some_and(|held| held.wants == Wants::Input);
+            active |= tries && self.serve(token);
+        }
+        active
+    }
+
+    /// Takes what the kernel has; returns whether it had anything.
+    fn ask_kernel(&mut self, events: &mut Vec<Event>, sleep: Option<Duration>) -> bool {
+        events.clear();
+        let timeout = sleep.map(|sleep| Timespec {
+            tv_sec: sleep.as_secs() as i64,
+            tv_nsec: sleep.subsec_nanos().into(),
+        });
+        // Interrupted or not, what there is will be told again.
+        let space = rustix::buffer::spare_capacity(events);
+        let _ = epoll::wait(&self.epoll, space, timeout.as_ref());
+        let many = events.len() > HOT;
+        if many {
+            self.hot.clear();
+        }
+        for event in &*events {
+            match event.data.u64() {
+                WAKE => self.answer_wake(),
+                LISTENER => self.accept(),
+                token => self.react(token, event.flags, many),
+            }
+        }
+        !events.is_empty()
+    }
+
+    fn react(&mut self, token: u64, flags: EventFlags, many: bool) {
+        let Some(held) = self.held(token) else {
+            return;
+        };
+        let over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        match held.wants {
+            // It is not read from meanwhile, so that nothing else would tell.
+            Wants::Receiver if over => return self.close(token as u32),
+            // It stands in a list already, and must not stand there twice.
+            Wants::Receiver | Wants::Turn => return,
+            Wants::Input | Wants::Output => {}
+        }
+        if self.serve(token) && !many {
+            self.hot.retain(|hot| *hot != token);
+            self.hot.insert(0, token);
+            self.hot.truncate(HOT);
+        }
+    }
+
+    fn held(&mut self, token: u64) -> Option<&mut Held> {
+        let place = self.places.get_mut(token as u32 as usize)?;
+        if u64::from(place.generation) != token >> 32 {
+            return None;
+        }
+        place.held.as_mut()
+    }
+
+    /// Gives a connection a turn, if it is still there; returns whether anything came of it.
+    fn serve(&mut self, token: u64) -> bool {
+        let place = token as u32;
+        let Some(Place {
+            generation,
+            held: Some(held),
+        }) = self.places.get_mut(place as usize)
+        else {
+            return false;
+        };
+        if u64::from(*generation) != token >> 32 {
+            return false;
+        }
+        match held
+            .connection
+            .turn(&mut self.scratch, &self.shared, &mut self.warnings)
+        {
+            Ok(turn) => {
+                self.after(token, turn);
+                turn.active
+            }
+            Err(end) => {
+                let peer = held.connection.peer;
+                match end {
+                    End::Malformed(reason) => {
+                        count(&self.shared.served.tally.malformed, 1);
+                        self.warnings
+                            .warn(format_args!("closing the connection of {peer}: {reason}"));
+                    }
+                    // It has no secret, or wants one of a grant that has none.
+                    End::Closed => {
+                        if let Some(grant) = held.connection.unproved() {
+                            self.warnings.warn(format_args!(
+                                "{peer} left when it was asked for the secret of the grant {grant:?}"
+                            ));
+                        }
+                    }
+                    End::Replaced => log::debug!("{peer} has another connection by now"),
+                }
+                self.close(place);
+                true
+            }
+        }
+    }
+
+    fn after(&mut self, token: u64, turn: Turn) {
+        let Some(Place {
+            held: Some(held), ..
+        }) = self.places.get_mut(token as u32 as usize)
+        else {
+            return;
+        };
+        let before = std::mem::replace(&mut held.wants, turn.wants);
+        if interest(before) != interest(turn.wants) {
+            let data = EventData::new_u64(token);
+            let stream = &held.connection.stream;
+            // It can only fail for a socket that is not registered; this one is.
+            let _ = epoll::modify(&self.epoll, stream, data, interest(turn.wants));
+        }
+        match turn.wants {
+            Wants::Turn => self.again.push(token),
+            Wants::Receiver => {
+                if self.stalled.is_empty() && before != Wants::Receiver {
+                    self.next_retry = Instant::now() + RETRY;
+                }
+                self.stalled.push(token);
+            }
+            Wants::Input | Wants::Output => {}
+        }
+        match turn.news {
+            Some(News::Admitted) => {
+                held.stranger_until = None;
+                self.strangers -= 1;
+                count(&self.shared.served.tally.admitted, 1);
+                log::debug!("admitted {}", held.connection.peer);
+            }
+            Some(News::Refused(refusal)) => {
+                let peer = held.connection.peer;
+                if held.stranger_until.is_none() {
+                    // It was admitted before, and has some time to leave.
+                    held.stranger_until = Some(Instant::now() + self.shared.handshake_timeout);
+                    self.strangers += 1;
+                }
+                self.refused(peer, refusal);
+            }
+            None => {}
+        }
+    }
+
+    fn close(&mut self, place: u32) {
+        let Some(slot) = self.places.get_mut(place as usize) else {
+            return;
+        };
+        let Some(held) = slot.held.take() else {
+            return;
+        };
+        let gone = token(place, slot.generation);
+        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        if held.stranger_until.is_some() {
+            self.strangers -= 1;
+        }
+        self.vacant.push(place);
+        self.hot.retain(|hot| *hot != gone);
+        self.shared
+            .served
+            .tally
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
+        if held.connection.is_serving() {
+            log::debug!("{} is gone", held.connection.peer);
+        }
+        // Closing the socket takes it out of the kernel's list.
+        drop(held);
+    }
+
+    fn accept(&mut self) {
+        let Some(acceptor) = &mut self.acceptor else {
+            return;
+        };
+        let accepted = acceptor.accept(&self.epoll, &self.shared);
+        for (to, newcomer) in accepted {
+            if to == self.number {
+                self.hold(newcomer);
+            } else {
+                self.shared.doors[to].send(newcomer);
+            }
+        }
+    }
+
+    fn answer_wake(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let door = &shared.doors[self.number];
+        door.clear_wake();
+        if door.serve_everybody.swap(false, Ordering::AcqRel) {
+            self.serve_everybody();
+        }
+        let mut newcomers = door
+            .newcomers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let newcomers = std::mem::take(&mut *newcomers);
+        for newcomer in newcomers {
+            self.hold(newcomer);
+        }
+    }
+
+    /// Serves the admitted clients that are waited for. The others have their turn anyway.
+    fn serve_everybody(&mut self) {
+        let waited_for = |held: &Held| held.wants == Wants::Input && held.connection.is_serving();
+        let tokens: Vec<_> = (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.held.as_ref().is_some_and(waited_for))
+            .map(|(number, place)| token(number, place.generation))
+            .collect();
+        for token in tokens {
+            self.serve(token);
+        }
+    }
+
+    /// Gives a newcomer a place.
+    fn hold(&mut self, newcomer: Newcomer) {
+        let place = self.vacant.pop().unwrap_or(self.places.len() as u32);
+        if place as usize == self.places.len() {
+            self.places.push(Place::default());
+        }
+        let slot = &mut self.places[place as usize];
+        let data = EventData::new_u64(token(place, slot.generation));
+        let Newcomer {
+            stream,
+            peer,
+            refusal,
+        } = newcomer;
+        let watched = epoll::add(&self.epoll, &stream, data, interest(Wants::Input));
+        slot.held = Some(Held {
+            connection: Connection::new(stream, peer, refusal),
+            wants: Wants::Input,
+            stranger_until: Some(Instant::now() + self.shared.handshake_timeout),
+        });
+        if self.strangers == 0 {
+            self.next_sweep = Instant::now() + SWEEP;
+        }
+        self.strangers += 1;
+        if let Err(error) = watched {
+            self.warnings
+                .warn(format_args!("cannot wait for {peer}: {error}"));
+            self.close(place);
+        }
+    }
+}
+
+/// What the kernel is to tell of a connection.
+fn interest(wants: Wants) -> EventFlags {
+    match wants {
+        Wants::Input => EventFlags::IN,
+        Wants::Output => EventFlags::OUT,
+        Wants::Receiver | Wants::Turn => EventFlags::empty(),
+    }
+}

@@ -1,0 +1,26 @@
+//! What TCP and RDMA verbs share: connections, admission, and frames.
+//!
+//! An agent listens for TCP connections and admits clients under its [grants](admission). Each
+//! fabric then serves its clients in its own way: TCP with threads that execute verbs, RDMA verbs
+//! with the NIC. An endpoint keeps one connection to each of its peers, detects its end, and
+//! reconnects in the background.
+
+pub mod admission;
+pub(crate) mod agent;
+mod backoff;
+pub(crate) mod dialer;
+mod hangup;
+mod options;
+pub(crate) mod peers;
+mod posted;
+mod redial;
+pub(crate) mod socket;
+pub(crate) mod spin;
+pub(crate) mod stream;
+pub mod wire;
+
+pub use agent::AgentCounters;
+pub use backoff::Backoff;
+pub use options::{ConnectOptions, ServeOptions};
+pub use posted::Posted;
+pub(crate) use posted::{Answer, Arrivals, Slots};

@@ -1,0 +1,82 @@
+//! The options that TCP and RDMA verbs share, for agents and for endpoints.
+
+use super::admission::{Grant, Secret};
+use super::backoff::Backoff;
+use crate::{Limits, Rights};
+use std::time::Duration;
+
+/// How an agent accepts clients.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The TCP address to listen at: `HOST:PORT`, port 0 for any free port.
+    pub listen: String,
+    /// The grants in force from the start; more can be granted later. Over RDMA verbs each of them
+    /// registers its regions with the NIC, which counts against the limit of locked memory.
+    pub grants: Vec<Grant>,
+    /// Whether grants without a secret may be served at an address that other machines can reach.
+    pub insecure: bool,
+    /// A client that the network has lost, or that takes no answers for this long, is disconnected.
+    pub peer_timeout: Duration,
+    /// The most connections, those in their handshake included. An RDMA device has a limit of its
+    /// own as well.
+    pub connections: usize,
+    /// The longest that a client's handshake may take.
+    pub handshake_timeout: Duration,
+    /// The longest that a message waits for room in the node's inbox, whatever its sender asks for.
+    pub receiver_wait: Duration,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:0".into(),
+            grants: vec![Grant::everything(None)],
+            insecure: false,
+            peer_timeout: Duration::from_secs(30),
+            connections: 16 << 10,
+            handshake_timeout: Duration::from_secs(5),
+            receiver_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How an endpoint connects to agents: all that a [`TcpEndpoint`](crate::tcp::TcpEndpoint) needs to
+/// know, and most of what a [`VerbsEndpoint`](crate::verbs::VerbsEndpoint) does.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The name of the grant to ask for.
+    pub grant: String,
+    /// The grant's secret. With a secret, the endpoint connects only to nodes that know it too.
+    pub secret: Option<Secret>,
+    /// The most rights to ask for in any region.
+    pub rights: Rights,
+    /// The longest that resolving, connecting, the handshake and (over RDMA verbs) the set-up of
+    /// the queue pair may take together.
+    pub connect_timeout: Duration,
+    /// The longest that the thread polls for completions before it sleeps. Over TCP it sleeps at
+    /// once where polling has not paid off lately.
+    pub spin: Duration,
+    /// A node that the network has lost is detected within about this long, whether or not verbs
+    /// are in flight.
+    pub peer_timeout: Duration,
+    /// The waits between attempts to reconnect, in the background.
+    pub reconnect: Backoff,
+    /// What the endpoint may hold and how long it waits. A message may wait for its receiver for
+    /// half of the verb timeout.
+    pub limits: Limits,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            grant: Grant::DEFAULT.into(),
+            secret: None,
+            rights: Rights::ALL,
+            connect_timeout: Duration::from_secs(5),
+            spin: Duration::from_micros(50),
+            peer_timeout: Duration::from_secs(5),
+            reconnect: Backoff::default(),
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The bytes of a connection in memory: received and not yet consumed, or to be sent.
+//!
+//! Buffers hold words, since every frame is a whole number of words. So each frame starts at a word
+//! in memory, and payloads are copied word by word.
+
+use super::socket::{self, Io};
+use super::wire::{FrameKind, Header, LARGEST_COUNT};
+use std::net::TcpStream;
+
+/// What is received at once where nothing larger is waited for.
+const RECEIVE_BYTES: usize = 256 << 10;
+/// A buffer that grew past this for a large verb is given up when it is empty.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Bytes that have arrived. Without any, it may be without memory.
+#[derive(Default)]
+pub(crate) struct Inbound {
+    words: Vec<u64>,
+    /// First word that is not used up.
+    start: usize,
+    /// First byte that has not arrived.
+    end: usize,
+}
+
+impl Inbound {
+    /// One that has memory from the start.
+    pub(crate) fn with_memory() -> Self {
+        Self {
+            words: vec![0; RECEIVE_BYTES / 8],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn has_memory(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// The whole words that have arrived and are not used up.
+    #[inline]
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words[self.start..self.end / 8]
+    }
+
+    /// Whether nothing is left, not even a part of a word.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start * 8 == self.end
+    }
+
+    /// Uses up words.
+    #[inline]
+    pub(crate) fn consume(&mut self, words: usize) {
+        debug_assert!(self.start + words <= self.end / 8);
+        self.start += words;
+    }
+
+    /// Uses up everything.
+    pub(crate) fn discard(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Receives once; `wanted` words, of those that are there and those to come, will have room.
+    pub(crate) fn receive(&mut self, stream: &TcpStream, wanted: usize) -> Io {
+        self.make_room(wanted);
+        let space = &mut bytemuck::cast_slice_mut(&mut self.words)[self.end..];
+        let received = socket::receive(stream, space);
+        if let Io::Moved(bytes) = received {
+            self.end += bytes;
+        }
+        received
+    }
+
+    /// Takes bytes that have arrived otherwise.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.make_room((self.end - self.start * 8 + bytes.len()).div_ceil(8));
+        let space: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        space[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
+    /// Moves what is left to the beginning, and grows.
+    fn make_room(&mut self, wanted: usize) {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            if self.words.len() * 8 > KEPT_BYTES && wanted * 8 <= KEPT_BYTES {
+                self.words = Vec::new();
+            }
+        } else if self.start > 0 {
+            self.words.copy_within(self.start..self.end.div_ceil(8), 0);
+            self.end -= self.start * 8;
+            self.start = 0;
+        }
+        // Always more than what has arrived: there is room for another word at least.
+        let needed = wanted.max(RECEIVE_BYTES / 8).max(self.end / 8 + 1);
+        if self.words.len() < needed {
+            self.words.resize(needed, 0);
+        }
+    }
+
+    /// Takes out what is left, in memory of just its size, and leaves nothing.
+    pub(crate) fn take_rest(&mut self) -> Self {
+        let rest = Self {
+            words: self.words[self.start..self.end.div_ceil(8)].to_vec(),
+            start: 0,
+            end: self.end - self.start * 8,
+        };
+        (self.start, self.end) = (0, 0);
+        rest
+    }
+}
+
+/// Frames that are to be sent. The last may be open, so that more entries can be added.
+#[derive(Default)]
+pub(crate) struct Outbound {
+    words: Vec<u64>,
+    /// Bytes that went.
+    sent: usize,
+    /// Where the open frame begins, and its entries.
+    open: Option<(usize, u16)>,
+}
+
+impl Outbound {
+    /// Bytes that did not go yet.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        self.words.len() * 8 - self.sent
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Counts an entry of `entry` words into a frame of this kind, the only one that is ever left
+    /// open here, of at most `limit` words where it has more than one entry; returns where to
+    /// append the entry.
+    #[inline]
+    pub(crate) fn entry(&mut self, kind: FrameKind, entry: usize, limit: usize) -> &mut Vec<u64> {
+        match &mut self.open {
+            Some((start, count))
+                if usize::from(*count) < LARGEST_COUNT
+                    && self.words.len() - *start + entry <= limit =>
+            {
+                *count += 1;
+            }
+            _ => self.open(kind),
+        }
+        &mut self.words
+    }
+
+    #[cold]
+    fn open(&mut self, kind: FrameKind) {
+        self.close(kind);
+        self.open = Some((self.words.len(), 1));
+        self.words.push(0);
+    }
+
+    /// Ends the open frame, of this kind.
+    #[inline]
+    fn close(&mut self, kind: FrameKind) {
+        if let Some((start, count)) = self.open.take() {
+            let words = (self.words.len() - start) as u32;
+            self.words[start] = Header { kind, count, words }.encode();
+        }
+    }
+
+    /// Appends a whole frame, behind the open one of `kind`.
+    pub(crate) fn frame(&mut self, kind: FrameKind, frame: &[u64]) {
+        self.close(kind);
+        self.words.extend_from_slice(frame);
+    }
+
+    /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.
+    #[inline]
+    pub(crate) fn send(&mut self, stream: &TcpStream, kind: FrameKind) -> Io {
+        self.close(kind);
+        let bytes = &bytemuck::cast_slice(&self.words)[self.sent..];
+        let sent = socket::send(stream, bytes);
+        if let Io::Moved(bytes) = sent {
+            self.sent += bytes;
+            if self.unsent() == 0 {
+                self.clear();
+            }
+        }
+        sent
+    }
+
+    /// Ends the open frame, of `kind`, and takes out everything.
+    pub(crate) fn take_bytes(&mut self, kind: FrameKind, into: &mut Vec<u8>) {
+        self.close(kind);
+        into.extend_from_slice(&bytemuck::cast_slice(&self.words)[self.sent..]);
+        self.clear();
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        (self.sent, self.open) = (0, None);
+        if self.words.capacity() * 8 > KEPT_BYTES {
+            self.words = Vec::new();
+        } else {
+            self.words.clear();
+        }
+    }
+
+    /// Takes out what did not go, in memory of about its size, and leaves nothing. No frame may be
+    /// open.
+    pub(crate) fn take_rest(&mut self) -> Self {
+        debug_assert!(self.open.is_none());
+        let first = self.sent / 8;
+        let rest = Self {
+            words: self.words[first..].to_vec(),
+            sent: self.sent % 8,
+            open: None,
+        };
+        self.clear();
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn bytes_that_come_in_pieces_are_whole_words_in_the_end() {
+        let (mut from, to) = pair();
+        let mut inbound = Inbound::default();
+        let receive = |inbound: &mut Inbound, wanted| {
+            while inbound.receive(&to, wanted) == Io::Blocked {
+                std::thread::yield_now();
+            }
+        };
+        from.write_all(&[1; 12]).unwrap();
+        receive(&mut inbound, 1);
+        assert_eq!(inbound.words(), [0x0101_0101_0101_0101]);
+        inbound.consume(1);
+        assert!(inbound.words().is_empty() && !inbound.is_empty());
+
+        let mut rest = inbound.take_rest();
+        assert!(inbound.is_empty());
+        from.write_all(&[2; 4]).unwrap();
+        receive(&mut rest, 1);
+        assert_eq!(rest.words(), [0x0202_0202_0101_0101]);
+        rest.consume(1);
+        assert!(rest.is_empty());
+
+        // One that is longer than what is received at once.
+        let large = vec![3u8; 8 * (RECEIVE_BYTES / 8 + 10)];
+        std::thread::scope(|scope| {
+            scope.spawn(|| from.write_all(&large).unwrap());
+            while rest.words().len() < large.len() / 8 {
+                receive(&mut rest, large.len() / 8);
+            }
+        });
+        assert!(
+            rest.words()
+                .iter()
+                .all(|word| *word == 0x0303_0303_0303_0303)
+        );
+    }
+
+    #[test]
+    fn frames_end_at_their_limits_and_what_did_not_go_goes_later() {
+        let kind = FrameKind::Verbs;
+        let mut outbound = Outbound::default();
+        for entry in 0..5 {
+            outbound.entry(kind, 2, 5).extend([entry, entry]);
+        }
+        outbound.frame(kind, &[77]);
+        for _ in 0..LARGEST_COUNT + 1 {
+            outbound.entry(kind, 0, 5);
+        }
+        let (from, mut to) = pair();
+        let expected = outbound.unsent() + 8;
+        outbound.entry(kind, 1, 5).push(9);
+        while !outbound.is_empty() {
+            assert_ne!(outbound.send(&from, kind), Io::Closed);
+            let rest = outbound.take_rest();
+            outbound = rest;
+        }
+        let mut bytes = vec![0; expected];
+        to.read_exact(&mut bytes).unwrap();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(bytemuck::pod_read_unaligned)
+            .collect();
+        let head = |count, words| Header { kind, count, words }.encode();
+        let (two, one) = (head(2, 5), head(1, 3));
+        assert_eq!(
+            words,
+            [
+                &[two, 0, 0, 1, 1, two, 2, 2, 3, 3, one, 4, 4, 77][..],
+                &[head(65535, 1), head(2, 2), 9],
+            ]
+            .concat()
+        );
+    }
+}

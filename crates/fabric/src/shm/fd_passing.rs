@@ -1,0 +1,335 @@
+//! Passes a node's file descriptor to other processes, and tells each side when the other has gone.
+//!
+//! The owner listens on an abstract Unix socket, which the kernel removes with its process. A
+//! client of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]. The owner
+//! answers [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and
+//! silent; its end tells each side that the other has died. The owner's thread sleeps otherwise.
+//!
+//! Every connection takes one of the owner's open files, and any process of the machine can
+//! connect. So the owner closes connections of other users at once, those that send nothing within
+//! [`SPEAK_WITHIN`], and those that send more than one byte.
+
+use crate::error::os;
+use crate::memory::read_only;
+use crate::{FabricError, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const READ_WRITE: u8 = b'w';
+const READ_ONLY: u8 = b'r';
+const WELCOME: u8 = b'F';
+const REFUSED: u8 = b'U';
+
+/// How long a client waits for the owner's thread to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client may be connected before it has asked for anything.
+const SPEAK_WITHIN: Duration = Duration::from_secs(1);
+/// How long the owner takes no clients after it ran out of files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The kernel's limit on a socket's name is 108 bytes; the prefix and a zero byte take their part.
+const LONGEST_NAME: usize = 80;
+
+fn address_of(name: &str) -> Result<SocketAddr> {
+    let bad = |reason| FabricError::BadName {
+        name: name.into(),
+        reason,
+    };
+    if name.is_empty() {
+        return Err(bad("it is empty"));
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(bad("it is longer than 80 bytes"));
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if !name.bytes().all(allowed) {
+        return Err(bad(
+            "only ASCII letters, digits, '-', '_' and '.' may be in it",
+        ));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    SocketAddr::from_abstract_name(format!("farslot/{user}/{name}"))
+        .map_err(|_| bad("the system does not take it"))
+}
+
+/// A thread that waits on sockets until its switch is dropped.
+pub(super) struct Watcher {
+    switch: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    fn start(name: &str, watch: impl FnOnce(UnixStream) + Send + 'static) -> Result<Self> {
+        let (switch, stopped) = UnixStream::pair().map_err(os("socketpair"))?;
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || watch(stopped))
+            .map_err(os("spawning a thread"))?;
+        Ok(Self {
+            switch: Some(switch),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.switch.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves `file` under `name` until the result is dropped.
+pub(super) fn serve(name: &str, file: OwnedFd) -> Result<Watcher> {
+    let listener = UnixListener::bind_addr(&address_of(name)?).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AddrInUse {
+            FabricError::NameTaken { name: name.into() }
+        } else {
+            os("bind")(error)
+        }
+    })?;
+    listener.set_nonblocking(true).map_err(os("fcntl"))?;
+    let files = Files {
+        read_only: read_only(file.as_fd())?,
+        writable: file,
+    };
+    Watcher::start("farslot-serve", move |stopped| {
+        watch_clients(&listener, &files, &stopped);
+    })
+}
+
+/// The served file, as it is handed out.
+struct Files {
+    writable: OwnedFd,
+    read_only: OwnedFd,
+}
+
+struct Client {
+    stream: UnixStream,
+    /// When it is let go unless it has asked by then; nothing once it has its answer.
+    ask_by: Option<Instant>,
+}
+
+fn watch_clients(listener: &UnixListener, files: &Files, stopped: &UnixStream) {
+    let mut clients: Vec<Client> = Vec::new();
+    let mut accept_from: Option<Instant> = None;
+    loop {
+        let now = Instant::now();
+        accept_from = accept_from.filter(|from| *from > now);
+        clients.retain(|client| client.ask_by.is_none_or(|by| by > now));
+
+        let mut waited = vec![PollFd::new(stopped, PollFlags::IN)];
+        waited.extend(
+            clients
+                .iter()
+                .map(|client| PollFd::new(&client.stream, PollFlags::IN)),
+        );
+        if accept_from.is_none() {
+            waited.push(PollFd::new(listener, PollFlags::IN));
+        }
+        let deadlines = clients.iter().filter_map(|client| client.ask_by);
+        let timeout = deadlines.chain(accept_from).min().map(|by| span(by - now));
+        match poll(&mut waited, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+        }
+        let happened: Vec<bool> = waited.iter().map(|one| !one.revents().is_empty()).collect();
+        drop(waited);
+        if happened[0] {
+            return;
+        }
+        let connected = accept_from.is_none() && happened[happened.len() - 1];
+        let mut turn = happened[1..].iter();
+        // A client speaks once; whatever comes after that, its end included, ends the connection.
+        clients.retain_mut(|client| {
+            let spoke = turn.next().is_some_and(|spoke| *spoke);
+            !spoke || client.ask_by.take().is_some() && answer(&client.stream, files)
+        });
+        if connected {
+            match listener.accept() {
+                Ok((stream, _)) => clients.extend(admit(stream)),
+                Err(error) => {
+                    use std::io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+                    let passing = [ConnectionAborted, Interrupted, WouldBlock];
+                    // Out of files or memory. The connection stays in the queue, and the listener
+                    // readable: it is not looked at for a while.
+                    if !passing.contains(&error.kind()) {
+                        accept_from = Some(Instant::now() + PAUSE);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn span(left: Duration) -> Timespec {
+    Timespec {
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: left.subsec_nanos().into(),
+    }
+}
+
+/// A client that may be waited for: one of this user, or root.
+fn admit(stream: UnixStream) -> Option<Client> {
+    let user = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    if peer.uid != user && !peer.uid.is_root() {
+        let _ = rustix::net::send(
+            &stream,
+            &[REFUSED],
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
+        return None;
+    }
+    // Nothing ever blocks on a client; one that cannot be set up so is let go.
+    stream.set_nonblocking(true).ok()?;
+    Some(Client {
+        stream,
+        ask_by: Some(Instant::now() + SPEAK_WITHIN),
+    })
+}
+
+/// Answers a client's request; false if the connection is over.
+fn answer(mut client: &UnixStream, files: &Files) -> bool {
+    let mut request = [0];
+    if !matches!(client.read(&mut request), Ok(1)) {
+        return false;
+    }
+    let file = match request[0] {
+        READ_WRITE => files.writable.as_fd(),
+        READ_ONLY => files.read_only.as_fd(),
+        _ => {
+            let _ = client.write(&[REFUSED]);
+            return false;
+        }
+    };
+    let attached = [file];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&attached))
+        && sendmsg(
+            client,
+            &[IoSlice::new(&[WELCOME])],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )
+        .is_ok()
+}
+
+/// Asks the owner of `name` for its file; `gone` is set when the owner dies.
+pub(super) fn connect(
+    name: &str,
+    writable: bool,
+    gone: Arc<AtomicBool>,
+) -> Result<(OwnedFd, Watcher)> {
+    let no_such = || FabricError::NoSuchRegion { name: name.into() };
+    let address = address_of(name)?;
+    let connected = loop {
+        match UnixStream::connect_addr(&address) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            other => break other,
+        }
+    };
+    let mut stream = connected.map_err(|error| {
+        if error.kind() == std::io::ErrorKind::ConnectionRefused {
+            no_such()
+        } else {
+            os("connect")(error)
+        }
+    })?;
+    check_owner(&stream, name)?;
+    let request = if writable { READ_WRITE } else { READ_ONLY };
+    stream.write_all(&[request]).map_err(|_| no_such())?;
+    let file = receive_file(&stream, name)?;
+    let watcher = Watcher::start("farslot-link", move |stopped| {
+        let mut waited = [
+            PollFd::new(&stopped, PollFlags::IN),
+            PollFd::new(&stream, PollFlags::IN),
+        ];
+        while poll(&mut waited, None).is_err() {}
+        if !waited[1].revents().is_empty() {
+            gone.store(true, Ordering::Release);
+        }
+    })?;
+    Ok((file, watcher))
+}
+
+/// An abstract name can be taken by anybody: memory is accepted from the same user or root only.
+fn check_owner(stream: &UnixStream, name: &str) -> Result<()> {
+    let user = rustix::process::geteuid();
+    let owner =
+        rustix::net::sockopt::socket_peercred(stream).map_err(os("getsockopt(SO_PEERCRED)"))?;
+    if owner.uid == user || owner.uid.is_root() {
+        return Ok(());
+    }
+    Err(FabricError::WrongUser {
+        name: name.into(),
+        owner: owner.uid.as_raw(),
+        user: user.as_raw(),
+    })
+}
+
+fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
+    let mut waited = [PollFd::new(stream, PollFlags::IN)];
+    let until = Instant::now() + ANSWER_WITHIN;
+    let ready = loop {
+        let left = span(until.saturating_duration_since(Instant::now()));
+        match poll(&mut waited, Some(&left)) {
+            Err(Errno::INTR) => {}
+            other => break other.map_err(os("poll"))?,
+        }
+    };
+    if ready == 0 {
+        return Err(FabricError::Os {
+            call: "attaching",
+            error: format!("the owner of {name:?} did not answer within 5 s"),
+        });
+    }
+    let mut answer = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(
+            stream,
+            &mut [IoSliceMut::new(&mut answer)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })
+    .map_err(os("recvmsg"))?;
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    match (received.bytes, answer[0], file) {
+        (1, WELCOME, Some(file)) => Ok(file),
+        (1, REFUSED, _) => Err(FabricError::Os {
+            call: "attaching",
+            error: format!("the owner of {name:?} refused"),
+        }),
+        (0, ..) => Err(FabricError::NoSuchRegion { name: name.into() }),
+        _ => Err(FabricError::NotFarslot {
+            what: format!("whoever serves {name:?}"),
+            found: u64::from(answer[0]),
+            expected: u64::from(WELCOME),
+        }),
+    }
+}

@@ -1,0 +1,51 @@
+//! The calls of a node that wait, and what answers them.
+
+use crate::Handler;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory is lost
+/// with its process.
+pub(super) type MakeHandler = Box<dyn Fn() -> Arc<dyn Handler> + Send>;
+
+/// The calls of a node.
+pub(super) struct Calls {
+    make: Option<MakeHandler>,
+    pub(super) handler: Option<Arc<dyn Handler>>,
+    /// Calls that no thread has taken.
+    pub(super) waiting: VecDeque<u32>,
+    pub(super) threads: u32,
+    pub(super) busy: u32,
+    /// How often the node has stopped: events of its earlier threads are void.
+    pub(super) stops: u32,
+}
+
+impl Calls {
+    pub(super) fn new(threads: u32) -> Self {
+        Self {
+            make: None,
+            handler: None,
+            waiting: VecDeque::new(),
+            threads: threads.max(1),
+            busy: 0,
+            stops: 0,
+        }
+    }
+
+    pub(super) fn serve(&mut self, make: MakeHandler) {
+        self.handler = Some(make());
+        self.make = Some(make);
+    }
+
+    /// Loses what only the owner's process had; returns the calls that waited.
+    pub(super) fn stop(&mut self) -> VecDeque<u32> {
+        self.handler = None;
+        self.busy = 0;
+        self.stops = self.stops.wrapping_add(1);
+        std::mem::take(&mut self.waiting)
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.handler = self.make.as_ref().map(|make| make());
+    }
+}

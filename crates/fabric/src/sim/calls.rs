@@ -1,0 +1,227 @@
+//! Calls at their owner: a queue, threads that take from it, and the handler's work in the node's memory.
+//!
+//! A thread takes a call in for the profile's `handler_ns`, runs the handler, which by itself takes no time, and
+//! posts the reply. What the handler stores becomes visible to clients meanwhile, in order: at once, or, where
+//! the fault plan tears writes, word by word until the reply leaves.
+
+use super::clock::{Event, Picos, to_nanos};
+use super::memory::{Masked, Memory};
+use super::nic::CacheEntry;
+use super::op::Loss;
+use super::state::State;
+use crate::call::check_words;
+use crate::{Call, FabricError, NodeId, OwnerMemory, RegionId, Result};
+use rand::RngExt;
+
+/// The writer of what handlers store.
+const OWNER: u32 = u32::MAX;
+
+impl State {
+    /// Takes in a call that has reached its node. What its client wrote before it is there for the handler.
+    pub(super) fn receive_call(&mut self, number: u32) {
+        let op = &self.ops[number];
+        let (client, node, region) = (op.client, op.node, op.operands[0] as u16);
+        self.digest.mix_all(&op.data);
+        let owner = &mut self.nodes[usize::from(node)];
+        if owner.calls.handler.is_none() {
+            let (node, region) = (NodeId(node), RegionId(region));
+            let error = FabricError::NoHandler { node, region };
+            return self.fail_with(number, error, self.now + self.costs.one_way);
+        }
+        owner.memory.settle_writes_of(client);
+        self.deliver_or_wait(number);
+    }
+
+    /// Puts a call into the owner's queue if there is room.
+    pub(super) fn queue_call(&mut self, number: u32) -> bool {
+        let node = self.ops[number].node;
+        let owner = &mut self.nodes[usize::from(node)];
+        if owner.calls.waiting.len() >= owner.inbox_capacity {
+            return false;
+        }
+        owner.calls.waiting.push_back(number);
+        self.take_call(node);
+        true
+    }
+
+    /// Has an idle thread of the owner take the oldest call.
+    fn take_call(&mut self, node: u16) {
+        let calls = &mut self.nodes[usize::from(node)].calls;
+        if calls.busy < calls.threads
+            && let Some(op) = calls.waiting.pop_front()
+        {
+            calls.busy += 1;
+            let at = self.now + self.costs.handler;
+            self.queue.push(at, Event::Handle { op });
+        }
+    }
+
+    pub(super) fn handler_is_free(&mut self, node: u16, stops: u32) {
+        let calls = &mut self.nodes[usize::from(node)].calls;
+        if calls.stops == stops {
+            calls.busy -= 1;
+            self.take_call(node);
+        }
+    }
+
+    /// Runs the handler, and posts the reply.
+    pub(super) fn handle(&mut self, number: u32) {
+        let op = &self.ops[number];
+        let (client, node) = (op.client, op.node);
+        if op.lost == Some(Loss::NodeStopped) {
+            self.is_lost(number);
+            return;
+        }
+        let free = self.now + self.costs.doorbell + self.costs.post;
+        self.run_handler(number, free);
+        let stops = self.nodes[usize::from(node)].calls.stops;
+        self.queue.push(free, Event::HandlerFree { node, stops });
+        self.ops[number].started = free;
+        let host = self.nodes[usize::from(node)].host as usize;
+        let pair = CacheEntry::QueuePair { client, node };
+        let misses = self.hosts[host].cache.miss(pair);
+        self.ops[number].missed_cache = misses > 0;
+        self.answer(number);
+        self.stop_node_in_time(number);
+    }
+
+    /// Has the handler answer a call; what it stores is visible to all by `free`.
+    fn run_handler(&mut self, number: u32, free: Picos) {
+        let op = &mut self.ops[number];
+        let owner = &mut self.nodes[usize::from(op.node)];
+        let Some(handler) = owner.calls.handler.clone() else {
+            unreachable!("a handler goes only with its node's stop, which loses the call");
+        };
+        owner.memory.settle_writes_of(OWNER);
+        let request = std::mem::take(&mut op.data);
+        let mut reply = vec![0u64; (op.operands[1] as usize).div_ceil(8)];
+        let capacity = op.operands[1] as usize;
+        let torn = self.faults.torn_writes.strikes(&mut self.rng);
+        let mut memory = RegionMemory {
+            memory: &mut owner.memory,
+            region: op.operands[0] as u16,
+            next: torn.then_some(self.settlings),
+        };
+        let replied = handler.handle(Call {
+            region: RegionId(op.operands[0] as u16),
+            now: to_nanos(self.now),
+            request: &bytemuck::cast_slice(&request)[..op.bytes as usize],
+            memory: &mut memory,
+            reply: &mut bytemuck::cast_slice_mut(&mut reply)[..capacity],
+        });
+        let settlings = memory.next.unwrap_or(self.settlings);
+        op.found = replied.min(capacity) as u64;
+        op.data = reply;
+        self.digest.mix_all(&op.data);
+        let node = op.node;
+        self.settle_in_order(node, settlings, free);
+    }
+
+    /// Has the stores that wait become visible one after the other until `free`.
+    fn settle_in_order(&mut self, node: u16, until: u32, free: Picos) {
+        let mut at = self.now;
+        while self.settlings != until {
+            let settling = self.settlings;
+            self.settlings = settling.wrapping_add(1);
+            at = self.rng.random_range(at..=free);
+            self.queue.push(at, Event::Settle { node, settling });
+        }
+    }
+
+    /// Occupies the owner's NIC with a reply; returns when it leaves.
+    pub(super) fn send_reply(&mut self, number: u32, ready: Picos) -> Picos {
+        let op = &self.ops[number];
+        let host = self.nodes[usize::from(op.node)].host as usize;
+        let misses = u64::from(op.missed_cache);
+        let occupancy = self.costs.requester(1, op.found) + misses * self.costs.miss_occupancy;
+        let leaves = self.hosts[host].request(ready, occupancy);
+        self.hosts[host].send(leaves, self.costs.on_link(op.found))
+    }
+
+    /// Ends a call at its client. It is alone in that: the verbs of its doorbell have ended, or will.
+    pub(super) fn complete_call(&mut self, number: u32) {
+        let client = self.ops[number].client;
+        if self.clients[client as usize].stopped {
+            self.discard(number);
+        } else {
+            self.clients[client as usize].arrived.push(number);
+            self.notify(client);
+        }
+    }
+}
+
+/// A region as a handler sees it.
+struct RegionMemory<'m> {
+    memory: &'m mut Memory,
+    region: u16,
+    /// The settling of the next store, if clients see stores late.
+    next: Option<u32>,
+}
+
+impl RegionMemory<'_> {
+    fn check(&self, offset: u64, words: usize) -> Result<u64> {
+        let bytes = self.bytes();
+        check_words(RegionId(self.region), offset, words, bytes).map(|word| word as u64)
+    }
+
+    fn put(&mut self, word: u64, value: u64) {
+        let mask = u64::MAX;
+        let value = Masked { value, mask };
+        match &mut self.next {
+            None => self.memory.write(self.region, word, value),
+            Some(next) => {
+                if self.memory.is_pending(self.region, word) {
+                    // This store would show the earlier one to this word before those in between.
+                    self.memory.settle_writes_of(OWNER);
+                }
+                self.memory
+                    .write_pending((OWNER, *next), self.region, word, value);
+                *next = next.wrapping_add(1);
+            }
+        }
+    }
+}
+
+impl OwnerMemory for RegionMemory<'_> {
+    fn bytes(&self) -> u64 {
+        self.memory.bytes(self.region)
+    }
+
+    fn load(&self, offset: u64) -> Result<u64> {
+        let mut word = [0];
+        self.copy_out(offset, &mut word)?;
+        Ok(word[0])
+    }
+
+    fn store(&mut self, offset: u64, value: u64) -> Result<()> {
+        let word = self.check(offset, 1)?;
+        self.put(word, value);
+        Ok(())
+    }
+
+    fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        let word = self.check(offset, 1)?;
+        // As a client's atomic it shows all that was stored before.
+        self.memory.settle_writes_of(OWNER);
+        let word = self.memory.word_mut(self.region, word);
+        let seen = *word;
+        if seen == expected {
+            *word = new;
+        }
+        Ok(seen)
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
+        let first = self.check(offset, into.len())?;
+        self.memory.read(OWNER, self.region, first, into);
+        Ok(())
+    }
+
+    fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
+        let first = self.check(offset, words.len())?;
+        for (word, value) in (first..).zip(words) {
+            self.put(word, *value);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! A conversation between a client and an agent in memory, for fuzzing.
+
+use super::options::AgentOptions;
+use super::serving::Executing;
+use crate::Result;
+use crate::error::Malformed;
+use crate::memory::Node;
+use crate::net::agent::{Dialogue, End, Pause, Shared, Warn, Warnings};
+use crate::net::stream::{Inbound, Outbound};
+use crate::net::wire::FrameKind;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// What an [`Agent`](super::Agent) does with one connection, without a connection and without
+/// threads: bytes in, bytes out. It is the same code, so that fuzzing it in memory is fuzzing an
+/// agent.
+pub struct Conversation {
+    shared: Shared,
+    dialogue: Dialogue,
+    input: Inbound,
+    out: Outbound,
+    warnings: Warnings,
+    is_over: bool,
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation")
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Conversation {
+    /// A new conversation with an agent of this node, with these limits and grants.
+    ///
+    /// # Errors
+    /// [`FabricError::BadOption`](crate::FabricError::BadOption); as
+    /// [`Agent::grant`](super::Agent::grant).
+    pub fn new(node: Node, options: &AgentOptions) -> Result<Self> {
+        let service = Executing::new(&node)?;
+        let workers = options.workers();
+        let shared = Shared::new(
+            node,
+            &options.serve,
+            &workers,
+            Vec::new(),
+            Box::new(service),
+        )?;
+        for grant in &options.serve.grants {
+            shared.grants.issue(grant, shared.served.node.info())?;
+        }
+        Ok(Self {
+            shared,
+            dialogue: Dialogue::new(None),
+            input: Inbound::default(),
+            out: Outbound::default(),
+            warnings: Warnings::new(),
+            is_over: false,
+        })
+    }
+
+    /// What the agent answers to these bytes and to what was not whole before them. A message that
+    /// waits for its receiver waits for the next call.
+    ///
+    /// # Errors
+    /// [`Malformed`]: an agent would close the connection, and log this. Nothing is answered from
+    /// then on.
+    pub fn hear(&mut self, bytes: &[u8]) -> std::result::Result<Vec<u8>, Malformed> {
+        let mut answers = Vec::new();
+        if self.is_over {
+            return Ok(answers);
+        }
+        self.input.push(bytes);
+        loop {
+            let warn = Warn {
+                peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+                warnings: &mut self.warnings,
+            };
+            let gone_on = self
+                .dialogue
+                .go_on(&mut self.input, &mut self.out, &self.shared, warn);
+            self.out.take_bytes(FrameKind::Completions, &mut answers);
+            match gone_on {
+                Ok((Pause::Full | Pause::Refused(_), _)) => {}
+                Ok((Pause::Hungry(_) | Pause::Stalled, _)) => return Ok(answers),
+                Err(end) => {
+                    self.is_over = true;
+                    return match end {
+                        End::Malformed(reason) => Err(reason),
+                        End::Closed | End::Replaced => Ok(answers),
+                    };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Verbs become work requests: checked, and added to the list of the next doorbell.
+
+use super::peer::{Access, Common, NUMBER_BITS, Pending, VerbsPeer};
+use super::work::{Local, Remote};
+use crate::memory::mailbox;
+use crate::net::{Answer, Slots};
+use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::{Buffer, FabricError, RemoteAddr, Result, Rights, Verb};
+
+impl VerbsPeer {
+    /// A checked access, as the NIC is told it.
+    #[inline]
+    fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Remote> {
+        let index = usize::from(at.region.0);
+        let (Some(info), Some(areas)) = (self.info.regions.get(index), self.regions.get(index))
+        else {
+            return Err(FabricError::UnknownRegion {
+                node: at.node,
+                region: at.region,
+                regions: self.info.regions.len(),
+            });
+        };
+        check_access(at, len as u64, needed, info)?;
+        if len > self.largest {
+            return Err(FabricError::BufferTooLarge {
+                requested: len,
+                limit: self.largest,
+            });
+        }
+        let behind = areas.partition_point(|area| area.offset <= at.offset);
+        let (granted, remote) = match behind.checked_sub(1).map(|index| &areas[index]) {
+            Some(area) if at.offset + len as u64 - area.offset <= area.bytes => {
+                let remote = Remote {
+                    address: area.address.wrapping_add(at.offset - area.offset),
+                    key: area.key,
+                };
+                (area.rights, remote)
+            }
+            // Of no bytes the NIC checks nothing.
+            _ if len == 0 => (info.rights, Remote { address: 0, key: 0 }),
+            _ => (Rights::NONE, Remote { address: 0, key: 0 }),
+        };
+        if !granted.allow(needed) {
+            return Err(FabricError::AccessDenied {
+                at,
+                needed,
+                granted,
+            });
+        }
+        Ok(remote)
+    }
+
+    /// The identity of the next request.
+    #[inline]
+    fn next_id(&mut self) -> u64 {
+        let number = self.next_request & ((1 << NUMBER_BITS) - 1);
+        self.next_request += 1;
+        u64::from(self.node.0) << NUMBER_BITS | number
+    }
+
+    #[inline]
+    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, what: Access) {
+        self.pending.push_back(Pending {
+            last: self.next_request - 1,
+            requests: requests as u32,
+            slot,
+            found,
+            what,
+        });
+    }
+
+    /// Adds a READ to the list of the next doorbell of a peer that is open; returns its slot.
+    #[inline]
+    pub(super) fn put_read(
+        &mut self,
+        from: RemoteAddr,
+        into: Buffer,
+        slots: &Slots,
+    ) -> Result<u32> {
+        let bytes = into.len();
+        let remote = self.remote(from, bytes, Rights::READ)?;
+        let local = local(&into, 0, bytes);
+        let slot = slots.take(Answer::Bytes(0), Some(into));
+        let id = self.next_id();
+        self.work.read(id, remote, local);
+        let what = Access {
+            at: from,
+            bytes,
+            needed: Rights::READ,
+        };
+        self.note(slot, 1, None, what);
+        Ok(slot)
+    }
+
+    /// Adds a verb to the list of the next doorbell of a peer that is open; returns its slot.
+    pub(super) fn put(&mut self, verb: Verb, common: &Common<'_>) -> Result<u32> {
+        let needed = verb.needs();
+        let slots = common.slots;
+        match verb {
+            Verb::Read { from, into } => self.put_read(from, into, slots),
+            Verb::ReadMany { pieces, into } => {
+                let requested = gathered_len(&pieces);
+                if requested > into.len() {
+                    return Err(FabricError::BufferTooLarge {
+                        requested,
+                        limit: into.len(),
+                    });
+                }
+                let remotes = pieces
+                    .iter()
+                    .map(|piece| self.remote(piece.from, piece.len, needed))
+                    .collect::<Result<smallvec::SmallVec<[Remote; 4]>>>()?;
+                let mut start = 0;
+                for (piece, remote) in pieces.iter().zip(remotes) {
+                    let id = self.next_id();
+                    self.work.read(id, remote, local(&into, start, piece.len));
+                    start += piece.len.next_multiple_of(8);
+                }
+                let slot = slots.take(Answer::Bytes(0), Some(into));
+                let what = Access {
+                    at: pieces[0].from,
+                    bytes: pieces[0].len,
+                    needed,
+                };
+                self.note(slot, pieces.len(), None, what);
+                Ok(slot)
+            }
+            Verb::Write { to, data } => {
+                let remote = self.remote(to, data.len(), needed)?;
+                let (id, inline) = (self.next_id(), self.inline_bytes());
+                self.work
+                    .write(id, remote, local(&data, 0, data.len()), inline);
+                let what = Access {
+                    at: to,
+                    bytes: data.len(),
+                    needed,
+                };
+                let slot = slots.take(Answer::Placed, Some(data));
+                self.note(slot, 1, None, what);
+                Ok(slot)
+            }
+            Verb::Call { .. } => Err(FabricError::CallsUnsupported { fabric: "verbs" }),
+            Verb::WriteImm { to, data, imm } => {
+                if data.len() > mailbox::LONGEST {
+                    return Err(FabricError::BufferTooLarge {
+                        requested: data.len(),
+                        limit: mailbox::LONGEST,
+                    });
+                }
+                let remote = self.remote(to, data.len(), needed)?;
+                let (id, inline) = (self.next_id(), self.inline_bytes());
+                let bytes = local(&data, 0, data.len());
+                self.work.write_imm(id, remote, bytes, inline, imm);
+                let what = Access {
+                    at: to,
+                    bytes: data.len(),
+                    needed,
+                };
+                let slot = slots.take(Answer::Placed, Some(data));
+                self.note(slot, 1, None, what);
+                Ok(slot)
+            }
+            Verb::CompareSwap { at, expected, new } => {
+                let (remote, found, into) = self.atomic(at, common)?;
+                let id = self.next_id();
+                self.work.compare_swap(id, remote, into, expected, new);
+                Ok(self.note_atomic(at, found, slots))
+            }
+            Verb::FetchAdd { at, add } => {
+                let (remote, found, into) = self.atomic(at, common)?;
+                let id = self.next_id();
+                self.work.fetch_add(id, remote, into, add);
+                Ok(self.note_atomic(at, found, slots))
+            }
+        }
+    }
+
+    #[inline]
+    fn inline_bytes(&self) -> u32 {
+        self.queue_pair().map_or(0, |pair| pair.inline_bytes)
+    }
+
+    /// A checked atomic, and the word where the NIC leaves what it found.
+    #[inline]
+    fn atomic(&self, at: RemoteAddr, common: &Common<'_>) -> Result<(Remote, u32, Local)> {
+        check_aligned(at)?;
+        let remote = self.remote(at, 8, Rights::ATOMIC)?;
+        let (number, address, key) = common.found.take()?;
+        let into = Local {
+            address,
+            bytes: 8,
+            key,
+        };
+        Ok((remote, number, into))
+    }
+
+    #[inline]
+    fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
+        let slot = slots.take(Answer::Word, None);
+        let what = Access {
+            at,
+            bytes: 8,
+            needed: Rights::ATOMIC,
+        };
+        self.note(slot, 1, Some(found), what);
+        slot
+    }
+}
+
+/// The bytes of a buffer from `start` on, for the NIC.
+#[inline]
+fn local(buffer: &Buffer, start: usize, bytes: usize) -> Local {
+    let (address, key) = buffer.place();
+    Local {
+        address: address + start as u64,
+        bytes: bytes as u32,
+        key,
+    }
+}

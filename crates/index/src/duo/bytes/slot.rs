@@ -1,0 +1,148 @@
+//! The bytes of one slot: whether it is live, whose it is, and its record or the block of the heap
+//! that has it.
+//!
+//! ```text
+//! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
+//!          | checksum, 32 bits | key length, 16 | value length, 16 |
+//!          | key bytes | value bytes |    room for the longest
+//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
+//! ```
+//! The checksum is over what follows it: so a record is either whole or none.
+
+use super::layout::{DuoLayout, SLOT_HEADER};
+use crate::Result;
+use crate::hash::{checksum, word_of};
+use crate::heap::BlockRef;
+use crate::slot::SlotKind;
+use farslot_fabric::{Buffer, BufferPool};
+
+/// The head of a live slot has this bit, and the others of the key's hash.
+const LIVE: u64 = 1 << 63;
+
+impl DuoLayout {
+    /// What buckets and fingerprints derive from: the 63 bits of the key's hash that the head of
+    /// its slot has, so that the head says where the slot's key can be.
+    #[inline]
+    pub(in super::super) fn hash_of(&self, key: &[u8]) -> u64 {
+        hash_in(live_head(self.hasher.hash(key)))
+    }
+
+    /// A record as the bytes of a slot behind its head. Key and value are of the table's sizes.
+    ///
+    /// # Errors
+    /// Where the endpoint has no buffer of that size.
+    pub(in super::super) fn body_of(
+        &self,
+        pool: &BufferPool,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Buffer> {
+        let len = SLOT_HEADER - 8 + (key.len() + value.len());
+        let mut body = pool.take(len.next_multiple_of(8))?;
+        body.words_mut().fill(0);
+        body[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        body[6..8].copy_from_slice(&(value.len() as u16).to_le_bytes());
+        body[8..8 + key.len()].copy_from_slice(key);
+        body[8 + key.len()..len].copy_from_slice(value);
+        let sum = checksum(&body[4..len], self.checksum_seed);
+        body[..4].copy_from_slice(&sum.to_le_bytes());
+        Ok(body)
+    }
+
+    /// The record of a slot that was read; nothing if it is dead or not whole.
+    #[inline]
+    pub(in super::super) fn record_in<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
+        if head_in(slot) == 0 {
+            return None;
+        }
+        self.record_behind(slot)
+    }
+
+    /// The record behind the head of a slot that was read, dead or live; nothing if it is not
+    /// whole.
+    #[inline]
+    pub(in super::super) fn record_behind<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
+        let (key, value) = match self.kind {
+            // The record was found whole where it is; what names it has other lengths.
+            SlotKind::Heap => {
+                let lengths = word_of(&slot[8..16]);
+                (lengths as u32 as usize, (lengths >> 32) as usize)
+            }
+            _ => {
+                let length = |at: usize| usize::from(u16::from_le_bytes([slot[at], slot[at + 1]]));
+                (length(12), length(14))
+            }
+        };
+        let end = SLOT_HEADER + key + value;
+        let whole = key > 0
+            && end <= slot.len()
+            && (self.kind == SlotKind::Heap
+                || checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12]);
+        whole.then(|| SlotRecord {
+            key: &slot[SLOT_HEADER..SLOT_HEADER + key],
+            value: &slot[SLOT_HEADER + key..end],
+            value_at: SLOT_HEADER + key,
+        })
+    }
+}
+
+/// Slots that name a block of the heap.
+impl DuoLayout {
+    /// The word that names a block. What it has besides the block's number makes it a whole one.
+    pub(in super::super) fn reference_to(&self, block: BlockRef) -> u64 {
+        let packed = block.pack();
+        let check = u64::from(checksum(&packed.to_le_bytes(), self.checksum_seed));
+        packed | check << BlockRef::BITS
+    }
+
+    /// The block that a word names, if it is whole.
+    pub(in super::super) fn block_of(&self, reference: u64) -> Option<BlockRef> {
+        let block = BlockRef::unpack(reference);
+        let whole = block.granule != 0 && self.reference_to(block) == reference;
+        whole.then_some(block)
+    }
+
+    /// Whether what is behind the head of a slot that was read is whole, whether the slot is dead
+    /// or live.
+    pub(in super::super) fn is_whole_behind(&self, slot: &[u8]) -> bool {
+        match self.kind {
+            SlotKind::Heap => self.block_of(word_of(&slot[8..16])).is_some(),
+            _ => self.record_behind(slot).is_some(),
+        }
+    }
+
+    /// What is added to the word behind a dead slot's head so that it is not whole: one to the
+    /// checksum.
+    pub(in super::super) const fn spoiling(&self) -> u64 {
+        match self.kind {
+            SlotKind::Heap => 1 << BlockRef::BITS,
+            _ => 1,
+        }
+    }
+}
+
+/// A record in a slot that was read.
+pub(in super::super) struct SlotRecord<'s> {
+    pub(in super::super) key: &'s [u8],
+    pub(in super::super) value: &'s [u8],
+    /// Bytes from the slot's start to the value.
+    pub(in super::super) value_at: usize,
+}
+
+/// The head of a live slot of the key with this hash.
+#[inline]
+pub(in super::super) const fn live_head(hash: u64) -> u64 {
+    hash | LIVE
+}
+
+/// The hash in the head of a live slot.
+#[inline]
+pub(in super::super) const fn hash_in(head: u64) -> u64 {
+    head & !LIVE
+}
+
+/// The head of a slot that was read: 0 if it is dead.
+#[inline]
+pub(in super::super) fn head_in(slot: &[u8]) -> u64 {
+    word_of(&slot[..8])
+}

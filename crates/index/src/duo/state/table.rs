@@ -1,0 +1,153 @@
+//! What a thread of a client keeps of a CuckooDuo table.
+
+use super::growth::Growth;
+use super::owner::DuoOwner;
+use crate::Result;
+use crate::duo::bytes::{DuoLayout, live_head};
+use crate::heap::Heap;
+use farslot_fabric::{Endpoint, RemoteAddr};
+use std::cell::Cell;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A CuckooDuo table as one thread's coroutines see it: the [owner](DuoOwner), whether or not it
+/// has other threads, and an endpoint.
+pub struct DuoTable<E> {
+    pub(in super::super) endpoint: Rc<E>,
+    owner: Arc<DuoOwner>,
+    /// Which of the owner's threads this is.
+    pub(in super::super) thread: u32,
+    /// If the records are there.
+    pub(in super::super) heap: Option<Heap<E>>,
+    pub(in super::super) growth: Option<Growth>,
+    work: Cell<Work>,
+}
+
+impl<E> Deref for DuoTable<E> {
+    type Target = DuoOwner;
+
+    #[inline]
+    fn deref(&self) -> &DuoOwner {
+        &self.owner
+    }
+}
+
+/// What a thread of a client has done besides what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Records that its insertions have moved to another slot.
+    pub moved: u64,
+    /// Keys that entered by a backup fingerprint, or made another key stand by one.
+    pub adjusted: u64,
+    /// Copies of records that it has removed: of moves and of splits that were cut short, its own
+    /// or those of an owner before it.
+    pub copies_removed: u64,
+    /// Keys that it has moved from the stash back to a bucket.
+    pub brought_back: u64,
+    /// Updates that it has finished which were cut short.
+    pub updates_finished: u64,
+    /// Buckets that it has split, as the table grew.
+    pub buckets_split: u64,
+}
+
+/// A key, checked and hashed.
+pub(in super::super) struct Key<'k> {
+    pub(in super::super) bytes: &'k [u8],
+    pub(in super::super) hash: u64,
+    /// Its buckets, numbered through both arrays, as they were when the index was last asked: they
+    /// change when a bucket is split, if nobody holds them.
+    pub(in super::super) buckets: Cell<[u64; 2]>,
+}
+
+impl Key<'_> {
+    /// The head of its slot.
+    pub(in super::super) const fn head(&self) -> u64 {
+        live_head(self.hash)
+    }
+}
+
+impl DuoOwner {
+    /// The table for one thread, over an endpoint that no other thread uses.
+    #[must_use]
+    pub fn table<E: Endpoint>(self: &Arc<Self>, endpoint: Rc<E>) -> DuoTable<E> {
+        let thread = self.threads.fetch_add(1, Ordering::Relaxed);
+        DuoTable::of(Arc::clone(self), endpoint, thread)
+    }
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Opens the table that lies at `table`, for an owner of this thread alone; [`DuoOwner`] is for
+    /// several. This asks nothing of it yet: the client becomes the owner with its first operation,
+    /// and makes its index then.
+    ///
+    /// # Errors
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give.
+    pub fn open(endpoint: Rc<E>, table: RemoteAddr, layout: DuoLayout) -> Result<Self> {
+        Ok(DuoOwner::of_threads(table, layout, false)?.table(endpoint))
+    }
+
+    /// The table of one of the owner's threads.
+    fn of(owner: Arc<DuoOwner>, endpoint: Rc<E>, thread: u32) -> Self {
+        let place = owner.layout.heap_place(owner.table);
+        let heap = owner.layout.has_heap();
+        Self {
+            growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
+            heap: heap.then(|| Heap::new(Rc::clone(&endpoint), place)),
+            endpoint,
+            owner,
+            thread,
+            work: Cell::default(),
+        }
+    }
+
+    /// The endpoint that the table is reached by.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Rc<E> {
+        &self.endpoint
+    }
+
+    /// What this thread has done besides what it was asked for.
+    #[must_use]
+    pub const fn work(&self) -> Work {
+        self.work.get()
+    }
+
+    /// Notes such work.
+    pub(in super::super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+        let mut work = self.work.get();
+        note(&mut work);
+        self.work.set(work);
+    }
+
+    #[inline]
+    pub(in super::super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.layout.shape().check_key(bytes)?;
+        Ok(Key {
+            bytes,
+            hash: self.layout.hash_of(bytes),
+            buckets: Cell::default(),
+        })
+    }
+
+    /// Notes an entry that came, or one that went, while its bucket is held; true when there is
+    /// enough to
+    /// [tell](Self::tell_counts).
+    pub(in super::super) fn note_entry(&self, change: i64) -> bool {
+        self.counts.change(change, change)
+    }
+
+    /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted
+    /// is done, and counts may lag.
+    pub(in super::super) async fn tell_counts(&self, enough: bool) {
+        if enough {
+            let _ = self.report().await;
+        }
+    }
+
+    /// Adds this client's share to the counts in the table.
+    pub(in super::super) async fn report(&self) -> Result<()> {
+        self.counts.report(&*self.endpoint).await
+    }
+}

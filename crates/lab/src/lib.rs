@@ -1,0 +1,33 @@
+//! The laboratory: what the papers have measured and we measure again, and what Farslot is compared
+//! with.
+//!
+//! Nothing here is part of the product. Everything uses the public API of `farslot` and of
+//! `farslot-bench`, and returns typed reports:
+//!
+//! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
+//! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
+//! * [`baseline`]: MapEmbed and TEA, the designs that paper 001 compares CuckooDuo with.
+//! * [`program`]: the program `farslot-lab`, which prints and draws these reports.
+//!
+//! Figures in virtual time are the same in every run of the same seed.
+
+#![forbid(unsafe_code)]
+
+pub mod baseline;
+mod error;
+mod paper000;
+mod paper001;
+mod paper002;
+mod paper004;
+pub mod program;
+mod report;
+pub mod repro;
+mod scale;
+mod stats;
+mod threads;
+pub mod ycsb;
+
+pub use error::{LabError, Result};
+pub use report::{Axis, Line, Plot, ReproReport, ReproRow, Source};
+
+use farslot_bench::Progress;

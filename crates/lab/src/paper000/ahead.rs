@@ -1,0 +1,208 @@
+//! Beyond paper 000: unique keys, for which lookups may stop at the match, and tables in the order of
+//! their hashes, in which a miss ends as early as a hit; by load factor, beside the paper's best.
+
+use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
+use super::linear_tables::{WIDTH, at_each_load, for_throughput};
+use super::probing::papers_size;
+use super::published::by_load;
+use super::published::{LOADS, VARIABLE};
+use crate::scale::Scale;
+use crate::stats::Mean;
+use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use farslot::FieldSize;
+use farslot::fabric::sim::NicProfile;
+use farslot::index::cuckoo::LookupOrder;
+use farslot::index::linear::KeyRule;
+use farslot::index::sealed::{SealedForm, SealedOptions};
+use farslot_bench::simulated::CLIENT_THREADS;
+use farslot_bench::simulated::{
+    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
+};
+
+pub(crate) const ID: &str = "000-ahead";
+
+/// Half a minute.
+pub(crate) const SCALE: Scale = Scale {
+    slots: 1 << 20,
+    tables: 2,
+    lookups: 100_000,
+    seed: 0,
+};
+
+const SEALED: &str = "Sealed, ordered by hash";
+const LINEAR: &str = "Linear, unique keys";
+const CUCKOO: &str = "Parallel Cuckoo";
+const SEQUENTIAL: &str = "Sequential Cuckoo, stops at the match";
+
+/// Lookups of one kind at each of [`LOADS`]: million lookups/s, and READs per lookup.
+struct Curve {
+    name: &'static str,
+    at: Vec<[Mean; 2]>,
+}
+
+/// Lookups that hit, and lookups that miss.
+struct Curves {
+    hits: Vec<Curve>,
+    misses: Vec<Curve>,
+}
+
+/// Measures it.
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+    let curves = Curves::measure(scale, progress)?;
+    let mut rows = Vec::new();
+    let sets = [("hits", &curves.hits), ("misses", &curves.misses)];
+    for (set, curves) in &sets {
+        for (row, load) in LOADS.into_iter().enumerate() {
+            for curve in *curves {
+                let [rate, reads] = curve.at[row];
+                let cell = |what: &str| format!("{what}, {set}, {}, load {load:.2}", curve.name);
+                rows.push(rate.row(cell("million lookups/s"), None));
+                rows.push(reads.row(cell("READs per lookup"), None));
+            }
+            for best in [LINEAR, SEALED] {
+                let ratio = rate(curves, best, row) / rate(curves, CUCKOO, row);
+                let cell = format!("{best} / {CUCKOO}, lookups/s, {set}, load {load:.2}");
+                rows.push(ReproRow::new(cell, None, ratio));
+            }
+        }
+    }
+    let plots = sets.map(|(set, curves)| Plot {
+        title: format!("Lookups/s by load factor: {set}"),
+        x: Axis::linear("load factor"),
+        y: Axis::linear("million lookups/s"),
+        lines: curves
+            .iter()
+            .map(|curve| Line::ours(curve.name, by_load(|row| curve.at[row][0].mean)))
+            .collect(),
+    });
+    Ok(ReproReport {
+        id: ID,
+        setup: format!(
+            "{} linear tables of {} slots of 8 bytes, cuckoo tables of at most 2^18; XXH3; 28 client threads with \
+             {WIDTH} lookups under way each, {} lookups a cell and table. Variable Linear has the paper's read sizes \
+             and returns all matches; our linear tables have read sizes for the rate of a saturated NIC, and stop at \
+             the match, or at the first empty slot; sealed ones stop also at the first key that comes after. Cuckoo \
+             tables are sealed.",
+            scale.tables, scale.slots, scale.lookups
+        ),
+        rows,
+        plots: plots.into(),
+    })
+}
+
+fn rate(curves: &[Curve], name: &str, row: usize) -> f64 {
+    let found = curves.iter().find(|curve| curve.name == name);
+    found.expect("a curve of that name was measured").at[row][0].mean
+}
+
+impl Curves {
+    fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
+        let multi = at_each_load(scale, KeyRule::Multi, &LOADS, progress, |table| {
+            Ok([table.saturated(papers_size(&VARIABLE, table))?])
+        })?;
+        let unique = at_each_load(scale, KeyRule::Unique, &LOADS, progress, |table| {
+            let misses = Experiment {
+                ask: Ask::Misses,
+                ..table.saturating(for_throughput(0.0))?
+            };
+            Ok([
+                table.saturated(for_throughput(1.0))?,
+                table.run(&misses, NicProfile::connectx5_edr())?,
+            ])
+        })?;
+        let tables = scale.tables as usize;
+        let sealed = threads::in_order(tables * LOADS.len(), |cell| {
+            let load = LOADS[cell % LOADS.len()];
+            progress(&format!("sealed table, load {load:.2}"));
+            sealed(scale, (cell / LOADS.len()) as u32, load)
+        })?;
+        let sealed: Vec<_> = sealed.chunks(LOADS.len()).map(<[_]>::to_vec).collect();
+        let cuckoo = threads::in_order(LOADS.len(), |row| {
+            progress(&format!("cuckoo table, load {:.2}", LOADS[row]));
+            cuckoo(scale, LOADS[row])
+        })?;
+        let cuckoo = [cuckoo];
+        Ok(Self {
+            hits: vec![
+                curve(LINEAR, &unique, 0),
+                curve(SEALED, &sealed, 0),
+                curve(VARIABLE.name, &multi, 0),
+                curve(CUCKOO, &cuckoo, 0),
+                curve(SEQUENTIAL, &cuckoo, 1),
+            ],
+            misses: vec![
+                curve(LINEAR, &unique, 1),
+                curve(SEALED, &sealed, 1),
+                curve(CUCKOO, &cuckoo, 2),
+            ],
+        })
+    }
+}
+
+/// A column of what tables gave at each load.
+fn curve<const N: usize>(
+    name: &'static str,
+    tables: &[Vec<[Measured; N]>],
+    column: usize,
+) -> Curve {
+    let mean = |row: usize, of: fn(&Measured) -> f64| {
+        Mean::of(tables.iter().map(|loads| of(&loads[row][column])))
+    };
+    let at = |row| {
+        [
+            mean(row, |measured| measured.lookups_per_second() / 1e6),
+            mean(row, Measured::reads_per_lookup),
+        ]
+    };
+    Curve {
+        name,
+        at: (0..LOADS.len()).map(at).collect(),
+    }
+}
+
+/// Hits and misses in a table in the order of its hashes.
+fn sealed(scale: &Scale, table: u32, load: f64) -> Result<[Measured; 2]> {
+    let seed = scale.seed_of(table);
+    let count = (scale.slots as f64 * load).round() as u32;
+    let records = Records::distinct(seed, count, 4);
+    let four_bytes = FieldSize::Fixed(4);
+    let options = SealedOptions {
+        load_factor: load,
+        form: Some(SealedForm::Inline),
+        ..SealedOptions::new(four_bytes, four_bytes, seed)
+    };
+    let built = BuiltSealed::new(&options, &records)?;
+    let lookups = |ask, hit_ratio| {
+        let experiment = Experiment {
+            table: OpenSealed {
+                layout: built.layout.clone(),
+                read_size: built.read_size(for_throughput(hit_ratio))?,
+            },
+            records: records.clone(),
+            ask,
+            answer: Answer::Value,
+            threads: CLIENT_THREADS,
+            width: WIDTH,
+            warm_up: WARM_UP,
+            until: Until::Lookups(scale.lookups.into()),
+            seed,
+        };
+        Ok::<_, LabError>(experiment.run(built.memory.world(seed, NicProfile::connectx5_edr())?)?)
+    };
+    Ok([lookups(Ask::Hits, 1.0)?, lookups(Ask::Misses, 0.0)?])
+}
+
+/// Parallel hits, sequential hits, and parallel misses.
+fn cuckoo(scale: &Scale, load: f64) -> Result<[Measured; 3]> {
+    let table = CuckooAt::build(PAPERS, scale.slots, load, scale.seed_of(0))?;
+    let table = table.ok_or_else(|| no_place(load))?;
+    let lookups = |order, ask| {
+        let experiment = table.experiment(order, ask, WIDTH, scale.lookups);
+        table.run(&experiment, NicProfile::connectx5_edr())
+    };
+    Ok([
+        lookups(LookupOrder::Parallel, Ask::Hits)?,
+        lookups(LookupOrder::Sequential, Ask::Hits)?,
+        lookups(LookupOrder::Parallel, Ask::Misses)?,
+    ])
+}

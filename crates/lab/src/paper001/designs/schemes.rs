@@ -1,0 +1,282 @@
+//! The designs that are compared, each as the paper has it. A design more is an implementation of [`Design`] and an entry
+//! in [`SCHEMES`].
+
+use super::design::{Design, Moved, Opened};
+use super::inline_race::{InlineRace, InlineRaceShape};
+use super::running;
+use super::trial::{Bed, Outcome, Trial};
+use crate::Result;
+use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
+use crate::baseline::tea::{TEA_STASH, Tea, TeaTable};
+use crate::baseline::{BaselineOptions, BaselineTable, Homes, Placing};
+use farslot::FieldSize;
+use farslot::fabric::{Endpoint, Executor, RemoteAddr};
+use farslot::index::Index;
+use farslot::index::duo::{DuoLayout, DuoOptions, DuoTable};
+use farslot::index::race::{RaceLayout, RaceOptions, RaceTable};
+use std::rc::Rc;
+
+/// A design that is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Scheme {
+    pub(crate) name: &'static str,
+    /// Does a trial with it.
+    pub(crate) run: fn(&Trial, &Bed) -> Result<Outcome>,
+    /// The load factor at which the paper takes its insertions to cost the most.
+    pub(crate) high_load: f64,
+    /// Whether its batches are of the verbs of which the paper's are.
+    pub(crate) has_published_verbs: bool,
+    /// Its row and column in the published tables.
+    pub(crate) published: usize,
+}
+
+/// All of them, CuckooDuo first: the paper's four, in its order, and RACE as it is here.
+pub(crate) const SCHEMES: [Scheme; 5] = [
+    Scheme {
+        name: "CuckooDuo",
+        run: running::run::<Duo>,
+        high_load: 0.9,
+        has_published_verbs: false,
+        published: 0,
+    },
+    Scheme {
+        name: "MapEmbed",
+        run: running::run::<MapEmbedDesign>,
+        high_load: 0.9,
+        has_published_verbs: true,
+        published: 1,
+    },
+    Scheme {
+        name: "RACE",
+        run: running::run::<InlineRaceDesign>,
+        high_load: 0.9,
+        has_published_verbs: true,
+        published: 2,
+    },
+    Scheme {
+        name: "TEA",
+        run: running::run::<TeaDesign>,
+        high_load: 0.69,
+        has_published_verbs: false,
+        published: 3,
+    },
+    Scheme {
+        name: "RACE out of band",
+        run: running::run::<RaceDesign>,
+        high_load: 0.9,
+        has_published_verbs: false,
+        published: 2,
+    },
+];
+
+/// CuckooDuo.
+struct Duo;
+
+fn duo_layout(trial: &Trial) -> Result<DuoLayout> {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    let options = DuoOptions {
+        load_factor: 1.0,
+        bucket_slots: trial.bucket_slots,
+        fingerprint_bits: trial.fingerprint_bits,
+        ..DuoOptions::new(trial.slots, field, field, trial.seed)
+    };
+    Ok(options.layout()?)
+}
+
+impl Design for Duo {
+    type Table<E: Endpoint> = DuoTable<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(duo_layout(trial)?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<DuoTable<E>>> {
+        let layout = duo_layout(trial)?;
+        Ok(Opened {
+            slots: layout.slots(),
+            slot_bytes: layout.slot_bytes(),
+            table: DuoTable::open(endpoint, at, layout)?,
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(table: &DuoTable<E>) -> u64 {
+        table.layout().index_bytes()
+    }
+
+    fn moved<E: Endpoint>(table: &DuoTable<E>) -> Moved {
+        Moved::records(table.work().moved)
+    }
+}
+
+fn baseline_options(trial: &Trial, stash: u32) -> BaselineOptions {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    BaselineOptions {
+        bucket_slots: trial.bucket_slots,
+        stash,
+        ..BaselineOptions::new(trial.slots, field, field, trial.seed)
+    }
+}
+
+/// Bytes of a table, and its sizes.
+fn opened<E: Endpoint, P: Placing>(table: BaselineTable<E, P>) -> Opened<BaselineTable<E, P>> {
+    let layout = table.layout();
+    Opened {
+        slots: layout.slots(),
+        slot_bytes: layout.slot_bytes(),
+        table,
+    }
+}
+
+/// MapEmbed, with a stash of 32 as in the paper.
+struct MapEmbedDesign;
+
+impl Design for MapEmbedDesign {
+    type Table<E: Endpoint> = BaselineTable<E, MapEmbed>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(MapEmbed::layout(&baseline_options(trial, 32))?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let options = baseline_options(trial, 32);
+        Ok(opened(MapEmbedTable::create(endpoint, at, &options)?))
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.design().local_bytes() as u64
+    }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved {
+            records: table.work().moved,
+            cells: table.design().adjusted(),
+        }
+    }
+}
+
+/// RACE with records in its slots, as in the paper.
+struct InlineRaceDesign;
+
+fn inline_race_shape(trial: &Trial) -> InlineRaceShape {
+    InlineRaceShape::new(
+        trial.slots,
+        trial.bucket_slots,
+        trial.field_bytes,
+        trial.seed,
+    )
+}
+
+impl Design for InlineRaceDesign {
+    type Table<E: Endpoint> = InlineRace<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(inline_race_shape(trial).table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let shape = inline_race_shape(trial);
+        Ok(Opened {
+            table: InlineRace::create(endpoint, at, shape),
+            slots: shape.slots(),
+            slot_bytes: shape.slot_bytes(),
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(_: &Self::Table<E>) -> u64 {
+        0
+    }
+
+    fn moved<E: Endpoint>(_: &Self::Table<E>) -> Moved {
+        Moved::default()
+    }
+}
+
+/// RACE as the index crate has it, for any number of writers: its records are out of band, and a slot is a word. One
+/// subtable, which does not split.
+struct RaceDesign;
+
+fn race_layout(trial: &Trial) -> Result<RaceLayout> {
+    let field = FieldSize::Fixed(trial.field_bytes);
+    let options = RaceOptions {
+        load_factor: 1.0,
+        bucket_slots: trial.bucket_slots,
+        ..RaceOptions::new(trial.slots, field, field, trial.seed)
+    };
+    Ok(options.layout()?)
+}
+
+impl Design for RaceDesign {
+    type Table<E: Endpoint> = RaceTable<E>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(race_layout(trial)?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        let layout = race_layout(trial)?;
+        let slots = layout.roots * layout.subtable_slots();
+        let opening = RaceTable::open(Rc::clone(&endpoint), at, layout);
+        Ok(Opened {
+            table: Executor::new(endpoint).block_on(opening)?,
+            slots,
+            slot_bytes: 8,
+        })
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.state().client_bytes
+    }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved::records(table.work().moved)
+    }
+}
+
+/// TEA, with a stash that is the same part of the table as in the published one.
+struct TeaDesign;
+
+fn tea_options(trial: &Trial) -> BaselineOptions {
+    let part = u64::from(TEA_STASH) * trial.slots / trial.stands_for;
+    let stash = u32::try_from(part).unwrap_or(u32::MAX).min(TEA_STASH);
+    baseline_options(trial, stash)
+}
+
+impl Design for TeaDesign {
+    type Table<E: Endpoint> = BaselineTable<E, Tea>;
+
+    fn table_bytes(trial: &Trial) -> Result<u128> {
+        Ok(Tea::layout(&tea_options(trial))?.table_bytes())
+    }
+
+    fn create<E: Endpoint>(
+        endpoint: Rc<E>,
+        at: RemoteAddr,
+        trial: &Trial,
+    ) -> Result<Opened<Self::Table<E>>> {
+        Ok(opened(TeaTable::create(endpoint, at, &tea_options(trial))?))
+    }
+
+    fn local_bytes<E: Endpoint>(table: &Self::Table<E>) -> u64 {
+        table.design().local_bytes() as u64
+    }
+
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+        Moved::records(table.work().moved)
+    }
+}

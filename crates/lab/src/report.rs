@@ -1,0 +1,182 @@
+//! What a reproduction gives: cells, each beside the paper's, and lines to draw.
+//!
+//! The types are the machine output: `serde` turns them into the objects that `--json` prints.
+
+use serde::Serialize;
+
+/// A table or figure of a paper, ours beside the paper's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproReport {
+    /// Which one: the paper's number and the table or figure.
+    pub id: &'static str,
+    /// What was measured how, at which scale: sentences.
+    pub setup: String,
+    /// Its cells.
+    pub rows: Vec<ReproRow>,
+    /// The same as pictures; none where a picture would say no more than the cells do.
+    pub plots: Vec<Plot>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproRow {
+    /// What the cell is.
+    pub cell: String,
+    /// The paper's figure, where it has one.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// Ours divided by the paper's.
+    pub ratio: Option<f64>,
+    /// What a model says, where the cell is a measurement: an exact one, or what the setup says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<f64>,
+    /// The standard error of ours, where it is a mean of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<f64>,
+}
+
+impl ReproRow {
+    /// A cell with its ratio.
+    #[must_use]
+    pub fn new(cell: impl Into<String>, paper: Option<f64>, ours: f64) -> Self {
+        Self {
+            cell: cell.into(),
+            paper,
+            ours,
+            ratio: paper.map(|paper| ours / paper),
+            model: None,
+            standard_error: None,
+        }
+    }
+}
+
+/// Lines over two axes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// An axis of a [`Plot`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it counts, in which unit.
+    pub label: &'static str,
+    /// Whether equal steps are equal ratios; else it starts at 0 where nothing is negative.
+    pub is_logarithmic: bool,
+}
+
+/// A line of a [`Plot`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What it stands for.
+    pub name: String,
+    /// Whose figures these are.
+    pub source: Source,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Whose figures a [`Line`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Measured here.
+    Ours,
+    /// The paper's.
+    Paper,
+    /// Computed by the model.
+    Model,
+}
+
+impl Axis {
+    /// An axis of equal steps.
+    #[must_use]
+    pub const fn linear(label: &'static str) -> Self {
+        Self {
+            label,
+            is_logarithmic: false,
+        }
+    }
+
+    /// An axis of equal ratios.
+    #[must_use]
+    pub const fn logarithmic(label: &'static str) -> Self {
+        Self {
+            label,
+            is_logarithmic: true,
+        }
+    }
+}
+
+impl Line {
+    /// A line of what was measured here.
+    #[must_use]
+    pub fn ours(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            source: Source::Ours,
+            points,
+        }
+    }
+
+    /// A line of the paper's figures.
+    #[must_use]
+    pub fn paper(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            source: Source::Paper,
+            ..Self::ours(name, points)
+        }
+    }
+
+    /// A line of the model's figures.
+    #[must_use]
+    pub fn model(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            source: Source::Model,
+            ..Self::ours(name, points)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_cell_without_a_paper_has_nulls() {
+        let report = ReproReport {
+            id: "000-table1",
+            setup: "small".into(),
+            rows: vec![
+                ReproRow::new("a", None, 2.0),
+                ReproRow::new("b", Some(2.0), 3.0),
+            ],
+            plots: vec![Plot {
+                title: "c".into(),
+                x: Axis::linear("d"),
+                y: Axis::logarithmic("e"),
+                lines: vec![Line::paper("f", vec![(1.0, 2.0)])],
+            }],
+        };
+        let plots = json!([{
+            "title": "c",
+            "x": {"label": "d", "is_logarithmic": false},
+            "y": {"label": "e", "is_logarithmic": true},
+            "lines": [{"name": "f", "source": "paper", "points": [[1.0, 2.0]]}],
+        }]);
+        let expected = json!({"id": "000-table1", "setup": "small", "plots": plots, "rows": [
+            {"cell": "a", "paper": null, "ours": 2.0, "ratio": null},
+            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5},
+        ]});
+        assert_eq!(serde_json::to_value(&report).unwrap(), expected);
+    }
+}

@@ -1,0 +1,11 @@
+//! The laboratory, small: one test program, for each would link the store.
+
+mod baseline;
+#[path = "../../../index/tests/common/mod.rs"]
+mod common;
+mod growth;
+mod program;
+mod program_repro;
+mod program_ycsb;
+mod repro;
+mod ycsb;

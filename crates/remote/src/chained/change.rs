@@ -1,0 +1,197 @@
+//! What the owner does for each operation.
+
+use super::layout::{Slot, fill_slot};
+use super::owner::{Owner, Spot};
+use super::request::{Answer, Ask, Operation, Outcome};
+use super::walk::Walk;
+use crate::error::Refusal;
+use farslot_rpc::Fault;
+use std::borrow::Cow;
+
+/// Words of a slot that tell its lock and version.
+const BRIEF: usize = 3;
+
+impl Owner<'_> {
+    /// Executes a request.
+    pub(super) fn execute(&mut self, ask: &Ask<'_>) -> Result<Answer<'static>, Fault> {
+        let walk = self.walk(ask.key)?;
+        let (outcome, at) = match ask.operation {
+            Operation::Get => self.get(&walk),
+            Operation::Put | Operation::Insert | Operation::Update | Operation::Remove => {
+                self.change(ask, &walk)?
+            }
+            Operation::Lock => self.lock(ask, &walk)?,
+            Operation::Commit | Operation::CommitRemove | Operation::Unlock => {
+                self.release(ask, &walk)?
+            }
+        };
+        let mut slot = Vec::new();
+        if at != 0 {
+            slot = self.words(at)?;
+            if !matches!(ask.operation, Operation::Get | Operation::Lock) {
+                slot.truncate(BRIEF);
+            }
+        }
+        let answer = Answer {
+            outcome,
+            extra: self.extra()?,
+            at,
+            slot: Cow::Owned(slot),
+        };
+        // Last: where things are afterwards, the next reply says.
+        self.split_if_due()?;
+        Ok(answer)
+    }
+
+    fn get(&self, walk: &Walk) -> (Outcome, u64) {
+        match &walk.found {
+            Some((spot, words)) if !Slot(words).is_reserved() => (Outcome::Present, spot.slot),
+            _ => (Outcome::Absent, 0),
+        }
+    }
+
+    /// A change outside of transactions: none of what is locked.
+    fn change(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
+        let Some((spot, words)) = &walk.found else {
+            if matches!(ask.operation, Operation::Put | Operation::Insert) {
+                let at = self.insert(ask, walk, Some(ask.value))?;
+                return Ok((Outcome::Absent, at));
+            }
+            return Ok((Outcome::Absent, 0));
+        };
+        if Slot(words).lock() != 0 {
+            return Ok((Outcome::Locked, spot.slot));
+        }
+        match ask.operation {
+            Operation::Remove => {
+                self.remove(*spot, walk.bucket)?;
+                return Ok((Outcome::Present, 0));
+            }
+            Operation::Insert => {}
+            _ => self.set_value(*spot, walk.bucket, words, ask)?,
+        }
+        Ok((Outcome::Present, spot.slot))
+    }
+
+    fn lock(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
+        if ask.lock == 0 {
+            return Err(Refusal::Malformed.into());
+        }
+        let Some((spot, words)) = &walk.found else {
+            let at = self.insert(ask, walk, None)?;
+            return Ok((Outcome::Absent, at));
+        };
+        let slot = Slot(words);
+        if slot.lock() != 0 && slot.lock() != ask.lock {
+            return Ok((Outcome::Locked, spot.slot));
+        }
+        self.set_lock(spot.slot, ask.lock)?;
+        let absent = slot.is_reserved();
+        let outcome = if absent {
+            Outcome::Absent
+        } else {
+            Outcome::Present
+        };
+        Ok((outcome, spot.slot))
+    }
+
+    /// Ends what a lock was for, if it is still on the key.
+    fn release(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
+        let held = walk.found.as_ref();
+        let held = held.filter(|(_, words)| ask.lock != 0 && Slot(words).lock() == ask.lock);
+        let Some((spot, words)) = held else {
+            return Ok((Outcome::NotHeld, 0));
+        };
+        let was_absent = Slot(words).is_reserved();
+        let outcome = if was_absent {
+            Outcome::Absent
+        } else {
+            Outcome::Present
+        };
+        match ask.operation {
+            Operation::Commit => {
+                self.set_value(*spot, walk.bucket, words, ask)?;
+                if was_absent {
+                    self.add_keys(1)?;
+                }
+                self.set_lock(spot.slot, 0)?;
+            }
+            Operation::Unlock if !was_absent => self.set_lock(spot.slot, 0)?,
+            _ => {
+                self.remove(*spot, walk.bucket)?;
+                return Ok((outcome, 0));
+            }
+        }
+        Ok((outcome, spot.slot))
+    }
+
+    /// Adds a slot for an absent key; returns where. One without a value is reserved, and locked.
+    fn insert(&mut self, ask: &Ask<'_>, walk: &Walk, value: Option<&[u8]>) -> Result<u64, Fault> {
+        let mut words = vec![0; self.shape.slot_words()];
+        words[1] = if value.is_some() { 0 } else { ask.lock };
+        fill_slot(&mut words, self.shape, ask.key, value);
+        let mut place = (walk.bucket, walk.vacant);
+        let at = loop {
+            match place {
+                (_, Some(vacant)) => break vacant,
+                (bucket, None) => match self.take_entry() {
+                    Ok(entry) => {
+                        let at = self.entry_at(entry)? + 8;
+                        self.chain(bucket, entry)?;
+                        break at;
+                    }
+                    // Without room in chains, buckets that are split may give some back.
+                    Err(full) => {
+                        if !self.split()? {
+                            return Err(full);
+                        }
+                        let walk = self.walk(ask.key)?;
+                        place = (walk.bucket, walk.vacant);
+                    }
+                },
+            }
+        };
+        words[2] = self.next_version()?;
+        self.put_slot(at, &words)?;
+        if value.is_some() {
+            self.add_keys(1)?;
+        }
+        self.stamp(place.0)?;
+        Ok(at)
+    }
+
+    fn set_value(
+        &mut self,
+        spot: Spot,
+        bucket: u64,
+        words: &[u64],
+        ask: &Ask<'_>,
+    ) -> Result<(), Fault> {
+        let mut words = words.to_vec();
+        fill_slot(&mut words, self.shape, ask.key, Some(ask.value));
+        words[2] = self.next_version()?;
+        self.put_slot(spot.slot, &words)?;
+        match spot.link {
+            None => self.stamp(bucket),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn remove(&mut self, spot: Spot, bucket: u64) -> Result<(), Fault> {
+        let reserved = Slot(&self.words(spot.slot)?).is_reserved();
+        match spot.link {
+            None => {
+                self.clear_slot(spot.slot)?;
+                self.draw_in(bucket)?;
+            }
+            Some((entry, link)) => {
+                self.unlink(entry, link)?;
+                self.free(entry)?;
+            }
+        }
+        if !reserved {
+            self.add_keys(-1)?;
+        }
+        self.stamp(bucket)
+    }
+}

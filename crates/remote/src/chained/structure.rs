@@ -1,0 +1,174 @@
+//! The table as a remote data structure: its three callbacks.
+
+use super::cache::Cache;
+use super::item::Item;
+use super::layout::{Meta, Shape, Slot, stamp_of};
+use super::owner::Owner;
+use super::request::{Answer, Ask, Operation, Outcome};
+use crate::error::Refusal;
+use crate::sum::hash;
+use crate::{End, Found, Lock, RemoteError, RemoteStructure, Start};
+use farslot_fabric::OwnerMemory;
+use farslot_rpc::Fault;
+
+/// A table's description.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Table {
+    shape: Shape,
+}
+
+impl Table {
+    /// The table of a shape.
+    ///
+    /// # Errors
+    /// [`RemoteError::BadShape`].
+    pub fn new(shape: Shape) -> Result<Self, RemoteError> {
+        shape.check()?;
+        Ok(Self { shape })
+    }
+
+    /// How it is laid out.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// What the owner's reply tells: the outcome, the item, and who holds it. Where a chained key is, is remembered.
+    pub(super) fn read_reply(
+        &self,
+        key: &[u8],
+        reply: &[u8],
+        cache: &mut Cache,
+    ) -> Option<(Outcome, Option<Item>, Option<Lock>)> {
+        let answer = Answer::decode(reply)?;
+        // Buckets that there are not would be READ past the table's end.
+        let most = self.shape.most_buckets - self.shape.buckets;
+        if answer.extra > most.into() {
+            return None;
+        }
+        cache.extra = answer.extra;
+        let holder = answer.slot.get(1).and_then(|word| Lock::of_word(*word));
+        if answer.slot.len() < self.shape.slot_words() {
+            return Some((answer.outcome, None, holder));
+        }
+        let item = self.item(answer.at, Slot(&answer.slot))?;
+        let chains = self.shape.bucket_at(self.shape.most_buckets.into());
+        let last = self.shape.at + self.shape.bytes() - self.shape.slot_bytes();
+        if answer.outcome == Outcome::Present && (chains..=last).contains(&answer.at) {
+            cache.remember(key, answer.at);
+        } else {
+            cache.forget(key);
+        }
+        Some((answer.outcome, Some(item), holder))
+    }
+
+    fn item(&self, at: u64, slot: Slot<'_>) -> Option<Item> {
+        Some(Item {
+            value: slot.value(&self.shape)?.to_vec(),
+            version: slot.version(),
+            lock: Lock::of_word(slot.lock()),
+            at,
+        })
+    }
+
+    /// What a READ of one slot tells.
+    fn judge_slot(&self, key: &[u8], at: u64, words: &[u64]) -> End<Item> {
+        let slot = Slot(words);
+        if !slot.is_of(key) || !slot.is_whole(at) {
+            return End::Unknown;
+        }
+        if slot.is_reserved() {
+            return End::Absent;
+        }
+        self.item(at, slot).map_or(End::Unknown, End::Found)
+    }
+
+    /// What a READ of a bucket tells.
+    fn judge_bucket(&self, key: &[u8], at: u64, words: &[u64]) -> End<Item> {
+        let (head, slots) = words.split_at(2);
+        let places = (0..self.shape.slots).map(|slot| self.shape.slot_at(at, slot));
+        let slots = slots.chunks_exact(self.shape.slot_words());
+        let mut whole = true;
+        for (place, slot) in places.zip(slots.clone()) {
+            match self.judge_slot(key, place, slot) {
+                End::Unknown => {}
+                end => return end,
+            }
+            whole &= Slot(slot).check() == 0 || Slot(slot).is_whole(place);
+        }
+        let meta = Meta::of_word(head[1]);
+        let bucket = (at - self.shape.bucket_at(0)) / self.shape.bucket_bytes();
+        let checks = slots.map(|slot| Slot(slot).check());
+        let proves = whole
+            && meta.first == 0
+            && head[0] == stamp_of(at, head[1], checks)
+            && self.shape.is_for(bucket, meta.depth, hash(key));
+        if proves { End::Absent } else { End::Unknown }
+    }
+}
+
+impl RemoteStructure for Table {
+    type Key = [u8];
+    type Item = Item;
+    type Cache = Cache;
+
+    fn lookup_start(&self, key: &[u8], cache: &mut Cache) -> Start {
+        if let Some(offset) = cache.place(key) {
+            let bytes = self.shape.slot_bytes() as usize;
+            return Start::Read { offset, bytes };
+        }
+        let bucket = self.shape.bucket_of(hash(key), cache.extra);
+        Start::Read {
+            offset: self.shape.bucket_at(bucket),
+            bytes: self.shape.bucket_bytes() as usize,
+        }
+    }
+
+    fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Cache) -> End<Item> {
+        match found {
+            Found::Read { offset, words } if words.len() == self.shape.slot_words() => {
+                let end = self.judge_slot(key, offset, words);
+                if matches!(end, End::Unknown) {
+                    cache.forget(key);
+                }
+                end
+            }
+            Found::Read { offset, words } => self.judge_bucket(key, offset, words),
+            Found::Reply(reply) => match self.read_reply(key, reply, cache) {
+                Some((Outcome::Present, Some(item), _)) => End::Found(item),
+                Some((Outcome::Absent, ..)) => End::Absent,
+                _ => End::Unknown,
+            },
+        }
+    }
+
+    fn lookup_request(&self, key: &[u8]) -> Vec<u8> {
+        let ask = Ask {
+            operation: Operation::Get,
+            lock: 0,
+            key,
+            value: &[],
+        };
+        ask.encode()
+    }
+
+    fn reply_bytes(&self) -> usize {
+        Answer::most_bytes(&self.shape)
+    }
+
+    fn rpc_handler(
+        &self,
+        request: &[u8],
+        memory: &mut dyn OwnerMemory,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let ask = Ask::decode(request, &self.shape).ok_or(Refusal::Malformed)?;
+        let room = Answer::most_bytes(&self.shape);
+        if reply.len() < room {
+            return Err(Fault::NoRoom(room));
+        }
+        let shape = &self.shape;
+        let answer = Owner { shape, memory }.execute(&ask)?;
+        answer.encode(reply).ok_or(Fault::NoRoom(room))
+    }
+}

@@ -1,0 +1,92 @@
+//! Why an operation on a remote data structure failed.
+
+use crate::lock::Lock;
+use farslot_fabric::FabricError;
+use farslot_rpc::{Fault, RpcError};
+
+/// Why an operation on a remote data structure failed. Each names the value and the limit.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// A READ failed.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// A call failed.
+    #[error(transparent)]
+    Rpc(RpcError),
+    /// A reply that makes no sense.
+    #[error("the owner's reply makes no sense")]
+    BadReply,
+    /// A key, or a value, that has no room.
+    #[error("{what} of {bytes} bytes is over the limit of {limit}")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its bytes.
+        bytes: usize,
+        /// Most bytes.
+        limit: usize,
+    },
+    /// No room is left for another item.
+    #[error("the structure is full")]
+    Full,
+    /// Another transaction holds the item. May be tried again.
+    #[error("the item is locked by {by}")]
+    Locked {
+        /// Who holds it, as far as that was told.
+        by: Lock,
+    },
+    /// The item's lock is not this one any more: what was to be done under it was not done.
+    #[error("the lock {lock} is not held")]
+    NotHeld {
+        /// The lock.
+        lock: Lock,
+    },
+    /// A shape that nothing can be laid out with.
+    #[error("{what} is {value}: it must be {limit}")]
+    BadShape {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is possible.
+        limit: &'static str,
+    },
+}
+
+/// What structures refuse for, as it is numbered in [`Fault::Refused`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The request is none.
+    Malformed = 1,
+    Full = 2,
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal as u32)
+    }
+}
+
+impl From<RpcError> for RemoteError {
+    fn from(error: RpcError) -> Self {
+        match error {
+            RpcError::Refused { reason, .. } if reason == Refusal::Full as u32 => Self::Full,
+            RpcError::Fabric(error) => Self::Fabric(error),
+            other => Self::Rpc(other),
+        }
+    }
+}
+
+impl RemoteError {
+    /// Whether the change that failed with this may have been made.
+    #[must_use]
+    pub const fn may_have_taken_effect(&self) -> bool {
+        match self {
+            Self::Fabric(error) => error.may_have_taken_effect(),
+            Self::Rpc(error) => error.may_have_taken_effect(),
+            Self::BadReply => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The map's operations as a client has them.
+
+use super::node::{Entries, Node};
+use super::structure::{COUNT, Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
+use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
+use farslot_fabric::Endpoint;
+use farslot_rpc::Client;
+use std::rc::Rc;
+
+/// One thread's client of an ordered map. Keys are in the order of their bytes.
+pub struct OrderedMap<E>(Remote<Tree, E>);
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+impl<E: Endpoint> OrderedMap<E> {
+    /// A client that remembers where so many leaves are.
+    pub fn new(
+        tree: Tree,
+        object: ObjectId,
+        client: Rc<Client<E>>,
+        leaves: usize,
+        policy: PolicyOptions,
+    ) -> Self {
+        Self(Remote::new(
+            tree,
+            object,
+            client,
+            Directory::new(leaves),
+            policy,
+        ))
+    }
+
+    /// Lookups, as any remote data structure has them, and how they were answered.
+    pub fn remote(&self) -> &Remote<Tree, E> {
+        &self.0
+    }
+
+    /// The key's value, by one READ of its leaf if that is known.
+    ///
+    /// # Errors
+    /// [`RemoteError`]; so do all that follow.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, RemoteError> {
+        self.check(key, &[])?;
+        self.0.lookup(key).await
+    }
+
+    /// Sets the key's value. Returns `true` if the key was absent.
+    ///
+    /// # Errors
+    /// [`RemoteError::Full`] and others.
+    pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, RemoteError> {
+        Ok(self.ask(PUT, key, value).await? == 0)
+    }
+
+    /// Sets the value of an absent key. Returns `false`, and does nothing, if the key is there.
+    ///
+    /// # Errors
+    /// [`RemoteError::Full`] and others.
+    pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, RemoteError> {
+        Ok(self.ask(INSERT, key, value).await? == 0)
+    }
+
+    /// Sets the value of a key that is there. Returns `false`, and does nothing, if the key is absent.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool, RemoteError> {
+        Ok(self.ask(UPDATE, key, value).await? != 0)
+    }
+
+    /// Removes the key. Returns `false` if it was absent.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn remove(&self, key: &[u8]) -> Result<bool, RemoteError> {
+        Ok(self.ask(REMOVE, key, &[]).await? != 0)
+    }
+
+    /// How many pairs there are.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn len(&self) -> Result<u64, RemoteError> {
+        self.ask(COUNT, &[], &[]).await
+    }
+
+    /// Whether there is no pair.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn is_empty(&self) -> Result<bool, RemoteError> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// The first `most` pairs from `from` on, in order. Each leaf is seen as it was at one moment, one after the other:
+    /// a change that is made meanwhile is seen or not, but a pair that is there all the time is seen, once.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn scan(&self, from: &[u8], most: usize) -> Result<Vec<Pair>, RemoteError> {
+        self.check(from, &[])?;
+        let mut found = Vec::new();
+        let mut from = from.to_vec();
+        while found.len() < most {
+            let Some(leaf) = self.leaf(&from).await? else {
+                break;
+            };
+            let Entries::Leaf(pairs) = leaf.entries else {
+                return Err(RemoteError::BadReply);
+            };
+            let pairs = pairs.into_iter().filter(|(key, _)| **key >= *from);
+            let pairs = pairs.map(|(key, value)| (key.into_vec(), value.into_vec()));
+            found.extend(pairs.take(most - found.len()));
+            match leaf.high {
+                Some(high) => from = high.into_vec(),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// The leaf of a key, by a READ and then by a call; none of a map that has no leaf.
+    async fn leaf(&self, key: &[u8]) -> Result<Option<Node>, RemoteError> {
+        let tree = self.0.structure();
+        let known = self.0.cache().leaf(key);
+        if let Some(number) = known {
+            let offset = tree.shape().node_at(number).ok_or(RemoteError::BadReply)?;
+            let words = self.0.read(offset, tree.shape().leaf_words() * 8).await?;
+            let leaf = tree.read_leaf(number, words.words(), &mut self.0.cache());
+            if let Some(leaf) = leaf.filter(|leaf| leaf.covers(key)) {
+                return Ok(Some(leaf));
+            }
+        }
+        let reply = self.0.ask(&tree.lookup_request(key)).await?;
+        let read = tree.read_reply(&reply, &mut self.0.cache());
+        match read.ok_or(RemoteError::BadReply)? {
+            Some(leaf) if !leaf.covers(key) => Err(RemoteError::BadReply),
+            leaf => Ok(leaf),
+        }
+    }
+
+    fn check(&self, key: &[u8], value: &[u8]) -> Result<(), RemoteError> {
+        let shape = self.0.structure().shape();
+        for (what, bytes, limit) in [
+            ("a key", key.len(), shape.key_bytes.into()),
+            ("a value", value.len(), shape.value_bytes.into()),
+        ] {
+            if bytes > limit {
+                return Err(RemoteError::TooLong { what, bytes, limit });
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, operation: u8, key: &[u8], value: &[u8]) -> Result<u64, RemoteError> {
+        self.check(key, value)?;
+        let request = Tree::request(operation, key, value);
+        let reply = self.0.change(&request).await?;
+        let word = (*reply).try_into().map_err(|_| RemoteError::BadReply)?;
+        Ok(u64::from_le_bytes(word))
+    }
+}

@@ -1,0 +1,214 @@
+//! What the owner does in the tree.
+
+use super::layout::{PAIRS, ROOT, TreeShape, USED};
+use super::node::{Entries, Key, Node};
+use crate::error::Refusal;
+use farslot_fabric::OwnerMemory;
+use farslot_rpc::Fault;
+
+/// A map as its owner has it.
+pub(super) struct Owner<'m> {
+    pub(super) shape: &'m TreeShape,
+    pub(super) memory: &'m mut dyn OwnerMemory,
+}
+
+/// The way to a leaf: the numbers of its nodes from the root on, and the nodes.
+pub(super) type Way = Vec<(u64, Node)>;
+
+/// No tree is as high.
+const HIGHEST: usize = 40;
+
+/// How a write is to treat the pair that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Write {
+    /// Sets the value.
+    Put,
+    /// Sets the value of an absent key.
+    Insert,
+    /// Sets the value of a key that is there.
+    Update,
+}
+
+impl Owner<'_> {
+    /// The way to the leaf of a key. Of an empty map it makes the first leaf, if that is asked for.
+    pub(super) fn way_to(&mut self, key: &[u8], make: bool) -> Result<Way, Fault> {
+        let mut number = self.memory.load(self.shape.header(ROOT))?;
+        if number == 0 {
+            if !make {
+                return Ok(Way::new());
+            }
+            number = self.take_node()?;
+            self.store(number, &Node::first_leaf())?;
+            self.memory.store(self.shape.header(ROOT), number)?;
+        }
+        let mut way = Way::new();
+        loop {
+            let node = self.load(number)?;
+            let lower = way
+                .last()
+                .is_none_or(|(_, above): &(u64, Node)| above.level() == node.level() + 1);
+            if way.len() == HIGHEST || !node.covers(key) || !lower {
+                return Err(Fault::Damaged);
+            }
+            let child = match &node.entries {
+                Entries::Leaf(_) => None,
+                Entries::Inner(_, children) => {
+                    let behind = children.partition_point(|(low, _)| **low <= *key);
+                    let child = behind.checked_sub(1).ok_or(Fault::Damaged)?;
+                    Some(children[child].1)
+                }
+            };
+            way.push((number, node));
+            match child {
+                None => return Ok(way),
+                Some(child) => number = child,
+            }
+        }
+    }
+
+    /// Sets a key's value, or leaves it; returns whether the key was there.
+    pub(super) fn write(&mut self, how: Write, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
+        let mut way = self.way_to(key, how != Write::Update)?;
+        let Some((_, leaf)) = way.last_mut() else {
+            return Ok(false);
+        };
+        let Entries::Leaf(pairs) = &mut leaf.entries else {
+            return Err(Fault::Damaged);
+        };
+        let found = pairs.binary_search_by(|(other, _)| (**other).cmp(key));
+        match (found, how) {
+            (Ok(_), Write::Insert) => return Ok(true),
+            (Err(_), Write::Update) => return Ok(false),
+            (Ok(at), _) => pairs[at].1 = value.into(),
+            (Err(at), _) => pairs.insert(at, (key.into(), value.into())),
+        }
+        let new = found.is_err();
+        // Before anything is changed: splits of all nodes on the way, and a new root.
+        if new && self.nodes_left()? < way.len() as u64 + 1 && self.splits(&way) {
+            return Err(Refusal::Full.into());
+        }
+        self.put(way)?;
+        if new {
+            self.add_pairs(1)?;
+        }
+        Ok(!new)
+    }
+
+    /// Removes a key; returns whether it was there.
+    pub(super) fn remove(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        let mut way = self.way_to(key, false)?;
+        let Some((number, mut leaf)) = way.pop() else {
+            return Ok(false);
+        };
+        let Entries::Leaf(pairs) = &mut leaf.entries else {
+            return Err(Fault::Damaged);
+        };
+        let Ok(at) = pairs.binary_search_by(|(other, _)| (**other).cmp(key)) else {
+            return Ok(false);
+        };
+        pairs.remove(at);
+        self.store(number, &leaf)?;
+        self.add_pairs(-1)?;
+        Ok(true)
+    }
+
+    /// Whether the last node of a way has more entries than it may.
+    fn splits(&self, way: &Way) -> bool {
+        way.last().is_some_and(|(_, node)| self.is_over(node))
+    }
+
+    fn is_over(&self, node: &Node) -> bool {
+        match &node.entries {
+            Entries::Leaf(pairs) => pairs.len() > self.shape.leaf_pairs.into(),
+            Entries::Inner(_, children) => children.len() > self.shape.children.into(),
+        }
+    }
+
+    /// Stores the last node of a way, which may be split for it, and then each above that has to learn of that.
+    fn put(&mut self, mut way: Way) -> Result<(), Fault> {
+        while let Some((number, mut node)) = way.pop() {
+            if !self.is_over(&node) {
+                return self.store(number, &node);
+            }
+            let new = self.take_node()?;
+            let upper = node.split(new);
+            let entry = (upper.low.clone(), new);
+            // The upper half first: whoever finds the lower one cut finds it.
+            self.store(new, &upper)?;
+            self.store(number, &node)?;
+            match way.last_mut() {
+                Some((_, above)) => add_child(above, entry)?,
+                None => return self.grow(number, &node, entry),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a new root above the old one's halves.
+    fn grow(&mut self, number: u64, lower: &Node, upper: (Key, u64)) -> Result<(), Fault> {
+        let children = vec![(lower.low.clone(), number), upper];
+        let root = Node {
+            entries: Entries::Inner(lower.level() + 1, children),
+            ..Node::first_leaf()
+        };
+        let new = self.take_node()?;
+        self.store(new, &root)?;
+        Ok(self.memory.store(self.shape.header(ROOT), new)?)
+    }
+
+    fn nodes_left(&self) -> Result<u64, Fault> {
+        let used = self.memory.load(self.shape.header(USED))?;
+        let nodes = u64::from(self.shape.nodes);
+        nodes.checked_sub(used).ok_or(Fault::Damaged)
+    }
+
+    fn take_node(&mut self) -> Result<u64, Fault> {
+        if self.nodes_left()? == 0 {
+            return Err(Refusal::Full.into());
+        }
+        let used = self.memory.load(self.shape.header(USED))? + 1;
+        self.memory.store(self.shape.header(USED), used)?;
+        Ok(used)
+    }
+
+    fn add_pairs(&mut self, change: i64) -> Result<(), Fault> {
+        let pairs = self.memory.load(self.shape.header(PAIRS))?;
+        let pairs = pairs.wrapping_add_signed(change);
+        Ok(self.memory.store(self.shape.header(PAIRS), pairs)?)
+    }
+
+    pub(super) fn pairs(&self) -> Result<u64, Fault> {
+        Ok(self.memory.load(self.shape.header(PAIRS))?)
+    }
+
+    pub(super) fn load(&self, number: u64) -> Result<Node, Fault> {
+        let at = self.shape.node_at(number).ok_or(Fault::Damaged)?;
+        let level = self.memory.load(at + 8)? as u16;
+        let mut words = vec![0; self.shape.words_at(level)];
+        self.memory.copy_out(at, &mut words)?;
+        Node::decode(self.shape, at, &words).ok_or(Fault::Damaged)
+    }
+
+    /// Stores what is new of a node, its check last.
+    fn store(&mut self, number: u64, node: &Node) -> Result<(), Fault> {
+        let at = self.shape.node_at(number).ok_or(Fault::Damaged)?;
+        let words = node.encode(self.shape, at);
+        let mut known = vec![0; words.len()];
+        self.memory.copy_out(at, &mut known)?;
+        for (index, (word, known)) in words.iter().zip(&known).enumerate().skip(1) {
+            if word != known {
+                self.memory.store(at + index as u64 * 8, *word)?;
+            }
+        }
+        Ok(self.memory.store(at, words[0])?)
+    }
+}
+
+fn add_child(above: &mut Node, (low, child): (Key, u64)) -> Result<(), Fault> {
+    let Entries::Inner(_, children) = &mut above.entries else {
+        return Err(Fault::Damaged);
+    };
+    let at = children.partition_point(|(other, _)| *other < low);
+    children.insert(at, (low, child));
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The owner's side: methods by number, and the sessions of clients.
+
+mod session;
+
+use crate::method::{Fault, Method, Request};
+use crate::wire::{Grant, NO_SESSION, REPLY_HEADER, RequestHeader, Status};
+use farslot_fabric::{Call, Handler, Nanos};
+use session::{Found, Session};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a method changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing: a request that comes twice may run twice.
+    None,
+    /// Something: a request that comes twice runs once, and its reply is kept until it is acknowledged.
+    Once,
+}
+
+/// What a server holds for its clients. It never holds more than `sessions * slots * largest_reply` bytes
+/// of kept replies, and takes memory for none before there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerOptions {
+    /// Clients at a time.
+    pub sessions: u16,
+    /// Requests of one client at a time: its credit.
+    pub slots: u16,
+    /// Most bytes of a request's body.
+    pub largest_request: u32,
+    /// Most bytes of a reply's body.
+    pub largest_reply: u32,
+    /// Nanoseconds for which a session without requests lasts; then a new client may get its place. No client
+    /// repeats a request for as long ([`ClientOptions::patience`](crate::ClientOptions)).
+    pub lease: Nanos,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            sessions: 1024,
+            slots: 64,
+            largest_request: 64 << 10,
+            largest_reply: 64 << 10,
+            lease: 60_000_000_000,
+        }
+    }
+}
+
+/// Methods by number, answered on whatever threads the fabric has for calls.
+pub struct Server {
+    options: ServerOptions,
+    methods: HashMap<u16, (Effect, Box<dyn Method>)>,
+    sessions: Box<[Mutex<Option<Session>>]>,
+    /// The place from which the next vacant one is looked for, and the newest session's time.
+    newest: Mutex<(usize, u64)>,
+}
+
+impl Server {
+    /// A server without methods. At least one session and one slot are there in any case.
+    #[must_use]
+    pub fn new(options: ServerOptions) -> Self {
+        let options = ServerOptions {
+            sessions: options.sessions.max(1),
+            slots: options.slots.max(1),
+            ..options
+        };
+        Self {
+            options,
+            methods: HashMap::new(),
+            sessions: (0..options.sessions).map(|_| Mutex::new(None)).collect(),
+            newest: Mutex::new((0, 0)),
+        }
+    }
+
+    /// Has requests for a method answered, in place of what answered them before.
+    pub fn register(&mut self, method: u16, effect: Effect, run: impl Method + 'static) {
+        self.methods.insert(method, (effect, Box::new(run)));
+    }
+
+    /// Answers a request; returns the bytes of the reply's body.
+    fn answer(&self, call: Call<'_>, reply: &mut [u8]) -> Result<usize, (Status, u32)> {
+        let (header, body) = RequestHeader::decode(call.request).ok_or((Status::Malformed, 0))?;
+        if header.session == NO_SESSION {
+            let grant = self.open(call.now)?.encode();
+            return put_or_tell(reply, &grant);
+        }
+        let limit = self.options.largest_request;
+        if body.len() > limit as usize {
+            return Err((Status::TooLong, limit));
+        }
+        let (effect, method) = match self.methods.get(&header.method) {
+            Some((effect, method)) => (*effect, method),
+            None => return Err((Status::NoMethod, 0)),
+        };
+        let mut place = self.place_of(header.session);
+        let session = place.as_deref_mut().and_then(Option::as_mut);
+        let session = session.filter(|session| session.id == header.session);
+        let session = session.ok_or((Status::NoSession, 0))?;
+        session.last_used = call.now;
+        let slot = session.slot(header.slot, self.options.slots);
+        let slot = slot.ok_or((Status::Malformed, 0))?;
+        let request = Request {
+            body,
+            region: call.region,
+            memory: call.memory,
+            now: call.now,
+            session: header.session,
+        };
+        let room = reply.len().min(self.options.largest_reply as usize);
+        let reply = &mut reply[..room];
+        match slot.find(header.number) {
+            Found::Stale => Err((Status::Stale, 0)),
+            Found::Repeated(kept) if effect == Effect::Once => match kept {
+                Ok(kept) => put_or_tell(reply, kept),
+                Err(end) => Err(end),
+            },
+            Found::New | Found::Repeated(_) => {
+                slot.begin(header.number);
+                if effect == Effect::None {
+                    // Nothing is kept: others of the client may run meanwhile.
+                    drop(place);
+                    return run(&**method, request, reply);
+                }
+                let end = run(&**method, request, reply);
+                slot.keep(end.map(|bytes| &reply[..bytes]));
+                end
+            }
+        }
+    }
+
+    /// Where a session is, if it could be one of this server's.
+    fn place_of(&self, session: u64) -> Option<MutexGuard<'_, Option<Session>>> {
+        let place = self.sessions.get(usize::from(session as u16))?;
+        Some(place.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Opens a session, in a place that is vacant or whose client has not been heard of for the lease.
+    fn open(&self, now: Nanos) -> Result<Grant, (Status, u32)> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, time) = &mut *newest;
+        let count = self.sessions.len();
+        for index in (0..count).map(|ahead| (*next + ahead) % count) {
+            let mut place = self.sessions[index]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_held =
+                |session: &Session| now.saturating_sub(session.last_used) <= self.options.lease;
+            if place.as_ref().is_some_and(is_held) {
+                continue;
+            }
+            // Numbered by time, so that sessions of servers before this one have other numbers.
+            *time = now.max(*time + 1);
+            *next = (index + 1) % count;
+            let id = *time << 16 | index as u64;
+            *place = Some(Session::new(id, now));
+            return Ok(Grant {
+                session: id,
+                slots: self.options.slots,
+                largest_request: self.options.largest_request,
+                largest_reply: self.options.largest_reply,
+            });
+        }
+        Err((Status::NoVacancy, count as u32))
+    }
+}
+
+impl Handler for Server {
+    fn handle(&self, call: Call<'_>) -> usize {
+        let Call {
+            region,
+            now,
+            request,
+            memory,
+            reply,
+        } = call;
+        // Without room for a header there is nobody who could read a reply.
+        let Some((head, body)) = reply.split_first_chunk_mut::<REPLY_HEADER>() else {
+            return 0;
+        };
+        let call = Call {
+            region,
+            now,
+            request,
+            memory,
+            reply: &mut [],
+        };
+        let (end, bytes) = match self.answer(call, body) {
+            Ok(bytes) => (Status::Done.encode(0), bytes),
+            Err((status, detail)) => (status.encode(detail), 0),
+        };
+        *head = end;
+        REPLY_HEADER + bytes
+    }
+}
+
+/// Runs a method; returns the bytes of its reply, which are no more than there is room for.
+fn run(
+    method: &dyn Method,
+    request: Request<'_>,
+    reply: &mut [u8],
+) -> Result<usize, (Status, u32)> {
+    let bytes = method.run(request, reply).map_err(end_of)?;
+    Ok(bytes.min(reply.len()))
+}
+
+/// How a fault is told.
+fn end_of(fault: Fault) -> (Status, u32) {
+    match fault {
+        Fault::Refused(reason) => (Status::Refused, reason),
+        Fault::NoRoom(bytes) => (Status::NoRoom, u32::try_from(bytes).unwrap_or(u32::MAX)),
+        Fault::Damaged => (Status::Damaged, 0),
+    }
+}
+
+fn put_or_tell(reply: &mut [u8], bytes: &[u8]) -> Result<usize, (Status, u32)> {
+    crate::method::put(reply, bytes).map_err(end_of)
+}

@@ -1,0 +1,113 @@
+//! What a server keeps of a client: of each slot the newest request's number, and how it ended.
+
+use crate::wire::Status;
+use farslot_fabric::Nanos;
+
+/// How a request ended: with a reply, or without and why.
+type End<B> = Result<B, (Status, u32)>;
+
+/// A client's session.
+pub(super) struct Session {
+    pub(super) id: u64,
+    /// When its last request came.
+    pub(super) last_used: Nanos,
+    slots: Vec<Slot>,
+}
+
+/// One of a client's requests at a time.
+pub(super) struct Slot {
+    /// The newest request's number; the first has 1.
+    number: u32,
+    /// Used again and again.
+    bytes: Vec<u8>,
+    end: End<()>,
+}
+
+/// How a request compares to the newest of its slot.
+pub(super) enum Found<'s> {
+    New,
+    /// The newest itself, and how it ended.
+    Repeated(End<&'s [u8]>),
+    Stale,
+}
+
+impl Session {
+    pub(super) fn new(id: u64, now: Nanos) -> Self {
+        Self {
+            id,
+            last_used: now,
+            slots: Vec::new(),
+        }
+    }
+
+    /// A slot, if there are that many.
+    pub(super) fn slot(&mut self, slot: u16, slots: u16) -> Option<&mut Slot> {
+        if slot >= slots {
+            return None;
+        }
+        let slot = usize::from(slot);
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Slot::new);
+        }
+        self.slots.get_mut(slot)
+    }
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            number: 0,
+            bytes: Vec::new(),
+            end: Err(UNFINISHED),
+        }
+    }
+
+    pub(super) fn find(&self, number: u32) -> Found<'_> {
+        match number.wrapping_sub(self.number) as i32 {
+            0 => Found::Repeated(match &self.end {
+                Ok(()) => Ok(&self.bytes),
+                Err(end) => Err(*end),
+            }),
+            1.. => Found::New,
+            _ => Found::Stale,
+        }
+    }
+
+    /// Begins with a request: the client has the reply to the one before.
+    pub(super) fn begin(&mut self, number: u32) {
+        self.number = number;
+        self.end = Err(UNFINISHED);
+    }
+
+    /// Keeps how the request ended.
+    pub(super) fn keep(&mut self, end: End<&[u8]>) {
+        self.bytes.clear();
+        self.end = end.map(|reply| self.bytes.extend_from_slice(reply));
+    }
+}
+
+/// How a request ended whose method did not return.
+const UNFINISHED: (Status, u32) = (Status::Damaged, 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_knows_its_newest_request_across_the_wrap_of_numbers() {
+        let mut session = Session::new(1, 0);
+        assert!(session.slot(4, 4).is_none());
+        let slot = session.slot(3, 4).unwrap();
+        for number in [1, 2, 7, 1 << 30, 2 << 30, 3 << 30, u32::MAX, 0, 5] {
+            assert!(matches!(slot.find(number), Found::New), "{number}");
+            slot.begin(number);
+            assert!(matches!(slot.find(number), Found::Repeated(Err(_))));
+            slot.keep(Ok(&number.to_le_bytes()));
+            match slot.find(number) {
+                Found::Repeated(Ok(kept)) => assert_eq!(kept, number.to_le_bytes()),
+                _ => panic!("{number}"),
+            }
+            assert!(matches!(slot.find(number.wrapping_sub(1)), Found::Stale));
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! Processes that start together, as HPC launchers start them: who is which, a barrier, and an all-gather, without MPI.
+//!
+//! Each process learns its rank and how many there are from the environment that `mpirun` or `srun` sets
+//! ([`Launch::from_environment`]), or is told. Rank 0 listens at the rendezvous address; the others connect to it, and
+//! collectives go through it: few and small, as they only exchange addresses and stop the world.
+//!
+//! ```text
+//! frame: +-----------------+---------+   rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
+//!        | bytes | kind    | payload |   0 -> rank r:      ALL frames: the parts of all ranks, each behind its length;
+//!        +-------+---------+---------+                     DEAD: the rank that was lost
+//!        0       4         8
+//! ```
+//! A process that dies closes its connection: all others get [`JobError::RankDied`] from the collective that they are in, or
+//! from the next. One that hangs is noticed by the timeout. Frames are bounded; there is no authentication: the
+//! rendezvous address belongs on a network that is trusted, as that of an MPI job does.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// "FARSJOB" and the version of the frames.
+const MAGIC: u64 = 0x0142_4f4a_5352_4146;
+/// Most ranks of a job.
+const MAX_RANKS: u32 = crate::MAX_RANKS as u32;
+/// Most bytes of one rank's part of an all-gather.
+pub const MAX_PART: usize = 1 << 16;
+/// Between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+
+const HELLO: u32 = 1;
+const PART: u32 = 2;
+const ALL: u32 = 3;
+const DEAD: u32 = 4;
+
+/// Pairs of variables that launchers set: rank, and number of ranks.
+const VARIABLES: [(&str, &str); 3] = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+/// What went wrong among the processes of a job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A launcher's variable that is no number in its range.
+    #[error("{name}={value:?} is no number from {least} to {most}")]
+    BadVariable {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The least allowed.
+        least: u32,
+        /// The most allowed.
+        most: u32,
+    },
+    /// A rank that the job does not have.
+    #[error("rank {rank} of a job of {ranks} ranks, of which there may be {MAX_RANKS}")]
+    NoSuchRank {
+        /// The rank.
+        rank: u32,
+        /// How many there are.
+        ranks: u32,
+    },
+    /// Several ranks without an address to meet at.
+    #[error("a job of {ranks} ranks needs a rendezvous address, which rank 0 listens at")]
+    NoRendezvous {
+        /// How many there are.
+        ranks: u32,
+    },
+    /// The system refused something.
+    #[error("{what} {address}: {error}")]
+    Io {
+        /// What was done.
+        what: &'static str,
+        /// With which address.
+        address: String,
+        /// What the system says.
+        error: String,
+    },
+    /// A process of the job has ended.
+    #[error("rank {rank} has ended")]
+    RankDied {
+        /// Its rank.
+        rank: u32,
+    },
+    /// A process of the job did not answer.
+    #[error("rank {rank} did not answer within {after:?}")]
+    TimedOut {
+        /// Its rank.
+        rank: u32,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// Not all ranks came to the rendezvous.
+    #[error("{came} of {ranks} ranks came to the rendezvous within {after:?}")]
+    NotAllCame {
+        /// How many came, rank 0 included.
+        came: u32,
+        /// How many there are.
+        ranks: u32,
+        /// How long they were waited for.
+        after: Duration,
+    },
+    /// Something that is no process of this job.
+    #[error("rank {rank} sent {what}")]
+    Malformed {
+        /// Its rank.
+        rank: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A part of an all-gather over the limit.
+    #[error("{bytes} bytes to be gathered are over the limit of {MAX_PART}")]
+    TooLong {
+        /// Bytes of the part.
+        bytes: usize,
+    },
+}
+
+/// Which process of a job this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// This process's rank, from 0.
+    pub rank: u32,
+    /// How many processes there are.
+    pub ranks: u32,
+    /// `HOST:PORT` that rank 0 listens at; not needed by a process alone.
+    pub rendezvous: Option<String>,
+    /// The longest wait for another process, in joining and in each collective.
+    pub timeout: Duration,
+}
+
+impl Launch {
+    /// A process alone.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self {
+            rank: 0,
+            ranks: 1,
+            rendezvous: None,
+            timeout: Duration::from_secs(60),
+        }
+    }
+
+    /// What the environment says that `mpirun` (Open MPI or MPICH) or `srun` gave this process; a process alone without
+    /// one.
+    ///
+    /// # Errors
+    /// [`JobError::BadVariable`].
+    pub fn from_environment(rendezvous: Option<String>) -> Result<Self, JobError> {
+        Self::from_variables(|name| std::env::var(name).ok(), rendezvous)
+    }
+
+    fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+        rendezvous: Option<String>,
+    ) -> Result<Self, JobError> {
+        for (rank_name, ranks_name) in VARIABLES {
+            let (Some(rank), Some(ranks)) = (variable(rank_name), variable(ranks_name)) else {
+                continue;
+            };
+            let ranks = number(ranks_name, &ranks, 1, MAX_RANKS)?;
+            let rank = number(rank_name, &rank, 0, ranks - 1)?;
+            return Ok(Self {
+                rank,
+                ranks,
+                rendezvous,
+                ..Self::alone()
+            });
+        }
+        Ok(Self {
+            rendezvous,
+            ..Self::alone()
+        })
+    }
+}
+
+fn number(name: &str, value: &str, least: u32, most: u32) -> Result<u32, JobError> {
+    let parsed = value.trim().parse().ok();
+    let in_range = parsed.filter(|number| (least..=most).contains(number));
+    in_range.ok_or_else(|| JobError::BadVariable {
+        name: name.into(),
+        value: value.into(),
+        least,
+        most,
+    })
+}
+
+/// A process's place in its job. Collectives are called by all ranks in the same order.
+#[derive(Debug)]
+pub struct Job {
+    launch: Launch,
+    /// Of rank 0 the connections of all others in their order, of the others that to rank 0.
+    peers: Vec<TcpStream>,
+}
+
+impl Job {
+    /// Joins the job: returns when all of its processes have.
+    ///
+    /// # Errors
+    /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`], [`JobError::Io`], and as
+    /// [`Job::all_gather`].
+    pub fn join(launch: Launch) -> Result<Self, JobError> {
+        let listener = match &launch.rendezvous {
+            Some(address) if launch.rank == 0 && launch.ranks > 1 => {
+                Some(TcpListener::bind(address).map_err(io("listening at", address))?)
+            }
+            _ => None,
+        };
+        Self::join_over(launch, listener)
+    }
+
+    /// [`Job::join`], where rank 0 listens already.
+    fn join_over(launch: Launch, listener: Option<TcpListener>) -> Result<Self, JobError> {
+        let (rank, ranks) = (launch.rank, launch.ranks);
+        if rank >= ranks || ranks > MAX_RANKS {
+            return Err(JobError::NoSuchRank { rank, ranks });
+        }
+        let address = launch.rendezvous.clone();
+        let deadline = Instant::now() + launch.timeout;
+        let peers = match (listener, address) {
+            _ if ranks == 1 => Vec::new(),
+            (Some(listener), _) => gather_ranks(&listener, ranks, deadline, launch.timeout)?,
+            (None, Some(address)) if rank > 0 => vec![connect(&address, rank, ranks, deadline)?],
+            _ => return Err(JobError::NoRendezvous { ranks }),
+        };
+        let mut job = Self { launch, peers };
+        job.barrier()?;
+        Ok(job)
+    }
+
+    /// This process's rank.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.launch.rank
+    }
+
+    /// How many processes there are.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.launch.ranks
+    }
+
+    /// Waits until all ranks have called it.
+    ///
+    /// # Errors
+    /// As [`Job::all_gather`].
+    pub fn barrier(&mut self) -> Result<(), JobError> {
+        self.all_gather(&[]).map(drop)
+    }
+
+    /// Gives every rank what each has given, in the order of the ranks.
+    ///
+    /// # Errors
+    /// [`JobError::TooLong`]; [`JobError::RankDied`] and [`JobError::TimedOut`], after which the job is of no more use;
+    /// [`JobError::Malformed`].
+    pub fn all_gather(&mut self, part: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
+        if part.len() > MAX_PART {
+            return Err(JobError::TooLong { bytes: part.len() });
+        }
+        if self.rank() > 0 {
+            return self.gather_by_root(part);
+        }
+        let gathered = self.gather_here(part);
+        if let Err(JobError::RankDied { rank } | JobError::TimedOut { rank, .. }) = &gathered {
+            // Those that are alive hear of it at once.
+            let dead = rank.to_le_bytes();
+            for peer in &mut self.peers {
+                let _ = send(peer, DEAD, &dead);
+            }
+        }
+        gathered
+    }
+
+    fn gather_by_root(&mut self, part: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
+        let (timeout, ranks) = (self.launch.timeout, self.ranks());
+        let root = &mut self.peers[0];
+        // Rank 0 may itself wait as long for another rank before it says so.
+        let within = timeout.saturating_mul(2);
+        send(root, PART, part).map_err(|error| lost(0, &error, within))?;
+        let most = (MAX_PART + 4) * ranks as usize;
+        let (kind, payload) = receive(root, 0, most, Instant::now() + within, within)?;
+        match kind {
+            ALL => split_parts(&payload, ranks),
+            DEAD if payload.len() == 4 => {
+                let rank = payload.try_into().map_or(0, u32::from_le_bytes);
+                Err(JobError::RankDied { rank })
+            }
+            _ => Err(JobError::Malformed {
+                rank: 0,
+                what: "a frame of the wrong kind",
+            }),
+        }
+    }
+
+    fn gather_here(&mut self, part: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
+        let timeout = self.launch.timeout;
+        let deadline = Instant::now() + timeout;
+        let mut parts = vec![part.to_vec()];
+        for (peer, rank) in self.peers.iter_mut().zip(1..) {
+            let (kind, part) = receive(peer, rank, MAX_PART, deadline, timeout)?;
+            if kind != PART {
+                return Err(JobError::Malformed {
+                    rank,
+                    what: "a frame of the wrong kind",
+                });
+            }
+            parts.push(part);
+        }
+        let mut all = Vec::new();
+        for part in &parts {
+            all.extend_from_slice(&(part.len() as u32).to_le_bytes());
+            all.extend_from_slice(part);
+        }
+        for (peer, rank) in self.peers.iter_mut().zip(1..) {
+            send(peer, ALL, &all).map_err(|error| lost(rank, &error, timeout))?;
+        }
+        Ok(parts)
+    }
+}
+
+/// Rank 0: takes the connections of all others.
+fn gather_ranks(
+    listener: &TcpListener,
+    ranks: u32,
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<Vec<TcpStream>, JobError> {
+    let nonblocking = listener.set_nonblocking(true);
+    nonblocking.map_err(io("listening at", "the rendezvous"))?;
+    let mut came: Vec<Option<TcpStream>> = (1..ranks).map(|_| None).collect();
+    while came.iter().any(Option::is_none) {
+        if Instant::now() >= deadline {
+            return Err(JobError::NotAllCame {
+                came: 1 + came.iter().flatten().count() as u32,
+                ranks,
+                after: timeout,
+            });
+        }
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        // Whoever does not say at once that it is a rank of this job is none.
+        let soon = deadline.min(Instant::now() + Duration::from_secs(2));
+        if let Some(rank) = greeted(&mut stream, ranks, soon, timeout)
+            && let Some(place @ None) = came.get_mut(rank as usize - 1)
+        {
+            *place = Some(stream);
+        }
+    }
+    Ok(came.into_iter().flatten().collect())
+}
+
+/// The rank that a new connection says it is.
+fn greeted(stream: &mut TcpStream, ranks: u32, by: Instant, timeout: Duration) -> Option<u32> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_nodelay(true).ok()?;
+    let (kind, hello) = receive(stream, 0, 16, by, timeout).ok()?;
+    let (magic, rest) = hello.split_first_chunk::<8>()?;
+    let (of, rest) = rest.split_first_chunk::<4>()?;
+    let rank = u32::from_le_bytes(rest.try_into().ok()?);
+    let fits =
+        kind == HELLO && u64::from_le_bytes(*magic) == MAGIC && u32::from_le_bytes(*of) == ranks;
+    (fits && (1..ranks).contains(&rank)).then_some(rank)
+}
+
+/// Another rank: connects to rank 0, which may not listen yet.
+fn connect(address: &str, rank: u32, ranks: u32, deadline: Instant) -> Result<TcpStream, JobError> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let found = address.to_socket_addrs();
+        let found = found.map_err(io("resolving", address))?.next();
+        let tried = match found {
+            Some(found) if !left.is_zero() => TcpStream::connect_timeout(&found, left),
+            _ => Err(ErrorKind::TimedOut.into()),
+        };
+        match tried {
+            Ok(mut stream) => {
+                let mut hello = MAGIC.to_le_bytes().to_vec();
+                hello.extend_from_slice(&ranks.to_le_bytes());
+                hello.extend_from_slice(&rank.to_le_bytes());
+                stream
+                    .set_nodelay(true)
+                    .map_err(io("connecting to", address))?;
+                send(&mut stream, HELLO, &hello).map_err(io("connecting to", address))?;
+                return Ok(stream);
+            }
+            Err(error) if left <= PAUSE => return Err(io("connecting to", address)(error)),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn io<'a>(what: &'static str, address: &'a str) -> impl Fn(std::io::Error) -> JobError + 'a {
+    move |error| JobError::Io {
+        what,
+        address: address.into(),
+        error: error.to_string(),
+    }
+}
+
+fn lost(rank: u32, error: &std::io::Error, after: Duration) -> JobError {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => JobError::TimedOut { rank, after },
+        _ => JobError::RankDied { rank },
+    }
+}
+
+fn send(to: &mut TcpStream, kind: u32, payload: &[u8]) -> std::io::Result<()> {
+    let mut frame = Vec::with_capacity(8 + payload.len());
+    frame.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&kind.to_le_bytes());
+    frame.extend_from_slice(payload);
+    to.write_all(&frame)
+}
+
+/// The next frame of a rank: kind and payload, which is at most `most` bytes.
+fn receive(
+    from: &mut TcpStream,
+    rank: u32,
+    most: usize,
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<(u32, Vec<u8>), JobError> {
+    let mut head = [0; 8];
+    fill(from, &mut head, deadline).map_err(|error| lost(rank, &error, timeout))?;
+    let [a, b, c, d, kind @ ..] = head;
+    let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
+    if bytes > most {
+        return Err(JobError::Malformed {
+            rank,
+            what: "a frame that is too long",
+        });
+    }
+    let mut payload = vec![0; bytes];
+    fill(from, &mut payload, deadline).map_err(|error| lost(rank, &error, timeout))?;
+    Ok((u32::from_le_bytes(kind), payload))
+}
+
+fn fill(from: &mut TcpStream, mut buffer: &mut [u8], deadline: Instant) -> std::io::Result<()> {
+    while !buffer.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        from.set_read_timeout(Some(left))?;
+        match from.read(buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => buffer = &mut buffer[bytes..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn split_parts(mut all: &[u8], ranks: u32) -> Result<Vec<Vec<u8>>, JobError> {
+    let malformed = JobError::Malformed {
+        rank: 0,
+        what: "parts that do not add up",
+    };
+    let mut parts = Vec::new();
+    for _ in 0..ranks {
+        let (len, rest) = all.split_first_chunk::<4>().ok_or(malformed.clone())?;
+        let len = u32::from_le_bytes(*len) as usize;
+        let (part, rest) = rest.split_at_checked(len).ok_or(malformed.clone())?;
+        parts.push(part.to_vec());
+        all = rest;
+    }
+    if all.is_empty() {
+        Ok(parts)
+    } else {
+        Err(malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn rendezvous() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        (listener, address)
+    }
+
+    fn join(rank: u32, ranks: u32, (listener, address): &(TcpListener, String)) -> Job {
+        let listener = (rank == 0).then(|| listener.try_clone().unwrap());
+        Job::join_over(launch(rank, ranks, address), listener).unwrap()
+    }
+
+    fn launch(rank: u32, ranks: u32, address: &str) -> Launch {
+        Launch {
+            rank,
+            ranks,
+            rendezvous: Some(address.into()),
+            timeout: Duration::from_secs(30),
+        }
+    }
+
+    #[test]
+    fn launchers_are_understood() {
+        let of = |set: &[(&str, &str)]| {
+            let set: HashMap<String, String> = set
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect();
+            Launch::from_variables(|name| set.get(name).cloned(), None)
+                .map(|launch| (launch.rank, launch.ranks))
+        };
+        assert_eq!(of(&[]), Ok((0, 1)));
+        assert_eq!(
+            of(&[("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")]),
+            Ok((3, 4))
+        );
+        assert_eq!(of(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), Ok((0, 2)));
+        assert_eq!(
+            of(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "48")]),
+            Ok((1, 48))
+        );
+        for bad in ["48", "-1", "x", ""] {
+            let refused = of(&[("SLURM_PROCID", bad), ("SLURM_NTASKS", "48")]);
+            assert!(
+                matches!(refused, Err(JobError::BadVariable { .. })),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_rank_gets_every_part() {
+        let meeting = rendezvous();
+        std::thread::scope(|scope| {
+            for rank in 0..4 {
+                let meeting = &meeting;
+                scope.spawn(move || {
+                    let mut job = join(rank, 4, meeting);
+                    for round in 0..3u8 {
+                        let part = vec![round; rank as usize * 1000];
+                        let all = job.all_gather(&part).unwrap();
+                        let expected: Vec<_> =
+                            (0..4).map(|rank| vec![round; rank * 1000]).collect();
+                        assert_eq!(all, expected);
+                    }
+                });
+            }
+        });
+        let mut alone = Job::join(Launch::alone()).unwrap();
+        assert_eq!(alone.all_gather(b"me").unwrap(), [b"me".to_vec()]);
+    }
+
+    #[test]
+    fn a_rank_that_dies_is_named_to_all_others() {
+        let meeting = rendezvous();
+        std::thread::scope(|scope| {
+            for rank in 0..3 {
+                let meeting = &meeting;
+                scope.spawn(move || {
+                    let mut job = join(rank, 3, meeting);
+                    if rank == 2 {
+                        return;
+                    }
+                    assert_eq!(job.barrier(), Err(JobError::RankDied { rank: 2 }));
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn strangers_are_turned_away_and_absent_ranks_are_counted() {
+        let (listener, address) = rendezvous();
+        let mut stranger = None;
+        std::thread::scope(|scope| {
+            let root = scope.spawn(|| {
+                let launch = Launch {
+                    timeout: Duration::from_millis(500),
+                    ..launch(0, 2, &address)
+                };
+                Job::join_over(launch, Some(listener)).map(drop)
+            });
+            while !root.is_finished() {
+                if let Ok(mut stream) = TcpStream::connect(&address) {
+                    let _ = stream.write_all(&[0xff; 64]);
+                    stranger = Some(stream);
+                }
+                std::thread::sleep(PAUSE);
+            }
+            let refused = root.join().unwrap();
+            assert!(
+                matches!(
+                    refused,
+                    Err(JobError::NotAllCame {
+                        came: 1,
+                        ranks: 2,
+                        ..
+                    })
+                ),
+                "{refused:?}"
+            );
+        });
+        drop(stranger);
+        assert_eq!(
+            Job::join(launch(2, 2, &address)).map(drop),
+            Err(JobError::NoSuchRank { rank: 2, ranks: 2 })
+        );
+        let nowhere = Launch {
+            rendezvous: None,
+            ..launch(0, 2, "")
+        };
+        assert_eq!(
+            Job::join(nowhere).map(drop),
+            Err(JobError::NoRendezvous { ranks: 2 })
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! How many buckets one request fetches: fixed, or chosen from the load factor while running.
+
+use crate::SetError;
+use crate::error::check_range;
+use farslot_model::{
+    CHUNK_UNIT, ChunkModel, Chunking, HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad,
+    Workload,
+};
+use std::cell::Cell;
+
+/// Buckets that a find-or-put examines before it says that the table is full.
+const REACH: usize = 1024;
+/// Load factors for which the chunk is chosen beforehand.
+const STEPS: usize = 64;
+/// Buckets of which the load factor is estimated; older ones count less and less.
+const MEMORY: u32 = 1 << 15;
+/// A table of this many buckets stands for all sizes: the distances hardly depend on it.
+const TYPICAL: u64 = 1 << 24;
+
+/// C and M of paper 002, and how they come about.
+#[derive(Debug, Clone)]
+pub struct ChunkSizes {
+    /// By load factor, in steps.
+    by_load: Box<[Chunking]>,
+    /// Buckets seen, and how many of them were in use.
+    seen: Cell<(u32, u32)>,
+}
+
+impl ChunkSizes {
+    /// Chunks of always `buckets` buckets, a multiple of 8, at most `most` of them for a find-or-put.
+    ///
+    /// # Errors
+    /// [`SetError::OutOfRange`].
+    pub fn fixed(buckets: usize, most: usize) -> Result<Self, SetError> {
+        let unit = CHUNK_UNIT as u64;
+        check_range(
+            "the chunk size in eighths",
+            buckets as u64 / unit,
+            1,
+            1 << 12,
+        )?;
+        check_range("the chunk size modulo 8", buckets as u64 % unit, 0, 0)?;
+        check_range("the number of chunks", most as u64, 1, 1 << 16)?;
+        let chunking = Chunking {
+            buckets,
+            most,
+            ahead: true,
+        };
+        Ok(Self::of([chunking].into()))
+    }
+
+    /// Chunks as the model prices them for this NIC, for the load factor that the chunks read show: paper 002's future
+    /// work. `hits` is the share of find-or-puts that find their element, from 0 to 1.
+    ///
+    /// # Errors
+    /// [`SetError::Model`].
+    pub fn chosen(nic: NicModel, objective: Objective, hits: f64) -> Result<Self, SetError> {
+        let model = ChunkModel::new(nic, objective, REACH, 16 * CHUNK_UNIT)?;
+        let workload = Workload::new(hits, HitPolicy::StopAtMatch)?;
+        let chunkings = (0..STEPS).map(|step| {
+            let load = (step as f64 + 0.5) / STEPS as f64;
+            let table = TableLoad::from_load(TYPICAL, load)?;
+            let distances = ProbeDistribution::lookup(table, workload)?;
+            Ok(model.choose(&distances).chunking)
+        });
+        Ok(Self::of(chunkings.collect::<Result<_, SetError>>()?))
+    }
+
+    fn of(by_load: Box<[Chunking]>) -> Self {
+        Self {
+            by_load,
+            seen: Cell::new((0, 0)),
+        }
+    }
+
+    /// The estimated load factor; one half before anything was read.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        let (seen, used) = self.seen.get();
+        if seen == 0 {
+            return 0.5;
+        }
+        f64::from(used) / f64::from(seen)
+    }
+
+    /// How to read now.
+    #[must_use]
+    pub fn now(&self) -> Chunking {
+        let last = self.by_load.len() - 1;
+        let step = self.load() * self.by_load.len() as f64;
+        self.by_load[(step as usize).min(last)]
+    }
+
+    /// Learns from a chunk at the home of an element: where keys are random, so are its buckets.
+    pub(super) fn learn(&self, seen: u32, used: u32) {
+        if self.by_load.len() == 1 {
+            return;
+        }
+        let (mut all, mut all_used) = self.seen.get();
+        if all > MEMORY {
+            (all, all_used) = (all / 2, all_used / 2);
+        }
+        self.seen.set((all + seen, all_used + used));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chunk_follows_the_load() {
+        let sizes = ChunkSizes::chosen(NicModel::connectx5_edr(), Objective::Latency, 0.0).unwrap();
+        let mut before = 0;
+        for used in [2, 16, 24, 30] {
+            for _ in 0..10_000 {
+                sizes.learn(32, used);
+            }
+            assert!((sizes.load() - f64::from(used) / 32.0).abs() < 0.01);
+            assert!(sizes.now().buckets >= before);
+            before = sizes.now().buckets;
+        }
+        assert!(before > 16, "{before}");
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for (buckets, most) in [(0, 1), (12, 1), (8, 0), (1 << 20, 1)] {
+            assert!(matches!(
+                ChunkSizes::fixed(buckets, most),
+                Err(SetError::OutOfRange { .. })
+            ));
+        }
+        let sizes = ChunkSizes::fixed(32, 4).unwrap();
+        sizes.learn(32, 31);
+        assert_eq!(sizes.now().buckets, 32);
+        assert!(ChunkSizes::chosen(NicModel::connectx5_edr(), Objective::Latency, 1.5).is_err());
+    }
+}

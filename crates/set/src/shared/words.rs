@@ -1,0 +1,140 @@
+//! Paper 002's set of elements of 63 bits.
+
+use super::table::{Probe, Table};
+use super::{ChunkSizes, Reach};
+use crate::layout::OCCUPIED;
+use crate::words::{MAX_WORD, check};
+use crate::{Outcome, SetError, hash};
+use farslot_fabric::{Endpoint, window};
+use std::collections::HashMap;
+
+/// A set of words of up to 63 bits, in the memory of several ranks (paper 002). Each thread of each rank has one of
+/// its own, over an endpoint of its own.
+#[derive(Debug)]
+pub struct SharedWordSet<E: Endpoint> {
+    table: Table<E>,
+}
+
+struct Word(u64);
+
+impl Probe for Word {
+    #[inline]
+    fn may_be(&self, bucket: u64) -> bool {
+        bucket == self.0
+    }
+
+    async fn is(&mut self, _: u64) -> Result<bool, SetError> {
+        Ok(true)
+    }
+
+    async fn new_bucket(&mut self) -> Result<Option<u64>, SetError> {
+        Ok(Some(self.0))
+    }
+}
+
+impl<E: Endpoint> SharedWordSet<E> {
+    /// The set over memory that all ranks reach.
+    #[must_use]
+    pub fn new(reach: Reach<E>, chunks: ChunkSizes) -> Self {
+        Self {
+            table: Table { reach, chunks },
+        }
+    }
+
+    /// The memory beneath.
+    #[must_use]
+    pub fn reach(&self) -> &Reach<E> {
+        &self.table.reach
+    }
+
+    /// How it is read.
+    #[must_use]
+    pub fn chunks(&self) -> &ChunkSizes {
+        &self.table.chunks
+    }
+
+    /// Finds or inserts an element; the outcome has the number of its bucket.
+    ///
+    /// # Errors
+    /// [`SetError::WordTooLarge`]; [`SetError::Fabric`], after which the element may be in the set or not.
+    pub async fn find_or_put(&self, word: u64) -> Result<Outcome, SetError> {
+        check(word)?;
+        let bucket = word | OCCUPIED;
+        let mut probe = Word(bucket);
+        let put = self.table.find_or_put(hash::of_word(bucket), &mut probe);
+        Ok(put.await?.map(|(at, _)| at))
+    }
+
+    /// [`SharedWordSet::find_or_put`] of many words, `width` of which are under way at a time; each outcome goes to `done` with its
+    /// position, in the order in which they end. Equal words are coalesced into one operation: the first of them has its outcome, the others
+    /// have found it.
+    pub async fn find_or_put_all(
+        &self,
+        words: &[u64],
+        width: usize,
+        mut done: impl FnMut(usize, Result<Outcome, SetError>),
+    ) {
+        let (firsts, equals) = coalesce(words);
+        let jobs = firsts.iter().map(|at| self.find_or_put(words[*at]));
+        window(width, jobs, |job, put| {
+            let first = firsts[job];
+            for equal in equals.get(&first).into_iter().flatten() {
+                done(*equal, put.clone().map(as_found));
+            }
+            done(first, put);
+        })
+        .await;
+    }
+
+    /// Puts this rank's own part into another set: every rank does so, between two barriers, and the other set has what this
+    /// one had. Growth, and garbage collection by `keep`, stop the world.
+    ///
+    /// # Errors
+    /// [`SetError::NoRoom`]; [`SetError::Fabric`].
+    pub async fn move_own_to(
+        &self,
+        new: &Self,
+        width: usize,
+        mut keep: impl FnMut(u64) -> bool,
+    ) -> Result<(), SetError> {
+        let own = self.table.own_occupied().await?;
+        let words = own.into_iter().map(|bucket| bucket & MAX_WORD);
+        let kept: Vec<u64> = words.filter(|word| keep(*word)).collect();
+        let mut outcome = Ok(());
+        let moved = new.find_or_put_all(&kept, width, |_, put| match put {
+            Ok(Outcome::Full) => {
+                let buckets = new.table.reach.layout().buckets();
+                outcome = Err(SetError::NoRoom { buckets });
+            }
+            Ok(_) => {}
+            Err(error) => outcome = Err(error),
+        });
+        moved.await;
+        outcome
+    }
+}
+
+/// The first position of each key, and for each the positions of its equals behind it.
+pub(super) fn coalesce<K: std::hash::Hash + Eq>(
+    keys: &[K],
+) -> (Vec<usize>, HashMap<usize, Vec<usize>>) {
+    let mut first_of: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
+    let (mut firsts, mut equals) = (Vec::new(), HashMap::<usize, Vec<usize>>::new());
+    for (at, key) in keys.iter().enumerate() {
+        let first = *first_of.entry(key).or_insert(at);
+        if first == at {
+            firsts.push(at);
+        } else {
+            equals.entry(first).or_default().push(at);
+        }
+    }
+    (firsts, equals)
+}
+
+/// The outcome for an equal of an element.
+pub(super) fn as_found<I>(put: Outcome<I>) -> Outcome<I> {
+    match put {
+        Outcome::Inserted(at) => Outcome::Found(at),
+        other => other,
+    }
+}

@@ -1,0 +1,201 @@
+//! The layers, kept: no files of a crate import each other in a circle, and no room of the fabric
+//! imports one above it.
+//!
+//! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or
+//! `lib.rs` that only declares and re-exports has no arrows. Code in tests does not count.
+
+mod allowed;
+mod arrows;
+mod source;
+
+use arrows::{Arrows, circles};
+use source::Crate;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = here.parent().and_then(Path::parent);
+    crates.expect("crates/testbed in a workspace").to_owned()
+}
+
+/// The root files of all crates: a library's, a program's.
+fn roots() -> Vec<PathBuf> {
+    let crates = std::fs::read_dir(workspace().join("crates")).expect("a folder of crates");
+    let sources = crates.map(|entry| entry.expect("a crate").path().join("src"));
+    let roots = sources.flat_map(|source| [source.join("lib.rs"), source.join("main.rs")]);
+    let mut roots: Vec<PathBuf> = roots.filter(|root| root.exists()).collect();
+    roots.sort();
+    roots
+}
+
+/// The files of a circle, and what ties each to the next.
+fn describe(read: &Crate, arrows: &Arrows, circle: &BTreeSet<usize>) -> String {
+    let mut text = format!("a circle of {} files:\n", circle.len());
+    for from in circle {
+        let inside = arrows[from].iter().filter(|(to, _)| circle.contains(to));
+        for (to, names) in inside {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (from, to) = (&read.files[*from], &read.files[*to]);
+            writeln!(text, "  {from} -> {to}: {}", names.join(", ")).expect("room in a string");
+        }
+    }
+    text
+}
+
+fn is_allowed(read: &Crate, circle: &BTreeSet<usize>) -> bool {
+    let among = |files: &&[&str]| {
+        let mut of_circle = circle.iter().map(|file| read.files[*file].as_str());
+        of_circle.all(|file| files.contains(&file))
+    };
+    allowed::CIRCLES.iter().any(among)
+}
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let mut found = String::new();
+    let roots = roots();
+    assert!(roots.len() > 8, "crates are missing: {roots:?}");
+    for root in roots {
+        let read = Crate::read(&workspace(), &root);
+        let arrows = read.arrows();
+        for circle in circles(&arrows) {
+            if !is_allowed(&read, &circle) {
+                found += &describe(&read, &arrows, &circle);
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// The rooms of the fabric, the lowest first; those of one line do not import each other. Files
+/// that are in no folder are the core.
+const ROOMS: [&[&str]; 5] = [
+    &["", "error"],
+    &["memory"],
+    &["net"],
+    &["shm", "tcp", "verbs", "sim"],
+    // Stands above all fabrics.
+    &["any"],
+];
+
+#[test]
+fn no_room_of_the_fabric_imports_one_above_it() {
+    let source = workspace().join("crates/fabric/src");
+    let read = Crate::read(&workspace(), &source.join("lib.rs"));
+    let room = |file: usize| {
+        let within = read.files[file].strip_prefix("crates/fabric/src/");
+        let within = within.expect("a file of the fabric");
+        match within.split_once('/') {
+            Some((folder, _)) => folder,
+            None if within == "any.rs" => "any",
+            None => "",
+        }
+    };
+    let floor = |room: &str| ROOMS.iter().position(|rooms| rooms.contains(&room));
+    let mut found = String::new();
+    for (from, to) in read.arrows() {
+        for (to, names) in to {
+            let (above, below) = (room(from), room(to));
+            let floors = (floor(above), floor(below));
+            assert!(floors.0.is_some() && floors.1.is_some(), "{above}, {below}");
+            if above != below && floors.0 <= floors.1 && floors != (Some(0), Some(0)) {
+                let (from, to) = (&read.files[from], &read.files[to]);
+                writeln!(found, "{from} -> {to}: {names:?}").expect("room in a string");
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// A crate of these files, read; each is a path and its text.
+fn read(name: &str, files: &[(&str, &str)]) -> Crate {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    for (path, text) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+    }
+    Crate::read(&folder, &folder.join("lib.rs"))
+}
+
+/// Every way to name something of another file, and what does not count.
+#[test]
+fn a_name_leads_to_the_file_that_defines_it() {
+    let source = read(
+        "names",
+        &[
+            ("lib.rs", "mod low; mod room; mod user; pub use room::Deep;"),
+            ("low.rs", "pub struct Low; pub fn call() {}"),
+            (
+                "room/mod.rs",
+                "mod deep; pub(crate) mod flat; pub use deep::*; pub use flat as plain;",
+            ),
+            ("room/deep.rs", "pub struct Deep;"),
+            ("room/flat.rs", "pub const FLAT: u8 = 0;"),
+            (
+                "user.rs",
+                "use crate::{Deep, low::{self, Low as Renamed}}; use std::fmt;
+                 fn by_path() { low::call(); println!(\"{}\", crate::room::plain::FLAT); }
+                 #[cfg(test)] mod tests { use super::super::room::nothing::At; }",
+            ),
+        ],
+    );
+    let arrows = source.arrows();
+    let named: Vec<(&str, &str, Vec<&str>)> = arrows
+        .iter()
+        .flat_map(|(from, to)| to.iter().map(move |(to, names)| (from, to, names)))
+        .map(|(from, to, names)| {
+            let names = names.iter().map(String::as_str).collect();
+            (
+                source.files[*from].as_str(),
+                source.files[*to].as_str(),
+                names,
+            )
+        })
+        .collect();
+    let user = "user.rs";
+    assert_eq!(
+        named,
+        [
+            (user, "low.rs", vec!["Low", "call", "low"]),
+            (user, "room/deep.rs", vec!["Deep"]),
+            (user, "room/flat.rs", vec!["FLAT"]),
+        ]
+    );
+    assert!(circles(&arrows).is_empty());
+}
+
+#[test]
+fn a_circle_is_found_and_what_hangs_on_it_is_not() {
+    let source = read(
+        "circle",
+        &[
+            ("lib.rs", "mod a; mod b; mod c; mod above; mod below;"),
+            ("a.rs", "use super::b::B; pub struct A;"),
+            (
+                "b.rs",
+                "use crate::c; use crate::below::Below; pub struct B(c::C);",
+            ),
+            (
+                "c.rs",
+                "pub struct C; fn c() -> crate::a::A { crate::a::A }",
+            ),
+            ("above.rs", "use crate::a::A;"),
+            ("below.rs", "pub struct Below;"),
+        ],
+    );
+    let arrows = source.arrows();
+    let circles = circles(&arrows);
+    let [circle] = &circles[..] else {
+        panic!("{circles:?}");
+    };
+    let files: Vec<_> = circle.iter().map(|file| &source.files[*file]).collect();
+    assert_eq!(files, ["a.rs", "b.rs", "c.rs"]);
+    let told = describe(&source, &arrows, circle);
+    assert!(
+        told.contains("b.rs -> c.rs: C, c") && !told.contains("below"),
+        "{told}"
+    );
+}
