@@ -8,8 +8,8 @@ use crate::sim::SimEndpoint;
 use crate::tcp::TcpEndpoint;
 use crate::verbs::VerbsEndpoint;
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
-    RemoteAddr, Result, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, InPlace, Nanos, NodeId, NodeInfo, NodeState,
+    PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -104,6 +104,14 @@ impl Endpoint for AnyEndpoint {
         into: Buffer,
     ) -> std::result::Result<AnyPosted, PostError> {
         post!(self, endpoint => endpoint.post_read(from, into))
+    }
+
+    #[inline]
+    fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
+        match self {
+            Self::Shm(endpoint) => endpoint.in_place(at, needed),
+            Self::Sim(_) | Self::Tcp(_) | Self::Verbs(_) => None,
+        }
     }
 
     fn poll_posted(

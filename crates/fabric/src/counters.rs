@@ -45,6 +45,63 @@ pub struct Booking {
     bytes: u64,
     /// Length of the longest chain of completions that the operation has seen so far.
     depth: u32,
+    /// Those of the verbs that were done in place, each step of them with a doorbell that is counted already.
+    in_place: u32,
+}
+
+impl Booking {
+    /// Verbs that left with a doorbell.
+    #[inline]
+    const fn posted(&self) -> u32 {
+        self.verbs - self.in_place
+    }
+}
+
+impl Booking {
+    /// Books READs in place that wait for no other of them, as if they had left with one doorbell.
+    #[inline(always)]
+    pub fn read(&mut self, verbs: u32, bytes: u64) {
+        self.verbs += verbs;
+        self.in_place += verbs;
+        self.bytes += bytes;
+        self.doorbells += 1;
+        self.depth += 1;
+    }
+
+    /// Takes in verbs that were under way side by side with its own last ones.
+    pub(crate) fn beside(&mut self, other: Self) {
+        self.verbs += other.verbs;
+        self.bytes += other.bytes;
+    }
+}
+
+/// READs that were done in place, and operations that have ended, not yet added to an endpoint's [`Counters`].
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    reads: u64,
+    gathers: u64,
+    bytes: u64,
+    ended: OperationCounters,
+}
+
+impl Tally {
+    /// Counts READs of so many bytes in all, or one that gathers them. They are an operation's, whose
+    /// [`Booking::read`] they are.
+    #[inline(always)]
+    pub fn read(&mut self, verbs: u32, gathers: bool, bytes: u64) {
+        if gathers {
+            self.gathers += 1;
+        } else {
+            self.reads += u64::from(verbs);
+        }
+        self.bytes += bytes;
+    }
+
+    /// Counts an operation.
+    #[inline(always)]
+    pub fn operation_ended(&mut self, booking: Booking) {
+        self.ended.count_one(booking);
+    }
 }
 
 /// Totals over the operations of one class.
@@ -115,17 +172,33 @@ impl Snapshot {
             doorbells: sum(self.doorbells, other.doorbells),
             queue_full: sum(self.queue_full, other.queue_full),
             operations: std::array::from_fn(|class| {
-                let (a, b) = (&self.operations[class], &other.operations[class]);
-                OperationCounters {
-                    count: sum(a.count, b.count),
-                    verbs: sum(a.verbs, b.verbs),
-                    bytes: sum(a.bytes, b.bytes),
-                    doorbells: sum(a.doorbells, b.doorbells),
-                    round_trips: sum(a.round_trips, b.round_trips),
-                    most_round_trips: most(a.most_round_trips, b.most_round_trips),
-                }
+                self.operations[class].combined(&other.operations[class], sum, most)
             }),
         }
+    }
+}
+
+impl OperationCounters {
+    #[inline]
+    fn combined(&self, other: &Self, sum: fn(u64, u64) -> u64, most: fn(u32, u32) -> u32) -> Self {
+        Self {
+            count: sum(self.count, other.count),
+            verbs: sum(self.verbs, other.verbs),
+            bytes: sum(self.bytes, other.bytes),
+            doorbells: sum(self.doorbells, other.doorbells),
+            round_trips: sum(self.round_trips, other.round_trips),
+            most_round_trips: most(self.most_round_trips, other.most_round_trips),
+        }
+    }
+
+    #[inline(always)]
+    fn count_one(&mut self, booking: Booking) {
+        self.count += 1;
+        self.verbs += u64::from(booking.verbs);
+        self.bytes += booking.bytes;
+        self.doorbells += u64::from(booking.doorbells);
+        self.round_trips += u64::from(booking.depth);
+        self.most_round_trips = self.most_round_trips.max(booking.depth);
     }
 }
 
@@ -204,13 +277,34 @@ impl Counters {
     #[inline]
     pub(crate) fn operation_ended(&self, class: OperationClass, booking: Booking) {
         let mut operations = self.operations.borrow_mut();
+        operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
+    }
+
+    /// Books READs in place that wait for no other of them to the operation that runs: at once, where there is no
+    /// [`Tally`] of many.
+    pub fn read_in_place(&self, verbs: u32, gathers: bool, bytes: u64) {
+        let mut tally = Tally::default();
+        tally.read(verbs, gathers, bytes);
+        self.add_reads(&tally);
+        let mut current = self.current.get();
+        current.read(if gathers { 1 } else { verbs }, bytes);
+        self.current.set(current);
+    }
+
+    #[inline]
+    fn add_reads(&self, tally: &Tally) {
+        add(&self.verbs[VerbKind::Read as usize], tally.reads);
+        add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
+        add(&self.bytes_read, tally.bytes);
+    }
+
+    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for them.
+    #[inline]
+    pub fn add(&self, class: OperationClass, tally: &Tally) {
+        self.add_reads(tally);
+        let mut operations = self.operations.borrow_mut();
         let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
-        totals.count += 1;
-        totals.verbs += u64::from(booking.verbs);
-        totals.bytes += booking.bytes;
-        totals.doorbells += u64::from(booking.doorbells);
-        totals.round_trips += u64::from(booking.depth);
-        totals.most_round_trips = totals.most_round_trips.max(booking.depth);
+        *totals = totals.combined(&tally.ended, u64::wrapping_add, u32::max);
     }
 }
 
@@ -268,11 +362,11 @@ impl<F: Future> Future for Operation<'_, F> {
             ((this.counters, this.class, &mut this.booking), future)
         };
         let (counters, class, booking) = this;
-        let verbs_before = booking.verbs;
+        let posted_before = booking.posted();
         let outer = counters.current.replace(*booking);
         let polled = future.poll(cx);
         *booking = counters.current.replace(outer);
-        if booking.verbs > verbs_before {
+        if booking.posted() > posted_before {
             booking.doorbells += 1;
         }
         if polled.is_ready() {

@@ -4,8 +4,8 @@
 use crate::timer::Timers;
 use crate::verb::{Completion, FromCompletion, Verb};
 use crate::{
-    Buffer, BufferPool, Counters, FabricError, Message, Nanos, NodeId, NodeInfo, NodeState,
-    RemoteAddr, Result,
+    Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo,
+    NodeState, RemoteAddr, Result, Rights,
 };
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -46,7 +46,12 @@ pub struct EndpointCore {
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
+    /// Calls of [`EndpointCore::is_turn_over`] since it was last so.
+    calls: Cell<u32>,
 }
+
+/// How often work in place may go on before other tasks shall run.
+const TURN: u32 = 64;
 
 impl fmt::Debug for EndpointCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +88,17 @@ impl EndpointCore {
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
             nesting: Cell::new(0),
+            calls: Cell::new(0),
         }
+    }
+
+    /// Whether a task that works [in place](Endpoint::in_place), and so never waits, shall let others run first: every
+    /// 64th time.
+    #[inline]
+    pub fn is_turn_over(&self) -> bool {
+        let calls = self.calls.get() + 1;
+        self.calls.set(calls % TURN);
+        calls == TURN
     }
 
     /// The current nesting depth of [`Executor::block_on`](crate::Executor::block_on) calls. A
@@ -178,6 +193,14 @@ pub trait Endpoint: 'static {
         into: Buffer,
     ) -> std::result::Result<Self::Posted, PostError> {
         self.post(Verb::Read { from, into })
+    }
+
+    /// The region of an address as memory of this process, where it is mapped, its node is there and these rights are
+    /// granted; nothing on fabrics whose memory is elsewhere. What is loaded from it was not posted, so that nothing
+    /// counts it; whoever loads books that ([`Counters::add`]).
+    #[inline]
+    fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
+        None
     }
 
     /// Returns a posted verb's completion, or wakes the task when it arrives.

@@ -160,6 +160,13 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         }
     }
 
+    /// Whether a READ is on its way, or waits to be posted.
+    #[inline]
+    #[must_use]
+    pub const fn is_reading(&self) -> bool {
+        self.posted.is_some() || self.unposted.is_some()
+    }
+
     /// The words that were read; none while a READ is on its way.
     #[inline]
     #[must_use]
@@ -181,6 +188,12 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         let booking = std::mem::take(&mut self.booking);
         let counters = &self.endpoint.core().counters;
         counters.operation_ended(class, booking);
+    }
+
+    /// Books the READs of another reader as those of the same operation, side by side with its own last one.
+    #[inline]
+    pub fn book_beside(&mut self, other: &mut Self) {
+        self.booking.beside(std::mem::take(&mut other.booking));
     }
 
     /// Hands over what was read, and the operation, to be gone on with by

@@ -37,6 +37,7 @@ mod scheme;
 pub mod sealed;
 mod sizing;
 mod slot;
+mod step;
 mod survey;
 mod table_map;
 mod value;

@@ -10,8 +10,9 @@ use std::rc::Rc;
 pub struct Value(Bytes);
 
 enum Bytes {
+    /// The first `len` bytes of a little-endian word: as a word, it is moved with one load and one store.
     Small {
-        bytes: [u8; 8],
+        word: u64,
         len: u8,
     },
     Read {
@@ -30,7 +31,7 @@ impl Value {
     #[inline]
     pub(crate) fn of_word(word: u64, len: usize) -> Self {
         Self(Bytes::Small {
-            bytes: word.to_le_bytes(),
+            word,
             len: len.min(8) as u8,
         })
     }
@@ -98,7 +99,7 @@ impl Deref for Value {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Bytes::Small { bytes, len } => &bytes[..usize::from(*len)],
+            Bytes::Small { word, len } => &bytemuck::bytes_of(word)[..usize::from(*len)],
             Bytes::Read { buffer, range } => &buffer[range.start as usize..range.end as usize],
             Bytes::Shared { bytes, from } => &bytes[*from..],
         }

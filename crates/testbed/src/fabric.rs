@@ -58,6 +58,12 @@ impl Fabric {
         matches!(self, Self::Sim | Self::Shm)
     }
 
+    /// Whether lookups load from the memory itself, and post no verbs for that.
+    #[must_use]
+    pub fn is_in_place(self) -> bool {
+        matches!(self, Self::Shm)
+    }
+
     /// How many of `full` random cases are worth their time on this fabric; at least one.
     #[must_use]
     pub fn cases(self, full: u32) -> u32 {

@@ -279,10 +279,21 @@ impl Node {
 
     /// Where a region lies in this process.
     pub(crate) fn memory_of(&self, region: usize) -> (NonNull<AtomicU64>, usize) {
+        let words = self.slice_of(region);
+        (NonNull::from(words).cast(), words.len() * 8)
+    }
+
+    #[inline]
+    fn slice_of(&self, region: usize) -> &[AtomicU64] {
         let len = self.0.info.regions[region].len as usize;
         let first = (self.start_of(region) / 8) as usize;
-        let words = &self.0.memory.words()[first..first + len / 8];
-        (NonNull::from(words).cast(), len)
+        &self.0.memory.words()[first..first + len / 8]
+    }
+
+    /// The words of a region.
+    #[inline]
+    pub(crate) fn words_of(&self, region: usize) -> SharedWords<'_> {
+        SharedWords::new(self.slice_of(region))
     }
 
     #[inline]

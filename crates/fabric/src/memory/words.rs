@@ -23,6 +23,25 @@ impl<'m> SharedWords<'m> {
         &self.0[(offset / 8) as usize]
     }
 
+    /// The words from byte `offset`, a multiple of 8, on.
+    #[inline(always)]
+    pub(crate) fn from(self, offset: u64) -> Self {
+        debug_assert!(offset.is_multiple_of(8));
+        Self(&self.0[(offset / 8) as usize..])
+    }
+
+    /// Loads a word. To be followed by [`SharedWords::acquire`].
+    #[inline(always)]
+    pub(crate) fn load(self, number: usize) -> u64 {
+        self.0[number].load(Ordering::Relaxed)
+    }
+
+    /// What was published before a word that has been loaded is seen by later loads.
+    #[inline(always)]
+    pub(crate) fn acquire() {
+        fence(Ordering::Acquire);
+    }
+
     /// The verb of the same name; returns what was there.
     #[inline]
     pub(crate) fn compare_swap(self, offset: u64, expected: u64, new: u64) -> u64 {

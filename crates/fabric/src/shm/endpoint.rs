@@ -9,8 +9,8 @@
 use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Message, Nanos, NodeId,
-    NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
+    Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
+    NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
 };
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -422,6 +422,18 @@ impl Endpoint for ShmEndpoint {
         let rest = self.start_read(from, into).map_err(PostError::Rejected)?;
         self.posted.set(number);
         Ok(ShmPosted { number, rest })
+    }
+
+    #[inline]
+    fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
+        let node = self.nodes.get(usize::from(at.node.0))?;
+        let index = usize::from(at.region.0);
+        let region = node.region(index)?;
+        if node.is_barred() || !region.rights.allow(needed) {
+            return None;
+        }
+        let start = RemoteAddr { offset: 0, ..at };
+        Some(InPlace::new(node.words_of(index), start, region.len))
     }
 
     #[inline]

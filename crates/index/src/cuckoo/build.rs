@@ -50,7 +50,7 @@ impl<E: Endpoint> CuckooTable<E> {
     async fn build_all(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
         let mut hashes = Vec::with_capacity(records.len());
         for (key, value) in records {
-            let key = self.key(key)?;
+            let key = self.checked_key(key)?;
             self.check_value(value)?;
             if self.layout.kind == SlotKind::Word {
                 self.words.live_word(key.word, value)?;

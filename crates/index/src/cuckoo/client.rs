@@ -41,7 +41,7 @@ pub struct CuckooTable<E> {
 }
 
 /// A key, checked and hashed.
-pub(super) struct Key<'k> {
+pub(crate) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
     pub(super) candidates: Candidates,
@@ -112,7 +112,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     #[inline]
-    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    pub(super) fn checked_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
         let hash = self.layout.hasher.hash(bytes);
         let word = match self.layout.kind {

@@ -5,9 +5,9 @@
 //! bucket's word publishes it.
 
 use super::batch::{Batch, Entrant, Step};
+use super::buckets::{Bucket, Found};
 use super::client::{CuckooTable, Key};
 use super::layout::{Place, signature_of};
-use super::lookup::{Bucket, Extent, Found};
 use super::path::Hole;
 use super::signatures::SignatureWord;
 use crate::client::{MOST_READS, pause, side_by_side};
@@ -29,7 +29,6 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         buckets: &mut [Bucket],
-        extent: Extent,
     ) -> Result<Vec<Found>> {
         let (signature, mut found) = (signature_of(key.hash), Vec::new());
         let mut unsettled: Vec<usize> = (0..buckets.len()).collect();
@@ -63,7 +62,7 @@ impl<E: Endpoint> CuckooTable<E> {
             }
             replaced.sort_unstable();
             replaced.dedup();
-            if replaced.is_empty() || extent == Extent::First && !found.is_empty() {
+            if replaced.is_empty() {
                 return Ok(found);
             }
             pause(&*self.endpoint, attempt).await;
@@ -87,7 +86,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    fn region_at(&self, block: BlockRef, position: usize) -> RemoteAddr {
+    pub(super) fn region_at(&self, block: BlockRef, position: usize) -> RemoteAddr {
         let within = position * self.heap_buckets().region;
         self.heap().at(block.granule).plus(within as u64)
     }

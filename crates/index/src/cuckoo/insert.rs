@@ -6,9 +6,9 @@
 //! there is another writer.
 
 use super::batch::{Batch, Content, Step};
+use super::buckets::{Bucket, Found};
 use super::client::{CuckooTable, Key};
 use super::layout::Place;
-use super::lookup::{Bucket, Found};
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use crate::client::locks::Held;
@@ -50,7 +50,7 @@ pub(super) enum Written {
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         self.check_value(value)?;
         if self.layout.kind == SlotKind::Word {
             self.words.live_word(key.word, value)?;

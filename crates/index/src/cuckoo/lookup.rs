@@ -1,265 +1,400 @@
-//! Looking a key up in its buckets (paper 000, algorithm 3).
+//! Looking a key up in its buckets (paper 000, algorithm 3), in steps.
 //!
 //! Invariant: a key that is in the table is in a slot of one of its buckets, at every moment. A reader
 //! that reads the buckets at different moments may still miss it, if it was displaced in between; then
 //! the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key};
-use super::layout::{LookupOrder, MOST_WAYS, Place};
-use crate::client::{MOST_READS, pause, side_by_side};
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
-use crate::{IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
-use std::slice;
+use super::layout::{Candidates, LookupOrder, MOST_WAYS, signature_of};
+use super::moves_seen::Before;
+use super::signatures::SignatureWord;
+use crate::client::{MOST_READS, pause};
+use crate::hash::checksum;
+use crate::heap::{BlockRef, RecordView};
+use crate::slot::{Head, SlotKind, WordFormat};
+use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
+use crate::{IndexError, Result};
+use farslot_fabric::{Endpoint, InPlace, Piece};
+use std::ops::ControlFlow;
 
-/// A record that was found.
-pub(super) struct Found {
-    pub(super) place: Place,
-    pub(super) value: Value,
+/// How far a lookup has come.
+#[derive(Default)]
+pub(crate) struct Search {
+    stage: Stage,
+    /// How often all buckets were looked through.
+    rounds: u32,
+    /// What the counts of displacements were before this round, and whether the table was known to be sealed.
+    before: Before,
+    sealed: bool,
+    /// The buckets that are looked through, and which of them are read; a bit each.
+    set: Candidates,
+    reading: u32,
+    /// Whether they are those that the writer knows the key to be in, and not all.
+    is_known: bool,
+    /// Records that may be the key's, and the one that is read, or the first of those.
+    records: Vec<Candidate>,
+    next: usize,
+    /// Buckets that something was found in that is not whole, or not there any more.
+    again: u32,
+    rereads: u32,
 }
 
-/// How many records of a key a search is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    First,
-    All,
+/// A record out of band that may be the key's.
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// Its bucket's place in the set.
+    bucket: usize,
+    /// Its slot's word, or its bucket's.
+    word: u64,
+    position: usize,
 }
 
-/// A bucket as it was read.
-pub(super) struct Bucket {
-    pub(super) number: u64,
-    pub(super) bytes: Buffer,
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Buckets,
+    /// A record, or in a table of signatures several.
+    Records,
+    /// The counts of displacements.
+    Counts,
+}
+
+/// What a lookup needs besides READs: time, before buckets are read again for the so-manieth time.
+pub(crate) struct Pause(u32);
+
+impl<E: Endpoint> Lookup for CuckooTable<E> {
+    type Endpoint = E;
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Pause;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        view(&*self.endpoint, self.table)
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.checked_key(bytes)
+    }
+
+    #[inline]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Pause> {
+        search.rounds = 0;
+        self.begin_round(key, search)
+    }
+
+    #[inline]
+    fn piece(&self, _: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
+        match search.stage {
+            Stage::Buckets => Piece {
+                from: self
+                    .layout
+                    .bucket_at(self.table, search.set.as_slice()[search.bucket(number)]),
+                len: self.layout.bucket_bytes(),
+            },
+            Stage::Records => self.piece_of_record(search.records[search.next + number]),
+            Stage::Counts => self.piece_of_moves(),
+        }
+    }
+
+    #[inline]
+    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Pause> {
+        match search.stage {
+            Stage::Buckets => self.look_at_buckets(key, search, read),
+            Stage::Records => self.look_at_records(key, search, read),
+            Stage::Counts => self.look_at_counts(key, search, read),
+        }
+    }
+
+    async fn aside(
+        &self,
+        _: &Self::Key<'_>,
+        search: &mut Search,
+        Pause(attempt): Pause,
+    ) -> Result<Next<Pause>> {
+        pause(&*self.endpoint, attempt).await;
+        Ok(self.read_buckets_of(search))
+    }
+}
+
+impl Search {
+    /// The place in the set of the bucket that is read as this piece.
+    #[inline]
+    fn bucket(&self, piece: usize) -> usize {
+        let mut left = self.reading;
+        for _ in 0..piece {
+            left &= left - 1;
+        }
+        left.trailing_zeros() as usize
+    }
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.key(key)?;
-        // At once: the longer between two looks at the count, the likelier that it changes.
-        for _ in 0..MOST_READS {
-            let before = self.moves_seen.of(&key.candidates);
-            let sealed = self.sealed.get();
-            if let Some(found) = self.search(&key).await? {
-                return Ok(Some(found.value));
-            }
-            if sealed || self.no_moves_since(before, &key.candidates).await? {
-                return Ok(None);
-            }
-        }
-        Err(IndexError::Contended {
-            slot: key.candidates.as_slice()[0] * u64::from(self.layout.bucket_slots),
-            attempts: MOST_READS,
-        })
-    }
-
-    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
-        if self.layout.keys == KeyRule::Unique {
-            let value = self.find(key).await?;
-            value.iter().for_each(|value| found(value));
-            return Ok(usize::from(value.is_some()));
-        }
-        // Sealed: nothing moves, and every match stays where it is.
-        let key = self.key(key)?;
-        let mut buckets = self.read_buckets(key.candidates.as_slice()).await?;
-        let records = self.records_in(&key, &mut buckets).await?;
-        records.iter().for_each(|record| found(&record.value));
-        Ok(records.len())
-    }
-
-    /// Looks through the key's buckets once.
-    async fn search(&self, key: &Key<'_>) -> Result<Option<Found>> {
+    /// Begins to look through the key's buckets.
+    #[inline]
+    fn begin_round(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+        search.before = self.moves_seen.of(&key.candidates);
+        search.sealed = self.sealed.get();
         // Where the writer has it, if it is the writer. That it has it not, another may have changed meanwhile.
         let known = self.buckets_of_key(key);
-        if known != key.candidates {
-            let mut buckets = self.read_buckets(known.as_slice()).await?;
-            let found = self.first_in(key, &mut buckets).await?;
-            if found.is_some() {
-                return Ok(found);
-            }
+        search.is_known = known != key.candidates;
+        if !search.is_known || known.as_slice().is_empty() {
+            return self.read_candidates(key, search);
         }
-        let candidates = key.candidates.as_slice();
-        match self.order {
-            LookupOrder::Sequential => {
-                for number in candidates {
-                    let mut bucket = self.read_bucket(*number).await?;
-                    let found = self.first_in(key, slice::from_mut(&mut bucket)).await?;
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                }
-                Ok(None)
-            }
+        search.set = known;
+        search.reading = (1 << known.as_slice().len()) - 1;
+        self.read_anew(search)
+    }
+
+    /// Has the buckets read that the key can be in.
+    #[inline]
+    fn read_candidates(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+        search.is_known = false;
+        search.set = key.candidates;
+        search.reading = match self.order {
+            LookupOrder::Sequential => 1,
             LookupOrder::Parallel | LookupOrder::Gathered => {
-                let mut buckets = self.read_buckets(candidates).await?;
-                self.first_in(key, &mut buckets).await
+                (1 << key.candidates.as_slice().len()) - 1
             }
-        }
-    }
-
-    /// A record of the key in buckets that were read.
-    async fn first_in(&self, key: &Key<'_>, buckets: &mut [Bucket]) -> Result<Option<Found>> {
-        if self.layout.kind == SlotKind::Signatures {
-            let found = self
-                .search_heap_buckets(key, buckets, Extent::First)
-                .await?;
-            return Ok(found.into_iter().next());
-        }
-        for bucket in buckets {
-            for slot in 0..self.layout.bucket_slots as usize {
-                if let Some(found) = self.match_in(key, bucket, slot).await? {
-                    return Ok(Some(found));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// All records of the key in buckets that were read.
-    pub(super) async fn records_in(
-        &self,
-        key: &Key<'_>,
-        buckets: &mut [Bucket],
-    ) -> Result<Vec<Found>> {
-        if self.layout.kind == SlotKind::Signatures {
-            return self.search_heap_buckets(key, buckets, Extent::All).await;
-        }
-        let mut all = Vec::new();
-        for bucket in buckets {
-            for slot in 0..self.layout.bucket_slots as usize {
-                all.extend(self.match_in(key, bucket, slot).await?);
-            }
-        }
-        Ok(all)
-    }
-
-    pub(super) async fn read_bucket(&self, number: u64) -> Result<Bucket> {
-        let at = self.layout.bucket_at(self.table, number);
-        let bytes = self.endpoint.read(at, self.layout.bucket_bytes()).await?;
-        Ok(Bucket { number, bytes })
-    }
-
-    /// Reads buckets side by side; none needs no READ.
-    pub(super) async fn read_buckets(&self, numbers: &[u64]) -> Result<Vec<Bucket>> {
-        if numbers.is_empty() {
-            return Ok(Vec::new());
-        }
-        if self.order == LookupOrder::Gathered && numbers.len() <= MOST_WAYS {
-            return self.gather_buckets(numbers).await;
-        }
-        let mut buckets: Vec<Option<Bucket>> = numbers.iter().map(|_| None).collect();
-        let reads = numbers.iter().map(|number| self.read_bucket(*number));
-        let read = |index: usize, bucket| buckets[index] = Some(bucket);
-        side_by_side(numbers.len(), reads, read).await?;
-        Ok(buckets.into_iter().flatten().collect())
-    }
-
-    async fn gather_buckets(&self, numbers: &[u64]) -> Result<Vec<Bucket>> {
-        let len = self.layout.bucket_bytes();
-        let piece = |number: &u64| Piece {
-            from: self.layout.bucket_at(self.table, *number),
-            len,
         };
-        let gathered = self
-            .endpoint
-            .read_many(numbers.iter().map(piece).collect())
-            .await?;
-        let pool = &self.endpoint.core().buffers;
-        let split = numbers.iter().zip(gathered.chunks_exact(len));
-        split
-            .map(|(number, bytes)| {
-                let bytes = pool.copy_of(bytes)?;
-                Ok(Bucket {
-                    number: *number,
-                    bytes,
-                })
-            })
-            .collect()
+        self.read_anew(search)
     }
 
-    /// The record of a slot, if it is the key's. Reads the bucket again while the record is not whole.
-    async fn match_in(
-        &self,
-        key: &Key<'_>,
-        bucket: &mut Bucket,
-        slot: usize,
-    ) -> Result<Option<Found>> {
-        let place = Place {
-            bucket: bucket.number,
-            slot,
-        };
-        for attempt in 0..MOST_READS {
-            let words = self.slot_words(&bucket.bytes, slot);
-            let word = words[0];
-            let found = |value| Found { place, value };
-            if self.layout.kind == SlotKind::Word {
-                let mine = WordFormat::is_live(word) && self.words.same_key(word, key.word);
-                let value =
-                    || Value::of_word(self.words.value_of_word(word), self.layout.value.most());
-                return Ok(mine.then(|| found(value())));
-            }
-            let head = Head::decode(word);
-            if !head.may_be(key.hash) {
-                return Ok(None);
-            }
-            match head {
-                Head::Inline { sum, .. } => {
-                    let record = self.inline_record(&bucket.bytes, slot);
-                    if crate::hash::checksum(record, self.layout.mask_seed) == sum {
-                        let key_len = self.layout.key.most();
-                        if record[..key_len] != *key.bytes {
-                            return Ok(None);
-                        }
-                        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
-                        let range = 0..value.len();
-                        return Ok(Some(found(Value::of_buffer(value, range))));
-                    }
-                }
-                Head::Out { block, .. } => {
-                    if let Some(record) = self.heap().read(block).await? {
-                        let mine = record.key() == key.bytes;
-                        return Ok(mine.then(|| found(record.into_value())));
-                    }
-                }
-                _ => return Ok(None),
-            }
-            pause(&*self.endpoint, attempt).await;
-            *bucket = self.read_bucket(bucket.number).await?;
-        }
-        Err(IndexError::Unreadable {
-            slot: bucket.number * u64::from(self.layout.bucket_slots) + slot as u64,
-            attempts: MOST_READS,
+    #[inline]
+    fn read_anew(&self, search: &mut Search) -> Next<Pause> {
+        search.rereads = 0;
+        self.read_buckets_of(search)
+    }
+
+    #[inline]
+    fn read_buckets_of(&self, search: &mut Search) -> Next<Pause> {
+        search.stage = Stage::Buckets;
+        search.records.clear();
+        search.next = 0;
+        search.again = 0;
+        let buckets = search.reading.count_ones() as usize;
+        let gathers = self.order == LookupOrder::Gathered && buckets <= MOST_WAYS;
+        Next::Read(if gathers {
+            Reads::gathered(buckets)
+        } else {
+            Reads::apart(buckets)
         })
     }
 
-    /// Which of a bucket's words publishes a slot.
-    pub(super) const fn word_index(&self, slot: usize) -> usize {
-        match self.layout.kind {
-            SlotKind::Signatures => 0,
-            _ => slot * self.layout.slot_words(),
+    /// Looks at the buckets that were read.
+    #[inline]
+    fn look_at_buckets(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Pause> {
+        for piece in 0..search.reading.count_ones() as usize {
+            let bucket = search.bucket(piece);
+            if self.layout.kind == SlotKind::Signatures {
+                let word = read.word(piece, 0);
+                let positions = SignatureWord(word).positions_of(signature_of(key.hash));
+                search.records.extend(positions.map(|position| Candidate {
+                    bucket,
+                    word,
+                    position,
+                }));
+                continue;
+            }
+            for slot in 0..self.layout.bucket_slots as usize {
+                if let ControlFlow::Break(found) =
+                    self.look_at_slot(key, search, (bucket, piece, slot), read)
+                {
+                    return Next::Found(found);
+                }
+            }
+        }
+        self.read_records(key, search)
+    }
+
+    /// Looks at a slot; notes what has to be looked at closer.
+    #[inline]
+    fn look_at_slot(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        (bucket, piece, slot): (usize, usize, usize),
+        read: &mut impl Read,
+    ) -> ControlFlow<Found> {
+        let first = slot * self.layout.slot_words();
+        let word = read.word(piece, first);
+        if self.layout.kind == SlotKind::Word {
+            if WordFormat::is_live(word) && self.words.same_key(word, key.word) {
+                return ControlFlow::Break(Found::Word {
+                    word: self.words.value_of_word(word),
+                    len: self.layout.value.most(),
+                });
+            }
+            return ControlFlow::Continue(());
+        }
+        let head = Head::decode(word);
+        if !head.may_be(key.hash) {
+            return ControlFlow::Continue(());
+        }
+        match head {
+            Head::Inline { sum, .. } => {
+                let of_key = self.layout.key.most();
+                let body = first * 8 + 8;
+                let bytes = body..body + of_key + self.layout.value.most();
+                let record = read.bytes(piece, bytes.clone());
+                if checksum(record, self.layout.mask_seed) != sum {
+                    search.again |= 1 << bucket;
+                } else if record[..of_key] == *key.bytes {
+                    let bytes = body + of_key..bytes.end;
+                    return ControlFlow::Break(Found::Bytes { piece, bytes });
+                }
+            }
+            Head::Out { .. } => search.records.push(Candidate {
+                bucket,
+                word,
+                position: slot,
+            }),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Has the next candidates read: one, or, where a word tells of all records of a bucket at one moment, all.
+    #[inline]
+    fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+        let left = search.records.len() - search.next;
+        if left == 0 {
+            return self.looked_through(key, search);
+        }
+        search.stage = Stage::Records;
+        Next::Read(match self.layout.kind {
+            SlotKind::Signatures => Reads::apart(left),
+            _ => Reads::ONE,
+        })
+    }
+
+    #[inline]
+    fn piece_of_record(&self, candidate: Candidate) -> Piece {
+        if self.layout.kind == SlotKind::Signatures {
+            let of = self.heap_buckets();
+            let block = of.block(SignatureWord(candidate.word));
+            return Piece {
+                from: self.region_at(block, candidate.position),
+                len: of.region,
+            };
+        }
+        self.heap().piece(BlockRef::unpack(candidate.word))
+    }
+
+    /// Looks at the records that were read.
+    #[inline]
+    fn look_at_records(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Pause> {
+        let count = match self.layout.kind {
+            SlotKind::Signatures => search.records.len() - search.next,
+            _ => 1,
+        };
+        for piece in 0..count {
+            let candidate = search.records[search.next + piece];
+            let len = self.piece_of_record(candidate).len;
+            let bytes = read.bytes(piece, 0..len);
+            match self.record_in(candidate, bytes) {
+                Some(record) if record.key == key.bytes => {
+                    let bytes = record.value_range();
+                    return Next::Found(Found::Bytes { piece, bytes });
+                }
+                Some(_) => {}
+                None => search.again |= 1 << candidate.bucket,
+            }
+        }
+        search.next += count;
+        self.read_records(key, search)
+    }
+
+    /// The record that a slot names, if this is it, whole.
+    #[inline]
+    fn record_in<'b>(&self, candidate: Candidate, bytes: &'b [u8]) -> Option<RecordView<'b>> {
+        if self.layout.kind != SlotKind::Signatures {
+            return RecordView::decode(bytes, BlockRef::unpack(candidate.word));
+        }
+        let of = self.heap_buckets();
+        let block = of.block(SignatureWord(candidate.word));
+        let stamp = crate::hash::word_of(&bytes[..8]) >> 32;
+        let stamped = BlockRef {
+            generation: stamp,
+            ..block
+        };
+        of.is_of(stamp, block)
+            .then(|| RecordView::decode(bytes, stamped))?
+    }
+
+    /// What follows when nothing that was read is the key's.
+    #[inline]
+    fn looked_through(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+        if search.again != 0 {
+            return self.read_again(search);
+        }
+        if search.is_known {
+            return self.read_candidates(key, search);
+        }
+        let last = u32::BITS - search.reading.leading_zeros();
+        if self.order == LookupOrder::Sequential && (last as usize) < search.set.as_slice().len() {
+            search.reading = 1 << last;
+            return self.read_anew(search);
+        }
+        if search.sealed {
+            return Next::Absent;
+        }
+        search.stage = Stage::Counts;
+        Next::Read(Reads::ONE)
+    }
+
+    /// Has the buckets read again in which something was not whole: at once the first time, then after ever longer
+    /// pauses.
+    #[cold]
+    fn read_again(&self, search: &mut Search) -> Next<Pause> {
+        let first = search.again.trailing_zeros() as usize;
+        search.reading = search.again;
+        search.rereads += 1;
+        if search.rereads >= MOST_READS {
+            return failed(self.unreadable(search.set.as_slice()[first]));
+        }
+        match search.rereads {
+            1 => self.read_buckets_of(search),
+            rereads => Next::Aside(Pause(rereads - 1)),
         }
     }
 
-    /// The word that publishes a slot of a bucket that was read.
-    pub(super) fn word_of(&self, bucket: &Bucket, slot: usize) -> u64 {
-        bucket.bytes.words()[self.word_index(slot)]
-    }
-
-    /// Whether a slot of a bucket that was read can take a record.
-    pub(super) fn is_free(&self, bucket: &Bucket, slot: usize) -> bool {
-        match self.layout.kind {
-            SlotKind::Signatures => bucket.signatures().signature(slot) == 0,
-            _ => self.word_of(bucket, slot) == 0,
+    /// Looks whether the key was displaced meanwhile.
+    fn look_at_counts(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Pause> {
+        self.note_moves(|word| read.word(0, word));
+        if self.moves_seen.of(&key.candidates) == search.before {
+            return Next::Absent;
         }
-    }
-
-    /// The words of a slot in a bucket that was read.
-    pub(super) fn slot_words<'b>(&self, bucket: &'b Buffer, slot: usize) -> &'b [u64] {
-        let words = self.layout.slot_words();
-        &bucket.words()[slot * words..(slot + 1) * words]
-    }
-
-    /// Key and value of an Inline slot in a bucket that was read.
-    pub(super) fn inline_record<'b>(&self, bucket: &'b Buffer, slot: usize) -> &'b [u8] {
-        let from = slot * self.layout.slot_words() * 8 + 8;
-        &bucket[from..from + self.layout.key.most() + self.layout.value.most()]
+        // At once: the longer between two looks at the count, the likelier that it changes.
+        search.rounds += 1;
+        if search.rounds >= MOST_READS {
+            return failed(IndexError::Contended {
+                slot: key.candidates.as_slice()[0] * u64::from(self.layout.bucket_slots),
+                attempts: MOST_READS,
+            });
+        }
+        self.begin_round(key, search)
     }
 }

@@ -80,6 +80,7 @@
 //! from the client, breadth first, and readers beside it are not in them.
 
 mod batch;
+mod buckets;
 mod build;
 mod client;
 mod graph;

@@ -5,34 +5,36 @@
 //! them as they were of late, and the seal with them.
 
 use super::client::CuckooTable;
-use super::layout::{Candidates, MOVES_AT, STRIPES};
-use super::moves_seen::Before;
+use super::layout::{MOVES_AT, STRIPES};
 use crate::{Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the counts, and whether the table is sealed.
     pub(super) async fn read_moves(&self) -> Result<Buffer> {
-        let from = self.table.plus(MOVES_AT);
-        let state = self.endpoint.read(from, STRIPES * 8 + 8).await?;
-        for (seen, count) in self.moves_seen.counts().iter().zip(state.words()) {
-            seen.set(*count);
-        }
-        // A seal stays.
-        if state.words()[STRIPES] != 0 {
-            self.sealed.set(true);
-        }
+        let Piece { from, len } = self.piece_of_moves();
+        let state = self.endpoint.read(from, len).await?;
+        self.note_moves(|word| state.words()[word]);
         Ok(state)
     }
 
-    /// Whether nothing was displaced from the key's buckets since their counts were `before`.
-    pub(super) async fn no_moves_since(
-        &self,
-        before: Before,
-        candidates: &Candidates,
-    ) -> Result<bool> {
-        self.read_moves().await?;
-        Ok(self.moves_seen.of(candidates) == before)
+    /// Where the counts are, and the seal.
+    pub(super) fn piece_of_moves(&self) -> Piece {
+        Piece {
+            from: self.table.plus(MOVES_AT),
+            len: STRIPES * 8 + 8,
+        }
+    }
+
+    /// Takes in the counts and the seal, which have these words.
+    pub(super) fn note_moves(&self, word: impl Fn(usize) -> u64) {
+        for (number, seen) in self.moves_seen.counts().iter().enumerate() {
+            seen.set(word(number));
+        }
+        // A seal stays.
+        if word(STRIPES) != 0 {
+            self.sealed.set(true);
+        }
     }
 
     /// How many records the insertions of all clients have moved to another of their places.

@@ -7,7 +7,7 @@ use std::cell::Cell;
 pub(super) struct MovesSeen([Cell<u64>; STRIPES]);
 
 /// What the counts of a key's buckets were.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Before([u64; MOST_WAYS]);
 
 impl Default for MovesSeen {

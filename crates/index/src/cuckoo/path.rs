@@ -1,9 +1,9 @@
 //! The shortest way to a free slot, breadth first, a level of buckets in one round trip.
 
 use super::batch::Content;
+use super::buckets::Bucket;
 use super::client::CuckooTable;
 use super::layout::Place;
-use super::lookup::Bucket;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::slot::SlotKind;

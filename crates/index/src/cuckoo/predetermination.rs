@@ -5,10 +5,10 @@
 //! known end (an error, a future that is dropped) leaves no graph, and the next insertion surveys the
 //! table. So does a client that has just become the writer.
 
+use super::buckets::Bucket;
 use super::client::{CuckooTable, Key};
 use super::graph::CuckooGraph;
 use super::layout::{Candidates, CuckooLayout, Place, WRITER_AT};
-use super::lookup::Bucket;
 use super::path::{Hole, Reached, Search};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
@@ -91,7 +91,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// # Errors
     /// [`IndexError::EmptyKey`] or [`IndexError::KeyLength`] for what is no key of this table.
     pub fn has_place(&self, key: &[u8]) -> Result<Option<bool>> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut graph = self.graph.borrow_mut();
         let way = graph.as_mut().map(|graph| graph.way(&key.candidates));
         Ok(way.map(|way| way.is_some()))

@@ -6,7 +6,7 @@ use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let held = self.locks.take(key.candidates.as_slice()).await;
         self.become_writer("remove").await?;
         let of_key = self.buckets_of_key(&key);

@@ -1,8 +1,8 @@
 //! Visiting every record, a piece of the table at a time.
 
+use super::buckets::Bucket;
 use super::client::CuckooTable;
 use super::heap_bucket::Residents;
-use super::lookup::Bucket;
 use super::signatures::SignatureWord;
 use crate::client::scan::{self, Met};
 use crate::client::{MOST_READS, pause, side_by_side};

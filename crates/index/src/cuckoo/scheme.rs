@@ -2,6 +2,7 @@
 
 use super::client::CuckooTable;
 use super::insert::{Mode, Written};
+use crate::step;
 use crate::{
     ClientState, Cursor, Occupancy, Record, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
     WriterChange,
@@ -26,7 +27,15 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        Self::find(self, key).await
+        step::find(self, key).await
+    }
+
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        step::find_many(self, keys, done).await;
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {

@@ -1,8 +1,9 @@
 //! Blocks, size classes and the bytes of a record.
 
-use crate::hash::checksum;
+use crate::hash::{checksum, word_of};
 use crate::{IndexError, Result};
 use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
+use std::ops::Range;
 
 /// Blocks start at multiples of this.
 pub const GRANULE: u64 = 16;
@@ -133,6 +134,39 @@ pub(crate) fn seal(record: &mut Buffer, block: BlockRef) {
     record.words_mut()[0] = u64::from(sum) | block.generation << 32;
 }
 
+/// A record found whole in bytes that were read from its block.
+pub(crate) struct RecordView<'b> {
+    pub(crate) key: &'b [u8],
+    pub(crate) value: &'b [u8],
+    /// The byte at which the value starts.
+    pub(crate) value_at: usize,
+}
+
+impl<'b> RecordView<'b> {
+    /// Checks what was read from `block`; nothing if it is not the record of that use, or not whole.
+    #[inline]
+    pub(crate) fn decode(bytes: &'b [u8], block: BlockRef) -> Option<Self> {
+        let (header, _) = bytes.split_at_checked(RECORD_HEADER)?;
+        let (word, lengths) = (word_of(&header[..8]), word_of(&header[8..]));
+        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+        let value_at = RECORD_HEADER.checked_add(key)?;
+        let end = value_at.checked_add(value)?;
+        let whole = end <= bytes.len()
+            && word >> 32 == block.generation
+            && word as u32 == checksum(&bytes[8..end], block.generation);
+        whole.then(|| Self {
+            key: &bytes[RECORD_HEADER..value_at],
+            value: &bytes[value_at..end],
+            value_at,
+        })
+    }
+
+    /// The value's bytes, in those of the block.
+    pub(crate) fn value_range(&self) -> Range<usize> {
+        self.value_at..self.value_at + self.value.len()
+    }
+}
+
 /// A record that was read and found whole.
 pub struct Record {
     buffer: Buffer,
@@ -144,14 +178,9 @@ impl Record {
     /// Checks what was read from `block`; nothing if it is not the record of that use, or not whole.
     #[must_use]
     pub fn decode(buffer: Buffer, block: BlockRef) -> Option<Self> {
-        let word = buffer.words()[0];
-        let lengths = buffer.words()[1];
-        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
-        let end = RECORD_HEADER.checked_add(key)?.checked_add(value)?;
-        let whole = end <= buffer.len()
-            && word >> 32 == block.generation
-            && word as u32 == checksum(&buffer[8..end], block.generation);
-        whole.then_some(Self { buffer, key, value })
+        let RecordView { key, value, .. } = RecordView::decode(&buffer, block)?;
+        let (key, value) = (key.len(), value.len());
+        Some(Self { buffer, key, value })
     }
 
     /// The record's key.

@@ -20,8 +20,8 @@ mod allocator;
 mod layout;
 
 pub use allocator::Heap;
-pub(crate) use layout::seal;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
+pub(crate) use layout::{RecordView, seal};

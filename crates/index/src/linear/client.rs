@@ -39,7 +39,7 @@ const REFRESH_AFTER: u32 = 8192;
 const MANY_READS: u32 = 4;
 
 /// A key, checked and hashed.
-pub(super) struct Key<'k> {
+pub(crate) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
     pub(super) home: u64,
@@ -107,7 +107,7 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     #[inline(always)]
-    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    pub(super) fn checked_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         match self.word_of_key(bytes) {
             Some(word) => {
                 let hash = self.layout.hasher.hash(bytes);
@@ -174,17 +174,18 @@ impl<E: Endpoint> LinearTable<E> {
         reported
     }
 
-    /// Whether it is time to ask for the load factor again.
+    /// Whether it is time to ask for the load factor again: for one of those who ask, who then does.
     #[inline]
     pub(super) fn refresh_is_due(&self) -> bool {
         let lookups = self.lookups.get() + 1;
-        self.lookups.set(lookups);
-        lookups > REFRESH_AFTER
+        let is_due = lookups > REFRESH_AFTER;
+        let counted = if is_due { REFRESH_AFTER + 1 } else { 0 };
+        self.lookups.set(lookups - counted);
+        is_due
     }
 
     /// Asks for the load factor.
     pub(super) async fn refresh(&self) -> Result<()> {
-        self.lookups.set(0);
         self.counts.refresh(&*self.endpoint).await?;
         self.choose_read_size();
         Ok(())

@@ -111,42 +111,41 @@ impl<E: Endpoint> LinearTable<E> {
         hints.borrow_mut().note(home, empty);
     }
 
-    /// Notes the run over a walk's slot, which is in use, if the words from it on that were read along
+    /// Notes the run over a walk's slot, which is in use, if the heads from it on that were read along
     /// show where it ends.
-    #[inline]
-    pub(super) fn met_in_use(&self, home: u64, distance: u64, words: &[u64]) {
-        if self.hints.is_some() {
-            self.note_run_over(home, distance, words);
-        }
-    }
-
     #[inline(never)]
-    fn note_run_over(&self, home: u64, distance: u64, words: &[u64]) {
-        let slot_words = self.layout.slot_bytes() / 8;
-        let mut heads = words.iter().step_by(slot_words).skip(1);
-        if let Some(more) = heads.position(|&head| head == 0) {
+    pub(super) fn met_in_use(&self, home: u64, distance: u64, heads: impl Iterator<Item = u64>) {
+        let mut behind = heads.skip(1);
+        if let Some(more) = behind.position(|head| head == 0) {
             self.met_empty(home, distance + 1 + more as u64);
         }
     }
 
-    /// [`LinearTable::met_in_use`] for the slot that a probe looks at.
+    /// [`LinearTable::met_in_use`] for the slot that a probe looks at, if there are hints.
     pub(super) fn probe_met_in_use(&self, probe: &Probe<'_, E>) {
         if self.hints.is_some() {
-            let words = probe.words(self.layout.slot_bytes() / 8);
-            self.note_run_over(probe.home, probe.distance, words);
+            let slot_words = self.layout.slot_bytes() / 8;
+            let heads = probe.words(slot_words).iter().step_by(slot_words);
+            self.met_in_use(probe.home, probe.distance, heads.copied());
         }
     }
 
-    /// Merges what was noted, if the READs that were polled have not come: the time until they do is
-    /// free. (The doorbell of those posted by the same poll rings when the merge is done, a fraction
-    /// of a us later for each note. There are notes only while there is something to learn.)
+    /// [`LinearTable::merge_hints`], if the READs that were polled have not come.
     #[inline]
     pub(super) fn polled<T>(&self, reads: Poll<T>) -> Poll<T> {
-        if let Some(hints) = &self.hints
-            && reads.is_pending()
-        {
-            hints.borrow_mut().merge();
+        if reads.is_pending() {
+            self.merge_hints();
         }
         reads
+    }
+
+    /// Merges what was noted, while READs are under way: the time until they come is free. (The doorbell of those
+    /// posted by the same poll rings when the merge is done, a fraction of a us later for each note. There are notes
+    /// only while there is something to learn.)
+    #[inline]
+    pub(super) fn merge_hints(&self) {
+        if let Some(hints) = &self.hints {
+            hints.borrow_mut().merge();
+        }
     }
 }

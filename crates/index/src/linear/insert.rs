@@ -6,8 +6,8 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
-use super::lookup::Spot;
 use super::probe::Probe;
+use super::walk::Spot;
 use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{IndexError, Result, Value};
@@ -29,7 +29,7 @@ pub(super) const MOST_RACES: u32 = 100_000;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
@@ -79,7 +79,7 @@ impl<E: Endpoint> LinearTable<E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<Value>> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await

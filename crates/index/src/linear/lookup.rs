@@ -1,314 +1,470 @@
-//! Finding a key's slot, and what is in it.
+//! Finding a key's value, in steps.
 //!
-//! Invariant: a slot that is in use keeps its key for ever. A slot that was seen to be another key's
-//! therefore is so still, and a key whose probe was seen to meet an empty slot was absent at the
-//! moment when that slot was read: it can stand in no later one.
+//! A chunk of slots after the other, and where a slot names a record out of band, that record. A key that is
+//! remembered has its record and its slot read at once.
+//!
+//! Invariant: that of every walk along a probe (`walk.rs`). A record that turns out to be another key's, and a slot
+//! whose record is not whole, have the chunk read on from that slot, as nothing of it was kept.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::insert::MOST_RACES;
 use super::probe::Probe;
+use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
-use crate::hash::{checksum, scale};
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::hash::checksum;
+use crate::heap::{BlockRef, RecordView};
+use crate::record_locations::RecordLocation;
+use crate::slot::{Head, KeyRule, SlotKind};
+use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed, view};
 use crate::{IndexError, Result, Value};
-use farslot_fabric::Endpoint;
+use farslot_fabric::{Endpoint, InPlace, Piece};
+use std::ops::{ControlFlow, Range};
 
-/// What a walk has come to.
-pub(super) enum Spot {
-    /// The first empty slot: the key is absent, and belongs here.
-    Empty,
-    /// The end of the longest probe: the key is absent, and there is no place for it.
-    End,
-    /// The key's own slot: the word that its next writer must replace, and its value if it has one.
-    Mine { word: u64, value: Option<Value> },
+/// How far a lookup has come.
+#[derive(Default)]
+pub(crate) struct Search {
+    stage: Stage,
+    /// From the key's home to the first slot that is, or was last, read; in slots.
+    distance: u64,
+    /// How many are read, and how many of them lie before the table's end.
+    slots: u64,
+    before_end: u64,
+    /// The head that names the record that is read.
+    head: u64,
+    /// READs of slots so far.
+    reads: u32,
+    /// How often the slot was read again because the record of this head was not whole.
+    rereads: u32,
+    unreadable: u64,
+    /// How often it had another head by then.
+    races: u32,
 }
 
-/// What a scan of the local copy has come to.
-pub(super) enum Seen {
-    Nothing,
-    Empty,
-    /// A Word or Pair slot of the key: the word that holds its value.
-    Word(u64),
-    /// An Inline, Heap or Hybrid slot that may be the key's.
-    Head(u64),
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Slots,
+    /// The record that a slot names.
+    Record,
+    /// The record and the slot that are remembered.
+    Located,
 }
 
-/// What a closer look at such a slot has shown.
-enum Verdict {
-    Mine(Option<Value>),
-    OtherKey,
-    /// The slot has changed meanwhile, or is not yet visible whole.
-    ReadAgain,
+/// What a lookup needs besides READs.
+#[derive(Clone, Copy)]
+pub(crate) enum Aside {
+    /// The load factor, before it begins.
+    Refresh,
+    /// A walk that has the next chunk on its way before it has looked at this one.
+    LookAhead,
+    /// Time, before a slot is read again for the so-manieth time.
+    Pause(u32),
+}
+
+impl<E: Endpoint> Lookup for LinearTable<E> {
+    type Endpoint = E;
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        // Looking ahead is for READs that take their time.
+        (!self.sizes.look_ahead).then(|| view(&*self.endpoint, self.table))?
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.checked_key(bytes)
+    }
+
+    #[inline(always)]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+        search.distance = 0;
+        search.reads = 0;
+        search.rereads = 0;
+        search.unreadable = 0;
+        search.races = 0;
+        if self.refresh_is_due() {
+            return Next::Aside(Aside::Refresh);
+        }
+        self.begin_reading(key, search)
+    }
+
+    #[inline(always)]
+    fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
+        match search.stage {
+            Stage::Slots => self.piece_of_slots(key, search, number),
+            Stage::Record => self.heap().piece(BlockRef::unpack(search.head)),
+            Stage::Located => self.piece_at_location(key, search.location(), number),
+        }
+    }
+
+    #[inline(always)]
+    fn likely_bytes(&self, search: &Search, len: usize) -> usize {
+        match search.stage {
+            // A probe mostly ends in the first half of what is read, lest a second READ be needed.
+            Stage::Slots => len / 2,
+            Stage::Record | Stage::Located => len,
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
+        match search.stage {
+            Stage::Slots => self.look_at_slots(key, search, read),
+            Stage::Record => self.look_at_record(key, search, read),
+            Stage::Located => self.look_at_location(key, search, read),
+        }
+    }
+
+    fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
+        (search.stage == Stage::Located).then(|| {
+            self.forget(key);
+            search.distance = 0;
+            self.read_on(key, search)
+        })
+    }
+
+    async fn aside(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        match aside {
+            Aside::Refresh => {
+                self.refresh().await?;
+                Ok(self.begin_reading(key, search))
+            }
+            Aside::LookAhead => {
+                let mut probe = Probe::new(key, Until::Match);
+                let found = self.find_from(key, &mut probe).await?;
+                Ok(found.map_or(Next::Absent, |value| {
+                    Next::Found(Found::Value(Box::new(value)))
+                }))
+            }
+            Aside::Pause(attempt) => {
+                pause(&*self.endpoint, attempt).await;
+                Ok(self.read_on(key, search))
+            }
+        }
+    }
+
+    #[inline]
+    fn while_waiting(&self) {
+        self.merge_hints();
+    }
+}
+
+impl Search {
+    /// What is remembered, as the head that it was.
+    #[inline]
+    fn location(&self) -> RecordLocation {
+        RecordLocation {
+            distance: self.distance,
+            block: BlockRef::unpack(self.head),
+        }
+    }
 }
 
 impl<E: Endpoint> LinearTable<E> {
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.key(key)?;
-        if self.refresh_is_due() {
-            self.refresh().await?;
-        }
-        if let Some(value) = self.find_at_location(&key).await? {
-            return Ok(Some(value));
-        }
-        let mut probe = Probe::new(&key, Until::Match);
-        self.find_from(&key, &mut probe).await
-    }
-
-    /// Finds the key from the probe's place on.
-    #[inline]
-    pub(super) async fn find_from<'t>(
-        &'t self,
-        key: &Key<'_>,
-        probe: &mut Probe<'t, E>,
-    ) -> Result<Option<Value>> {
-        let spot = self.locate(key, probe).await?;
-        self.lookup_took(probe.reads);
-        match spot {
-            Spot::Mine { value: None, .. } if self.layout.keys == KeyRule::Multi => {
-                probe.skip();
-                self.find_further(key, probe).await
-            }
-            Spot::Mine { word, value } => {
-                self.probe_met_in_use(probe);
-                if value.is_some() {
-                    self.remember(key, probe.distance, word);
-                }
-                Ok(value)
-            }
-            Spot::Empty => {
-                self.met_empty(probe.home, probe.distance);
-                Ok(None)
-            }
-            Spot::End => Ok(None),
-        }
-    }
-
-    /// The next record of a multi-key table's key.
-    async fn find_further<'t>(
-        &'t self,
-        key: &Key<'_>,
-        probe: &mut Probe<'t, E>,
-    ) -> Result<Option<Value>> {
-        loop {
-            match self.locate(key, probe).await? {
-                Spot::Mine { value: None, .. } => probe.skip(),
-                Spot::Mine { value, .. } => return Ok(value),
-                Spot::Empty => {
-                    self.met_empty(probe.home, probe.distance);
-                    return Ok(None);
-                }
-                Spot::End => return Ok(None),
-            }
-        }
-    }
-
-    /// A record of a multi-key table's key that may stand behind a dead slot of the key.
-    pub(super) async fn find_behind_dead(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        self.find_further(key, &mut Probe::new(key, Until::Match))
-            .await
-    }
-
-    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
-        let key = self.key(key)?;
-        if self.refresh_is_due() {
-            self.refresh().await?;
-        }
-        let mut probe = Probe::new(&key, self.until_all());
-        let mut count = 0;
-        loop {
-            match self.locate(&key, &mut probe).await? {
-                Spot::Mine { value, .. } => {
-                    if let Some(value) = value {
-                        found(&value);
-                        count += 1;
-                    }
-                    if self.layout.keys == KeyRule::Unique {
-                        self.probe_met_in_use(&probe);
-                        break;
-                    }
-                    probe.skip();
-                }
-                Spot::Empty => {
-                    self.met_empty(probe.home, probe.distance);
-                    break;
-                }
-                Spot::End => break,
-            }
-        }
-        self.lookup_took(probe.reads);
-        Ok(count)
-    }
-
-    /// What ends a walk over all records of a key.
-    pub(super) fn until_all(&self) -> Until {
-        match self.layout.keys {
-            KeyRule::Unique => Until::Match,
-            KeyRule::Multi => Until::EmptySlot,
-        }
-    }
-
-    /// Walks on from the probe's place to the key's next slot, or to the end of its probe.
-    #[inline]
-    pub(super) async fn locate<'t>(
-        &'t self,
-        key: &Key<'_>,
-        probe: &mut Probe<'t, E>,
-    ) -> Result<Spot> {
-        loop {
-            let (passed, seen) = self.scan_local(key, probe);
-            probe.distance += passed;
-            match seen {
-                Seen::Nothing => {
-                    if !self.read_chunk(probe).await? {
-                        return Ok(Spot::End);
-                    }
-                }
-                Seen::Empty => return Ok(Spot::Empty),
-                Seen::Word(word) => {
-                    let value = self.value_of(word);
-                    return Ok(Spot::Mine { word, value });
-                }
-                Seen::Head(word) => match self.look_closer(key, word, probe).await? {
-                    Verdict::Mine(value) => return Ok(Spot::Mine { word, value }),
-                    Verdict::OtherKey => probe.skip(),
-                    Verdict::ReadAgain => self.wait_to_read_again(word, probe).await?,
-                },
-            }
-        }
-    }
-
-    /// Looks through the local copy; returns how many slots it passed and what it came to.
-    #[inline]
-    fn scan_local(&self, key: &Key<'_>, probe: &Probe<'_, E>) -> (u64, Seen) {
-        self.scan_words(key, probe.words(self.layout.slot_bytes() / 8))
-    }
-
-    /// Looks through consecutive slots.
     #[inline(always)]
-    pub(super) fn scan_words(&self, key: &Key<'_>, words: &[u64]) -> (u64, Seen) {
-        let slot_words = self.layout.slot_bytes() / 8;
-        let look = |head, second| match self.layout.kind {
-            _ if head == 0 => Seen::Empty,
-            SlotKind::Pair if head == key.word => Seen::Word(second),
-            SlotKind::Word if self.words.same_key(head, key.word) => Seen::Word(head),
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid
-                if Head::decode(head).may_be(key.hash) =>
-            {
-                Seen::Head(head)
+    fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+        if let Some(location) = self.known_location(key) {
+            search.stage = Stage::Located;
+            search.distance = location.distance;
+            search.head = location.block.pack();
+            return Next::Read(Reads {
+                is_last: true,
+                ..Reads::gathered(2)
+            });
+        }
+        self.read_on(key, search)
+    }
+
+    /// Has the slots read at the lookup's place.
+    #[inline(always)]
+    fn read_on(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+        if self.sizes.look_ahead {
+            return Next::Aside(Aside::LookAhead);
+        }
+        search.stage = Stage::Slots;
+        let length = self.read_length(key.home, search.distance, Until::Match);
+        if length.slots == 0 {
+            self.lookup_took(search.reads);
+            return Next::Absent;
+        }
+        search.reads += 1;
+        search.slots = length.slots;
+        let to_end = self.layout.slots - self.slot_number(key.home, search.distance);
+        search.before_end = length.slots.min(to_end);
+        if search.before_end < search.slots {
+            // Round the table's end (paper 002, section 3.2).
+            Next::Read(Reads::gathered(2))
+        } else {
+            Next::Read(Reads::ONE)
+        }
+    }
+
+    #[inline(always)]
+    fn piece_of_slots(&self, key: &Key<'_>, search: &Search, number: usize) -> Piece {
+        let (slot, slots) = match number {
+            0 => {
+                let first = self.slot_number(key.home, search.distance);
+                (first, search.before_end)
             }
-            _ => Seen::Nothing,
+            _ => (0, search.slots - search.before_end),
         };
-        let mut passed = 0;
-        for slot in words.chunks_exact(slot_words) {
-            match look(slot[0], slot[slot_words - 1]) {
-                Seen::Nothing => passed += 1,
-                seen => return (passed, seen),
+        Piece {
+            from: self.layout.slot_at(self.table, slot),
+            len: slots as usize * self.layout.slot_bytes(),
+        }
+    }
+
+    #[inline(always)]
+    fn look_at_slots(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let wrapped = search.slots - search.before_end;
+        for (piece, slots) in [(0, search.before_end), (1, wrapped)] {
+            match self.look_at_piece(key, search, (piece, 0..slots as usize), read) {
+                ControlFlow::Break(next) => return next,
+                ControlFlow::Continue(()) => search.distance += slots,
+            }
+            if wrapped == 0 {
+                break;
             }
         }
-        (passed, Seen::Nothing)
+        self.read_on(key, search)
     }
 
-    /// Whether a Word or Pair slot's word stands for a value.
-    #[inline]
-    pub(super) fn has_value(&self, word: u64) -> bool {
-        match self.layout.kind {
-            SlotKind::Pair => word != 0,
-            _ => WordFormat::is_live(word),
+    /// Looks at slots that lie side by side. Their first one is at the search's distance.
+    #[inline(always)]
+    fn look_at_piece(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        (piece, mut slots): (usize, Range<usize>),
+        read: &mut impl Read,
+    ) -> ControlFlow<Next<Aside>> {
+        loop {
+            let (slot, seen) = self.scan(key, slots.clone(), read.words(piece));
+            let distance = search.distance + slot as u64;
+            let next = match seen {
+                Seen::Nothing => return ControlFlow::Continue(()),
+                Seen::Empty => {
+                    self.met_empty(key.home, distance);
+                    Next::Absent
+                }
+                Seen::Word(word) if self.has_value(word) => {
+                    self.met_in_use_of(key, distance, (piece, slot..slots.end), read);
+                    Next::Found(self.found_in(word))
+                }
+                Seen::Head(head) if Head::decode(head).is_live() => {
+                    let at = (piece, slot..slots.end);
+                    match self.look_at_head(key, search, (head, distance), at, read) {
+                        ControlFlow::Break(next) => return ControlFlow::Break(next),
+                        ControlFlow::Continue(Some(found)) => Next::Found(found),
+                        ControlFlow::Continue(None) => {
+                            slots.start = slot + 1;
+                            continue;
+                        }
+                    }
+                }
+                // The key's own slot, without a value.
+                Seen::Word(_) | Seen::Head(_) if self.layout.keys == KeyRule::Multi => {
+                    slots.start = slot + 1;
+                    continue;
+                }
+                Seen::Word(_) | Seen::Head(_) => {
+                    self.met_in_use_of(key, distance, (piece, slot..slots.end), read);
+                    Next::Absent
+                }
+            };
+            self.lookup_took(search.reads);
+            return ControlFlow::Break(next);
         }
     }
 
-    /// The value that a Word or Pair slot's word stands for.
+    /// Looks at a slot whose head says that it may hold the key's record: what to read, or, if that needs no READ,
+    /// the record's value if it is the key's.
     #[inline]
-    pub(super) fn value_of(&self, word: u64) -> Option<Value> {
-        let len = self.layout.value.most();
-        let value = match self.layout.kind {
-            SlotKind::Pair => self.words.value_of_pair(word),
-            _ => self.words.value_of_word(word),
-        };
-        self.has_value(word).then(|| Value::of_word(value, len))
-    }
-
-    /// Compares the key itself, in the slot or out of band.
-    async fn look_closer(&self, key: &Key<'_>, word: u64, probe: &Probe<'_, E>) -> Result<Verdict> {
-        match Head::decode(word) {
-            Head::Claimed { .. } | Head::Dead { .. } => Ok(Verdict::Mine(None)),
-            Head::Inline { sum, .. } => {
-                let lengths = (self.layout.key.most(), self.layout.value.most());
-                self.look_inline(key, lengths, sum, probe)
-            }
+    fn look_at_head(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        (head, distance): (u64, u64),
+        (piece, slots): (usize, Range<usize>),
+        read: &mut impl Read,
+    ) -> ControlFlow<Next<Aside>, Option<Found>> {
+        let (lengths, sum) = match Head::decode(head) {
+            Head::Inline { sum, .. } => ((self.layout.key.most(), self.layout.value.most()), sum),
             Head::Sized {
                 key_len,
                 value_len,
                 sum,
                 ..
-            } => self.look_inline(key, (key_len, value_len), sum, probe),
-            Head::Out { block, .. } => {
-                let heap = self.heap.as_ref().expect("tables with heads have a heap");
-                Ok(match heap.read(block).await? {
-                    None => Verdict::ReadAgain,
-                    Some(record) if record.key() == key.bytes => {
-                        Verdict::Mine(Some(record.into_value()))
-                    }
-                    Some(record) if self.may_stand_at(record.key(), word, self.slot_of(probe)) => {
-                        Verdict::OtherKey
-                    }
-                    // A later use of the block, whose generation has come round.
-                    Some(_) => Verdict::ReadAgain,
-                })
+            } => ((key_len, value_len), sum),
+            _ => {
+                self.met_in_use_of(key, distance, (piece, slots), read);
+                search.stage = Stage::Record;
+                search.distance = distance;
+                search.head = head;
+                return ControlFlow::Break(Next::Read(Reads::ONE));
             }
-            Head::Empty | Head::Unknown => Ok(Verdict::OtherKey),
+        };
+        let (key_len, bytes) = (lengths.0, lengths.0 + lengths.1);
+        let body = slots.start * self.layout.slot_bytes() + 8;
+        // A head that says more than the slot can hold is none that this table's clients write.
+        if bytes + 8 <= self.layout.slot_bytes() {
+            let record = read.bytes(piece, body..body + bytes);
+            if checksum(record, self.layout.mask_seed) == sum {
+                if record[..key_len] != *key.bytes {
+                    return ControlFlow::Continue(None);
+                }
+                let bytes = body + key_len..body + bytes;
+                self.met_in_use_of(key, distance, (piece, slots), read);
+                return ControlFlow::Continue(Some(Found::Bytes { piece, bytes }));
+            }
         }
+        search.distance = distance;
+        ControlFlow::Break(self.read_again(key, search, head))
     }
 
-    /// Whether a slot with this head can be that of a key.
-    pub(super) fn may_stand_at(&self, key: &[u8], head: u64, slot: u64) -> bool {
-        let hash = self.layout.hasher.hash(key);
-        let slots = self.layout.slots;
-        let distance = (slot + slots - scale(hash, slots)) % slots;
-        Head::decode(head).may_be(hash) && distance < self.layout.longest_probe
-    }
-
-    /// Compares the key in the slot, whose key and value have these lengths.
-    fn look_inline(
+    /// Looks at the record that a slot names.
+    #[inline]
+    fn look_at_record(
         &self,
         key: &Key<'_>,
-        (key_len, value_len): (usize, usize),
-        sum: u32,
-        probe: &Probe<'_, E>,
-    ) -> Result<Verdict> {
-        let body = probe.body(self.layout.slot_bytes() / 8);
-        // A head that says more than the slot can hold is none that this table's clients write.
-        let Some(record) = body
-            .get(..key_len + value_len)
-            .filter(|record| checksum(record, self.layout.mask_seed) == sum)
-        else {
-            return Ok(Verdict::ReadAgain);
-        };
-        if record[..key_len] != *key.bytes {
-            return Ok(Verdict::OtherKey);
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let head = search.head;
+        let block = BlockRef::unpack(head);
+        let bytes = read.bytes(0, 0..self.heap().piece(block).len);
+        match RecordView::decode(bytes, block) {
+            None => self.read_again(key, search, head),
+            Some(record) if record.key == key.bytes => {
+                self.remember(key, search.distance, head);
+                self.lookup_took(search.reads);
+                let bytes = record.value_range();
+                Next::Found(Found::Bytes { piece: 0, bytes })
+            }
+            Some(record) => {
+                let slot = self.slot_number(key.home, search.distance);
+                if self.may_stand_at(record.key, head, slot) {
+                    search.distance += 1;
+                    self.read_on(key, search)
+                } else {
+                    // A later use of the block, whose generation has come round.
+                    self.read_again(key, search, head)
+                }
+            }
         }
-        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
-        let range = 0..value.len();
-        Ok(Verdict::Mine(Some(Value::of_buffer(value, range))))
     }
 
-    /// Has the slot read again: at once the first time, then after ever longer pauses.
-    pub(super) async fn wait_to_read_again(
+    /// Looks at the record and the slot that were remembered.
+    #[inline]
+    fn look_at_location(
         &self,
-        head: u64,
-        probe: &mut Probe<'_, E>,
-    ) -> Result<()> {
-        probe.forget(head);
-        if probe.rereads > MOST_READS || probe.races > MOST_RACES {
-            return Err(IndexError::Unreadable {
-                slot: self.slot_of(probe),
-                attempts: probe.rereads.max(probe.races),
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let location = search.location();
+        let head = read.word(1, 0);
+        if head == Head::out(key.hash, location.block) {
+            let bytes = read.bytes(0, 0..self.heap().piece(location.block).len);
+            if let Some(record) = RecordView::decode(bytes, location.block)
+                && record.key == key.bytes
+            {
+                let bytes = record.value_range();
+                return Next::Found(Found::Bytes { piece: 0, bytes });
+            }
+        }
+        self.forget(key);
+        if Head::decode(head).is_out_of(key.hash) {
+            // As good as a slot that was looked for: it names the key's record, or does not.
+            search.stage = Stage::Record;
+            search.head = head;
+            return Next::Read(Reads::ONE);
+        }
+        search.distance = 0;
+        self.read_on(key, search)
+    }
+
+    /// Has the slot at the lookup's place read again, as the record of its head was not whole: at once the first
+    /// time, then after ever longer pauses. If the head is another one than last time, others are writing, and that
+    /// is no fault.
+    #[cold]
+    fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
+        if head == search.unreadable {
+            search.rereads += 1;
+        } else {
+            search.races += 1;
+            search.rereads = 1;
+            search.unreadable = head;
+        }
+        if search.rereads > MOST_READS || search.races > MOST_RACES {
+            return failed(IndexError::Unreadable {
+                slot: self.slot_number(key.home, search.distance),
+                attempts: search.rereads.max(search.races),
             });
         }
-        if probe.rereads > 1 {
-            pause(&*self.endpoint, probe.rereads).await;
+        if search.rereads > 1 {
+            return Next::Aside(Aside::Pause(search.rereads));
         }
-        Ok(())
+        self.read_on(key, search)
+    }
+
+    /// Finds a key where it is remembered; nothing if it has to be looked for.
+    pub(super) async fn find_at_location(&self, key: &Key<'_>) -> Result<Option<Value>> {
+        let mut search = Search::default();
+        let Some(_) = self.known_location(key) else {
+            return Ok(None);
+        };
+        let next = self.begin_reading(key, &mut search);
+        let found = drive_while(self, key, &mut search, next, |search| {
+            search.stage != Stage::Slots
+        });
+        Ok(found.await?.flatten())
+    }
+
+    /// The value that a Word or Pair slot's word stands for.
+    #[inline(always)]
+    fn found_in(&self, word: u64) -> Found {
+        let word = match self.layout.kind {
+            SlotKind::Pair => self.words.value_of_pair(word),
+            _ => self.words.value_of_word(word),
+        };
+        let len = self.layout.value.most();
+        Found::Word { word, len }
+    }
+
+    /// Notes that the first of these slots, at this distance from the key's home, is in use, and where its run ends.
+    #[inline(always)]
+    fn met_in_use_of(
+        &self,
+        key: &Key<'_>,
+        distance: u64,
+        (piece, slots): (usize, Range<usize>),
+        read: &impl Read,
+    ) {
+        if self.hints.is_some() {
+            let slot_words = self.layout.slot_bytes() / 8;
+            let heads = slots.map(|slot| read.word(piece, slot * slot_words));
+            self.met_in_use(key.home, distance, heads);
+        }
     }
 }

@@ -68,7 +68,6 @@
 //! section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement, values,
 //! and concurrent writers to long records are not in them.
 
-mod batch;
 mod client;
 mod cluster_hints;
 mod hybrid;
@@ -83,6 +82,7 @@ mod scan;
 mod scheme;
 mod survey;
 mod update;
+mod walk;
 
 pub use crate::read_policy::ReadPolicy;
 pub use crate::slot::{KeyRule, SlotKind};

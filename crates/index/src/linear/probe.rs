@@ -35,16 +35,6 @@ struct Chunk {
     slots: u64,
 }
 
-/// What there is to read at a probe's place.
-pub(super) enum NextRead {
-    /// One READ of consecutive slots.
-    Slots { from: RemoteAddr, slots: u64 },
-    /// What takes more than one READ: only [`LinearTable::read_chunk`] does that.
-    Several,
-    /// Nothing: the probe is at its end, behind which no key is.
-    End,
-}
-
 /// A chunk that was asked for before the one in front of it had come.
 struct Ahead<'t, E: Endpoint> {
     answer: Answer<'t, E>,
@@ -84,27 +74,6 @@ impl<'t, E: Endpoint> Probe<'t, E> {
             found: 0,
             rereads: 0,
             unreadable: 0,
-        }
-    }
-
-    /// A probe for a match that was walked up to a chunk, after so many READs. The chunk, if it is
-    /// here, has that many slots.
-    pub(super) fn walked(
-        key: &Key<'_>,
-        distance: u64,
-        reads: u32,
-        chunk: Option<(Buffer, u64)>,
-    ) -> Self {
-        let chunk = chunk.map(|(bytes, slots)| Chunk {
-            bytes,
-            first: distance,
-            slots,
-        });
-        Self {
-            distance,
-            chunk,
-            reads,
-            ..Self::new(key, Until::Match)
         }
     }
 
@@ -241,22 +210,6 @@ impl<E: Endpoint> LinearTable<E> {
             first: asked.first,
             slots: asked.length.slots,
         })
-    }
-
-    /// What to read at a distance from a home slot, for who looks for a match and posts the READ
-    /// himself.
-    #[inline]
-    pub(super) fn next_read(&self, home: u64, first: u64) -> NextRead {
-        let slots = self.read_length(home, first, Until::Match).slots;
-        let start = self.slot_number(home, first);
-        if slots == 0 {
-            NextRead::End
-        } else if self.sizes.look_ahead || slots > self.layout.slots - start {
-            NextRead::Several
-        } else {
-            let from = self.layout.slot_at(self.table, start);
-            NextRead::Slots { from, slots }
-        }
     }
 
     /// A READ of consecutive slots; two pieces where they wrap around the table's end (paper 002,

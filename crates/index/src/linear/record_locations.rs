@@ -11,20 +11,10 @@ use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::insert::Draft;
 use super::probe::Probe;
-use crate::heap::Record;
+use crate::Result;
 use crate::record_locations::{LocatedKey, RecordLocation, RecordLocations};
 use crate::slot::{Head, KeyRule};
-use crate::{Result, Value};
-use farslot_fabric::verb::Pieces;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, FabricError, Piece};
-
-/// What READs of a remembered slot and its record have shown.
-pub(super) enum AtLocation {
-    /// The slot names that record still.
-    Value(Value),
-    /// The slot has this head by now.
-    Changed(u64),
-}
+use farslot_fabric::{Endpoint, Piece};
 
 impl<'k> Key<'k> {
     /// The key as its location is asked for.
@@ -76,71 +66,22 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// What to read of a key's record and slot, in this order.
+    /// What there is to read of a key's record and its slot: 0 is the record, 1 the slot.
     #[inline]
-    pub(super) fn pieces_of(&self, key: &Key<'_>, location: RecordLocation) -> Pieces {
-        let slot = self.slot_number(key.home, location.distance);
-        let head = Piece {
-            from: self.layout.slot_at(self.table, slot),
-            len: 8,
-        };
-        [self.heap().piece(location.block), head].into()
-    }
-
-    /// Judges what was read of a key's record and slot.
-    #[inline]
-    pub(super) fn at_location(
+    pub(super) fn piece_at_location(
         &self,
         key: &Key<'_>,
         location: RecordLocation,
-        read: Buffer,
-    ) -> AtLocation {
-        let head = read.words().last().copied().unwrap_or(0);
-        if head == Head::out(key.hash, location.block)
-            && let Some(value) = self.value_in(key, head, read)
-        {
-            return AtLocation::Value(value);
+        number: usize,
+    ) -> Piece {
+        if number == 0 {
+            return self.heap().piece(location.block);
         }
-        self.forget(key);
-        AtLocation::Changed(head)
-    }
-
-    /// The key's value, if this was read from the block that the head names, whole, and is the key's record.
-    #[inline]
-    pub(super) fn value_in(&self, key: &Key<'_>, head: u64, read: Buffer) -> Option<Value> {
-        let Head::Out { block, .. } = Head::decode(head) else {
-            return None;
-        };
-        let record = Record::decode(read, block)?;
-        (record.key() == key.bytes).then(|| record.into_value())
-    }
-
-    /// Finds a key where it is remembered; nothing if it has to be looked for.
-    pub(super) async fn find_at_location(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        let Some(location) = self.known_location(key) else {
-            return Ok(None);
-        };
-        let read = match self.endpoint.read_many(self.pieces_of(key, location)).await {
-            Err(error) if is_too_much_at_once(&error) => {
-                self.forget(key);
-                return Ok(None);
-            }
-            read => read?,
-        };
-        let head = match self.at_location(key, location, read) {
-            AtLocation::Value(value) => return Ok(Some(value)),
-            AtLocation::Changed(head) => head,
-        };
-        let Head::Out { block, .. } = Head::decode(head) else {
-            return Ok(None);
-        };
-        // As good as a slot that was looked for: it names the key's record, or does not.
-        let Piece { from, len } = self.heap().piece(block);
-        let value = self.value_in(key, head, self.endpoint.read(from, len).await?);
-        if value.is_some() {
-            self.remember(key, location.distance, head);
+        let slot = self.slot_number(key.home, location.distance);
+        Piece {
+            from: self.layout.slot_at(self.table, slot),
+            len: 8,
         }
-        Ok(value)
     }
 
     /// Replaces the value of a key where it is remembered; false if its slot has to be looked for. The draft's record
@@ -166,12 +107,4 @@ impl<E: Endpoint> LinearTable<E> {
         self.forget(key);
         Ok(false)
     }
-}
-
-/// Whether an endpoint cannot read record and slot together, though it may be able to read each.
-pub(super) const fn is_too_much_at_once(error: &FabricError) -> bool {
-    matches!(
-        error,
-        FabricError::BufferTooLarge { .. } | FabricError::TooManyPieces { .. }
-    )
 }

@@ -1,15 +1,15 @@
 //! Removing a key. Its slot stays its own, dead, until the key comes back.
 
 use super::client::{Key, LinearTable};
-use super::lookup::Spot;
 use super::probe::Probe;
+use super::walk::Spot;
 use crate::Result;
 use crate::slot::{Head, KeyRule, SlotKind};
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut removed = 0;
         let outcome = self.bury_all(&key, &mut removed).await;
         // Of a key with several records some may be gone although the last could not be removed.

@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of a linear table.
 
 use super::client::LinearTable;
+use crate::step;
 use crate::{ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value};
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -20,7 +21,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        Self::find(self, key).await
+        step::find(self, key).await
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
@@ -34,7 +35,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        self.get_in_lanes(keys, done).await;
+        step::find_many(self, keys, done).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

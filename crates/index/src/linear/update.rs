@@ -3,8 +3,8 @@
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::insert::Draft;
-use super::lookup::Spot;
 use super::probe::Probe;
+use super::walk::Spot;
 use crate::slot::KeyRule;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
@@ -16,7 +16,7 @@ impl<E: Endpoint> LinearTable<E> {
                 operation: "update",
             });
         }
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(&key, value)?;
         let outcome = self.update_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await

@@ -48,7 +48,7 @@ pub struct Work {
 const ENTRIES_READ: u64 = 64;
 
 /// A key, checked and hashed.
-pub(super) struct Key<'k> {
+pub(crate) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     /// Where its slot's word tells it from others.
     pub(super) tag: u8,
@@ -113,7 +113,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     #[inline]
-    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    pub(super) fn checked_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
         let hash = self.layout.hasher.hash(bytes);
         Ok(Key {

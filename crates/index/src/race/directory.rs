@@ -17,7 +17,7 @@ const DEPTH_SHIFT: u32 = 57;
 const PARENT: u64 = (1 << 32) - 1;
 
 /// A subtable and the keys that are its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Leaf {
     pub(super) subtable: u64,
     /// How often its line has split.

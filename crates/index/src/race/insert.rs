@@ -17,7 +17,7 @@
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::layout::Pair;
-use super::lookup::{Found, Learnt};
+use super::search::{Found, Learnt};
 use super::view::View;
 use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
@@ -55,7 +55,7 @@ struct Stake {
 
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(value)?;
         let outcome = self.put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
@@ -77,7 +77,7 @@ impl<E: Endpoint> RaceTable<E> {
                         return Ok(true);
                     }
                 }
-                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+                Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,
             }
             view = self.current(key, &learnt.attempts).await?;
         }
@@ -88,7 +88,7 @@ impl<E: Endpoint> RaceTable<E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<Value>> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(value)?;
         let outcome = self.find_or_put_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
@@ -109,7 +109,7 @@ impl<E: Endpoint> RaceTable<E> {
                         return Ok(None);
                     }
                 }
-                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+                Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,
             }
         }
     }
@@ -259,7 +259,7 @@ impl<E: Endpoint> RaceTable<E> {
             let undone = match self.search(key, &view, learnt).await? {
                 Found::Present { .. } => return Ok(false),
                 Found::Unclear { slot } => {
-                    self.was_unclear(learnt, &view, slot).await?;
+                    self.was_unclear(learnt, view.leaf, slot).await?;
                     false
                 }
                 Found::Absent => {

@@ -1,4 +1,8 @@
-//! Finding a key's record.
+//! Finding a key's value, in steps: its slots, then the records of those with its tag.
+//!
+//! Slots that are all of the depth that the directory has need no more than that. Where a split is under way, where the
+//! directory is out of date, or a record is not that of its word any more, the lookup goes on as that of a writer
+//! (`search.rs`), with what was read and learnt.
 //!
 //! Invariant: a key that is in the table has one live slot, and that stays where it is until the key is
 //! removed: updates swap its word, and a split carries it to the same slot of another subtable, where a
@@ -7,119 +11,215 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::view::{Attempts, View};
+use super::layout::Span;
+use super::search::Learnt;
+use super::view::View;
 use super::word::{State, Word};
-use crate::client::side_by_side;
-use crate::heap::{BlockRef, Record};
-use crate::{BATCH_WIDTH, Result, Value};
-use farslot_fabric::Endpoint;
-use std::cell::RefCell;
+use crate::heap::{BlockRef, RecordView};
+use crate::step::{Found, Lookup, MOST_PIECES, Next, Read, Reads, view};
+use crate::{IndexError, Result};
+use farslot_fabric::{Endpoint, InPlace, Piece};
 
-/// What an operation has learnt of its key's slots on the way.
+/// How far a lookup has come.
 #[derive(Default)]
-pub(super) struct Learnt {
-    pub(super) attempts: Attempts,
+pub(crate) struct Search {
+    stage: Stage,
+    leaf: Leaf,
+    /// Slots with the key's tag; the first of those whose records are read, and how many are.
+    candidates: Vec<(u64, Word)>,
+    first: usize,
+    count: usize,
     /// Records with the key's tag that are those of other keys.
-    others: RefCell<Vec<BlockRef>>,
+    others: Vec<BlockRef>,
 }
 
-/// What a search of a key's slots has come to.
-pub(super) enum Found {
-    /// The key's slot, its word, and the value.
-    Present { slot: u64, word: Word, value: Value },
-    /// No slot is the key's.
-    Absent,
-    /// A slot has changed meanwhile, and may be the key's.
-    Unclear { slot: u64 },
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Slots,
+    Records,
 }
 
-impl<E: Endpoint> RaceTable<E> {
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.key(key)?;
-        let learnt = Learnt::default();
-        loop {
-            let leaf = self.leaf_of(&key);
-            let Some(view) = self.view(leaf, key.buckets.spans()).await? else {
-                self.lost_race(&learnt, leaf, key.buckets.pairs[0].main)?;
-                continue;
-            };
-            match self.search(&key, &view, &learnt).await? {
-                Found::Present { value, .. } => return Ok(Some(value)),
-                Found::Absent => return Ok(None),
-                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+/// Why a lookup needs more than READs.
+pub(crate) enum Aside {
+    /// The slots, of which this was seen, are not all of the depth that the directory has.
+    Unsettled(Box<View>),
+    /// The record of this slot is not that of its word.
+    Unclear(u64),
+}
+
+impl<E: Endpoint> Lookup for RaceTable<E> {
+    type Endpoint = E;
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        view(&*self.endpoint, self.table)
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.checked_key(bytes)
+    }
+
+    #[inline]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Self::Aside> {
+        search.stage = Stage::Slots;
+        search.leaf = self.leaf_of(key);
+        search.candidates.clear();
+        search.others.clear();
+        search.first = 0;
+        search.count = 0;
+        let (_, second) = key.buckets.spans();
+        Next::Read(Reads::apart(1 + usize::from(second.is_some())))
+    }
+
+    #[inline]
+    fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
+        match search.stage {
+            Stage::Slots => {
+                let Span { first, slots } = span_of(key, number);
+                Piece {
+                    from: self.slot_at(search.leaf.subtable, first),
+                    len: slots as usize * 8,
+                }
+            }
+            Stage::Records => {
+                let (_, word) = search.candidates[search.first + number];
+                self.heap.piece(word.block())
             }
         }
     }
 
-    /// Notes that others were faster at a slot.
-    pub(super) fn lost_race(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
-        let slot = self.number_of(leaf.subtable, slot);
-        learnt.attempts.lost_race(slot)
-    }
-
-    /// Waits before an unclear slot is looked at again.
-    pub(super) async fn was_unclear(&self, learnt: &Learnt, view: &View, slot: u64) -> Result<()> {
-        let slot = self.number_of(view.leaf.subtable, slot);
-        learnt.attempts.unreadable(&*self.endpoint, slot).await
-    }
-
-    /// Looks for the key in slots that were read: the records of those with its tag are read side by side.
-    pub(super) async fn search(
+    #[inline]
+    fn look(
         &self,
-        key: &Key<'_>,
-        view: &View,
-        learnt: &Learnt,
-    ) -> Result<Found> {
-        let may_be = |(_, word): &(u64, Word)| {
-            word.state() == State::Live
-                && word.tag() == key.tag
-                && !learnt.others.borrow().contains(&word.block())
-        };
-        let mut candidates = view.words().filter(may_be);
-        let Some(first) = candidates.next() else {
-            return Ok(Found::Absent);
-        };
-        let Some(second) = candidates.next() else {
-            return self.look_closer(key, first, learnt).await;
-        };
-        let all: Vec<_> = [first, second].into_iter().chain(candidates).collect();
-        let mut found = Found::Absent;
-        let looks = all.into_iter().map(|of| self.look_closer(key, of, learnt));
-        side_by_side(BATCH_WIDTH, looks, |_, seen| match (&found, &seen) {
-            (Found::Present { .. }, _) | (_, Found::Absent) => {}
-            _ => found = seen,
-        })
-        .await?;
-        Ok(found)
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Self::Aside> {
+        match search.stage {
+            Stage::Slots => self.look_at_slots(key, search, read),
+            Stage::Records => self.look_at_records(key, search, read),
+        }
     }
 
-    async fn look_closer(
+    async fn aside(
         &self,
-        key: &Key<'_>,
-        (slot, word): (u64, Word),
-        learnt: &Learnt,
-    ) -> Result<Found> {
-        Ok(match self.record_of(slot, word).await? {
-            None => Found::Unclear { slot },
-            Some(record) if record.key() == key.bytes => Found::Present {
-                slot,
-                word,
-                value: record.into_value(),
-            },
-            Some(_) => {
-                learnt.others.borrow_mut().push(word.block());
-                Found::Absent
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        aside: Aside,
+    ) -> Result<Next<Self::Aside>> {
+        let learnt = Learnt::of_others(std::mem::take(&mut search.others));
+        let seen = match aside {
+            Aside::Unsettled(seen) => Some(*seen),
+            Aside::Unclear(slot) => {
+                self.was_unclear(&learnt, search.leaf, slot).await?;
+                None
             }
+        };
+        let found = self.find_unsettled(key, seen, &learnt);
+        Ok(match found.await? {
+            Some(value) => Next::Found(Found::Value(Box::new(value))),
+            None => Next::Absent,
         })
     }
+}
 
-    /// The record that the word of a slot names; nothing if the block has had another use since.
-    pub(super) async fn record_of(&self, slot: u64, word: Word) -> Result<Option<Record>> {
-        let record = self.heap.read(word.block()).await?;
-        // Generations come round: a key that cannot stand there is that of a later use.
-        Ok(record.filter(|record| {
-            let key = self.key(record.key());
-            key.is_ok_and(|key| key.tag == word.tag() && key.buckets.contain(slot))
-        }))
+/// The slots that are read as this piece.
+#[inline]
+fn span_of(key: &Key<'_>, number: usize) -> Span {
+    match (number, key.buckets.spans()) {
+        (1, (_, Some(second))) => second,
+        (_, (first, _)) => first,
+    }
+}
+
+impl<E: Endpoint> RaceTable<E> {
+    #[inline]
+    fn look_at_slots(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let (_, second) = key.buckets.spans();
+        let pieces = 1 + usize::from(second.is_some());
+        let mut is_settled = true;
+        for piece in 0..pieces {
+            let Span { first, slots } = span_of(key, piece);
+            let words = read.words(piece);
+            for (slot, number) in (first..first + slots).zip(0..) {
+                let word = Word(words(number));
+                is_settled &= word.depth() == search.leaf.depth && word.state() != State::Moving;
+                if word.tag() == key.tag && word.state() == State::Live {
+                    search.candidates.push((slot, word));
+                }
+            }
+        }
+        let is_known = || self.directory.borrow().leaf(search.leaf.subtable) == search.leaf;
+        if is_settled && is_known() {
+            return self.read_records(search);
+        }
+        let mut parts = [const { None }; 2];
+        for (piece, part) in parts[..pieces].iter_mut().enumerate() {
+            let Span { first, slots } = span_of(key, piece);
+            let bytes = read.bytes(piece, 0..slots as usize * 8);
+            match self.endpoint.core().buffers.copy_of(bytes) {
+                Ok(copy) => *part = Some((first, copy)),
+                Err(error) => return Next::Failed(Box::new(IndexError::from(error))),
+            }
+        }
+        let seen = Box::new(View::new(search.leaf, parts));
+        Next::Aside(Aside::Unsettled(seen))
+    }
+
+    /// Has the records of the next candidates read.
+    #[inline]
+    fn read_records(&self, search: &mut Search) -> Next<Aside> {
+        search.first += search.count;
+        search.count = (search.candidates.len() - search.first).min(MOST_PIECES);
+        if search.count == 0 {
+            return Next::Absent;
+        }
+        search.stage = Stage::Records;
+        Next::Read(Reads::apart(search.count))
+    }
+
+    #[inline]
+    fn look_at_records(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let mut unclear = None;
+        for piece in 0..search.count {
+            let (slot, word) = search.candidates[search.first + piece];
+            let block = word.block();
+            let record = read.bytes(piece, 0..self.heap.piece(block).len);
+            match RecordView::decode(record, block) {
+                Some(record) if record.key == key.bytes => {
+                    let bytes = record.value_range();
+                    return Next::Found(Found::Bytes { piece, bytes });
+                }
+                Some(record) if self.may_stand_at(record.key, slot, word) => {
+                    search.others.push(block);
+                }
+                _ => unclear = Some(slot),
+            }
+        }
+        match unclear {
+            Some(slot) => Next::Aside(Aside::Unclear(slot)),
+            None => self.read_records(search),
+        }
     }
 }

@@ -89,6 +89,7 @@ mod lookup;
 mod remove;
 mod scan;
 mod scheme;
+mod search;
 mod split;
 mod survey;
 mod update;

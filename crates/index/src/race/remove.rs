@@ -1,14 +1,14 @@
 //! Removing a key. Its slot is empty then, for whichever key comes next.
 
 use super::client::RaceTable;
-use super::lookup::{Found, Learnt};
+use super::search::{Found, Learnt};
 use super::word::Word;
 use crate::Result;
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let learnt = Learnt::default();
         loop {
             let view = self.current(&key, &learnt.attempts).await?;
@@ -24,7 +24,7 @@ impl<E: Endpoint> RaceTable<E> {
                     self.lost_race(&learnt, view.leaf, slot)?;
                 }
                 Found::Absent => return Ok(false),
-                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+                Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,
             }
         }
     }

@@ -7,7 +7,7 @@
 use super::client::RaceTable;
 use super::directory::{Directory, Leaf};
 use super::layout::Span;
-use super::lookup::Learnt;
+use super::search::Learnt;
 use super::word::{State, Word};
 use crate::client::scan;
 use crate::client::side_by_side;

@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of a RACE table.
 
 use super::client::RaceTable;
+use crate::step;
 use crate::{
     ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
 };
@@ -25,7 +26,15 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        Self::find(self, key).await
+        step::find(self, key).await
+    }
+
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        step::find_many(self, keys, done).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

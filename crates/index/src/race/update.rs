@@ -2,13 +2,13 @@
 
 use super::client::{Key, RaceTable};
 use super::insert::Draft;
-use super::lookup::{Found, Learnt};
+use super::search::{Found, Learnt};
 use crate::Result;
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let key = self.key(key)?;
+        let key = self.checked_key(key)?;
         let mut draft = self.draft(value)?;
         let outcome = self.update_draft(&key, &mut draft).await;
         self.settle(draft, outcome).await
@@ -26,7 +26,7 @@ impl<E: Endpoint> RaceTable<E> {
                     self.lost_race(&learnt, view.leaf, slot)?;
                 }
                 Found::Absent => return Ok(false),
-                Found::Unclear { slot } => self.was_unclear(&learnt, &view, slot).await?,
+                Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,
             }
             view = self.current(key, &learnt.attempts).await?;
         }

@@ -18,12 +18,17 @@ use std::cell::Cell;
 const MOST_RACES: u32 = 100_000;
 
 /// Spans of slots of one subtable, as they were read.
-pub(super) struct View {
+pub(crate) struct View {
     pub(super) leaf: Leaf,
     parts: [Option<(u64, Buffer)>; 2],
 }
 
 impl View {
+    /// What was read of one span, or of two.
+    pub(super) fn new(leaf: Leaf, parts: [Option<(u64, Buffer)>; 2]) -> Self {
+        Self { leaf, parts }
+    }
+
     /// The slots with their words.
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = (u64, Word)> {
@@ -133,6 +138,16 @@ impl<E: Endpoint> RaceTable<E> {
         spans: (Span, Option<Span>),
     ) -> Result<Option<View>> {
         let view = self.read_spans(leaf, spans).await?;
+        self.settled(view, spans).await
+    }
+
+    /// [`RaceTable::view`] of what was read already.
+    pub(super) async fn settled(
+        &self,
+        view: View,
+        spans: (Span, Option<Span>),
+    ) -> Result<Option<View>> {
+        let leaf = view.leaf;
         if self.was_ahead(&view).await? {
             return Ok(None);
         }

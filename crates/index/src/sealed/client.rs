@@ -31,7 +31,7 @@ pub(super) struct Built {
 }
 
 /// A key, checked and hashed.
-pub(super) struct Key<'k> {
+pub(crate) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
     pub(super) home: u64,
@@ -99,6 +99,12 @@ impl<E: Endpoint> SealedTable<E> {
         self.learn().await?.ok_or(IndexError::NotBuilt)
     }
 
+    /// What is known of what the builder has left.
+    #[inline]
+    pub(super) fn known_build(&self) -> Option<Built> {
+        self.built.get()
+    }
+
     /// Asks whether the table has been built, and what the builder has left.
     pub(super) async fn learn(&self) -> Result<Option<Built>> {
         self.endpoint.operation(UPKEEP, self.read_header()).await
@@ -130,7 +136,7 @@ impl<E: Endpoint> SealedTable<E> {
     }
 
     #[inline]
-    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    pub(super) fn checked_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
         let hash = self.layout.hasher.hash(bytes);
         let (home, signature) = place(hash, self.layout.homes);
@@ -153,7 +159,7 @@ impl<E: Endpoint> SealedTable<E> {
     /// How many slots the READ at a distance from a home fetches; 0 at the table's end. All lookups ask
     /// here and nowhere else.
     #[inline]
-    fn slots_to_read(&self, built: &Built, home: u64, distance: u64) -> u64 {
+    pub(super) fn slots_to_read(&self, built: &Built, home: u64, distance: u64) -> u64 {
         let left = self.layout.slots.saturating_sub(home + distance);
         built.read_size.min(left)
     }

@@ -1,261 +1,363 @@
-//! Finding a key's records. Nothing changes, so one look at each slot is enough.
+//! Finding a key's value, in steps. Nothing changes, so one look at each slot is enough.
 //!
 //! The slots of a probe come in READs of as many slots as [`SealedTable::read_size`] says. In a table
 //! in the order of the hashes the probe ends with the READ that has a slot whose key comes after the
 //! one that is looked for; a READ that has an empty slot ends every probe.
 
-use super::client::{Built, Key, SealedTable};
+use super::client::{Key, SealedTable};
 use super::layout::{SealedForm, SlotOrder};
-use super::record::{FIRST_READ, Parts, UNIT};
-use super::slots::{Look, Reference};
-use crate::slot::KeyRule;
-use crate::{BATCH_WIDTH, IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
-use std::ops::Range;
+use super::record::{FIRST_READ, UNIT};
+use super::slots::{InlineFormat, Look, Reference};
+use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
+use crate::{BATCH_WIDTH, Result, Value};
+use farslot_fabric::{Endpoint, InPlace, Piece};
 
-/// The largest values that are copied into the answer itself.
-const SMALL: usize = 8;
-
-/// What a lookup does with a record of its key.
-enum Then {
-    Stop,
-    GoOn,
+/// How far a lookup has come.
+#[derive(Default)]
+pub(crate) struct Search {
+    stage: Stage,
+    /// From the key's home to the first slot that is to be read, or was.
+    distance: u64,
+    slots: u64,
+    /// Whether the probe ends with what was read.
+    is_end: bool,
+    /// Records that may be the key's; the first of those that are read, and how many are.
+    candidates: Vec<Reference>,
+    first: usize,
+    count: usize,
+    /// The beginning of a record that is longer than its first READ, and all of its bytes.
+    begun: Vec<u8>,
+    bytes: usize,
 }
 
-/// A value in the buffer that its record was read into.
-struct Found {
-    record: Buffer,
-    value: Range<usize>,
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Slots,
+    /// Records that slots name.
+    Records,
+    /// The rest of the first of them.
+    Rest,
+}
+
+/// What a lookup needs besides READs: to know what the builder has left.
+pub(crate) struct Unknown;
+
+/// What slots that hold their records have shown.
+pub(super) enum InlineLook {
+    /// The slot at this byte is the key's.
+    Match(usize),
+    /// None is; there may be one behind them.
+    GoOn,
+    /// Nor is any behind them.
+    End,
+}
+
+/// What a record out of band is.
+enum Seen {
+    OtherKey,
+    /// The value begins and ends at these bytes.
+    Value(std::ops::Range<usize>),
+    /// So many bytes long, of which what was read is the beginning.
+    Longer(usize),
+}
+
+/// Keys whose hash is made without memory of their own.
+const SHORT_KEY: usize = 64;
+
+impl<E: Endpoint> Lookup for SealedTable<E> {
+    type Endpoint = E;
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Unknown;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        view(&*self.endpoint, self.table)
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.checked_key(bytes)
+    }
+
+    #[inline(always)]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Unknown> {
+        search.distance = 0;
+        search.is_end = false;
+        self.read_on(key, search)
+    }
+
+    #[inline(always)]
+    fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
+        match search.stage {
+            Stage::Slots => Piece {
+                from: self.layout.slot_at(self.table, key.home + search.distance),
+                len: search.slots as usize * self.layout.slot_bytes(),
+            },
+            Stage::Records => self.piece_of_record(search.candidates[search.first + number]),
+            Stage::Rest => {
+                let Piece { from, len } = self.piece_of_record(search.candidates[search.first]);
+                Piece {
+                    from: from.plus(len as u64),
+                    len: search.bytes - len,
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        match (search.stage, self.layout.form) {
+            (Stage::Slots, SealedForm::Inline) => self.look_at_inline(key, search, read),
+            (Stage::Slots, SealedForm::OutOfBand) => self.look_at_references(key, search, read),
+            (Stage::Records, _) => self.look_at_records(key, search, read),
+            (Stage::Rest, _) => self.look_at_rest(key, search, read),
+        }
+    }
+
+    async fn aside(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        _: Unknown,
+    ) -> Result<Next<Unknown>> {
+        self.built().await?;
+        Ok(self.read_on(key, search))
+    }
 }
 
 impl<E: Endpoint> SealedTable<E> {
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.key(key)?;
-        let built = self.built().await?;
-        let mut found = None;
-        match self.layout.form {
-            SealedForm::Inline => {
-                let copy = |value: &[u8]| {
-                    found = Some(self.copy_of(value));
-                    Then::Stop
-                };
-                self.walk_inline(&key, &built, copy).await?;
-            }
-            SealedForm::OutOfBand => {
-                let keep = |record: Found| {
-                    found = Some(Ok(Value::of_buffer(record.record, record.value)));
-                    Then::Stop
-                };
-                self.walk_out_of_band(&key, &built, keep).await?;
-            }
-        }
-        found.transpose()
-    }
-
-    pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
-        let key = self.key(key)?;
-        let built = self.built().await?;
-        let mut count = 0;
-        let mut give = |value: &[u8]| {
-            found(value);
-            count += 1;
-            match self.layout.keys {
-                KeyRule::Unique => Then::Stop,
-                KeyRule::Multi => Then::GoOn,
-            }
+    /// Has the next slots read.
+    #[inline(always)]
+    fn read_on(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
+        let Some(built) = self.known_build() else {
+            return Next::Aside(Unknown);
         };
-        match self.layout.form {
-            SealedForm::Inline => self.walk_inline(&key, &built, give).await?,
-            SealedForm::OutOfBand => {
-                let give = |found: Found| give(&found.record[found.value]);
-                self.walk_out_of_band(&key, &built, give).await?;
-            }
-        }
-        Ok(count)
-    }
-
-    fn copy_of(&self, value: &[u8]) -> Result<Value> {
-        if value.len() <= SMALL {
-            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
-        }
-        let copy = self.endpoint.core().buffers.copy_of(value)?;
-        let range = 0..copy.len();
-        Ok(Value::of_buffer(copy, range))
-    }
-
-    /// Gives the values of the key's inline records to `matched`.
-    #[inline]
-    async fn walk_inline(
-        &self,
-        key: &Key<'_>,
-        built: &Built,
-        mut matched: impl FnMut(&[u8]) -> Then,
-    ) -> Result<()> {
-        let format = self.inline_format(built.mask);
-        let (wanted, rest) = (format.word_of_key(key.bytes), 8.min(format.key));
-        let mut distance = 0;
-        while let Some(mut chunk) = self.read_chunk(built, key.home, distance).await? {
-            for at in (0..chunk.len()).step_by(format.slot) {
-                let word = format.word_of_slot(&chunk, at);
-                if word == 0 {
-                    return Ok(());
-                }
-                let slot = &chunk[at..at + format.slot];
-                if word == wanted
-                    && slot[rest..format.key] == key.bytes[rest..]
-                    && let Then::Stop = matched(&slot[format.key..])
-                {
-                    return Ok(());
-                }
-            }
-            let slots = chunk.len() / format.slot;
-            distance += slots as u64;
-            if self.layout.order == SlotOrder::ByHash {
-                // The last slot's key has the highest hash of all that were read.
-                let last = &mut chunk[(slots - 1) * format.slot..];
-                format.mask_key(last);
-                if self.layout.hasher.hash(&last[..format.key]) > key.hash {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives the key's records out of band to `matched`.
-    async fn walk_out_of_band(
-        &self,
-        key: &Key<'_>,
-        built: &Built,
-        mut matched: impl FnMut(Found) -> Then,
-    ) -> Result<()> {
-        let format = self.layout.out_format();
-        let mut candidates = Vec::new();
-        let mut distance = 0;
-        while let Some(chunk) = self.read_chunk(built, key.home, distance).await? {
-            let mut end = false;
-            candidates.clear();
-            for at in (0..chunk.len()).step_by(format.bytes()) {
-                match format.look(&chunk, at, distance, key.signature) {
-                    Look::Other => {}
-                    Look::Candidate(reference) => candidates.push(reference),
-                    Look::End => {
-                        end = true;
-                        break;
-                    }
-                }
-                distance += 1;
-            }
-            drop(chunk);
-            // Side by side, but not thousands for one record.
-            for some in candidates.chunks(BATCH_WIDTH) {
-                if let Then::Stop = self.compare(key, some, &mut matched).await? {
-                    return Ok(());
-                }
-            }
-            if end {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads records whose signature is the key's, and compares their keys.
-    async fn compare(
-        &self,
-        key: &Key<'_>,
-        candidates: &[Reference],
-        matched: &mut impl FnMut(Found) -> Then,
-    ) -> Result<Then> {
-        let mut then = Then::GoOn;
-        let mut failed = Ok(());
-        let mut look_at = |record: Result<Option<Found>>| match (record, &then) {
-            (Ok(Some(record)), Then::GoOn) => then = matched(record),
-            (Ok(_), _) => {}
-            (Err(error), _) => failed = Err(error),
-        };
-        if let [one] = candidates {
-            look_at(self.read_record(key, *one).await);
+        search.stage = Stage::Slots;
+        search.slots = self.slots_to_read(&built, key.home, search.distance);
+        if search.is_end || search.slots == 0 {
+            Next::Absent
         } else {
-            let reads = candidates
-                .iter()
-                .map(|reference| self.read_record(key, *reference));
-            window(BATCH_WIDTH, reads, |_, record| look_at(record)).await;
-        }
-        match then {
-            // What was found is right, whatever has become of the others.
-            Then::Stop => Ok(Then::Stop),
-            Then::GoOn => failed.map(|()| Then::GoOn),
+            Next::Read(Reads::ONE)
         }
     }
 
-    /// The record at a place, if it is the key's.
-    async fn read_record(&self, key: &Key<'_>, reference: Reference) -> Result<Option<Found>> {
-        let unit = reference.offset - 1;
-        let Some(bytes) = self.layout.record_bytes() else {
-            return self.read_sized_record(key, reference).await;
-        };
-        let from = self.layout.unit_at(self.table, unit);
-        let record = self.endpoint.read(from, bytes).await?;
-        let (of_key, value) = (key.bytes.len(), key.bytes.len()..bytes);
-        Ok((record[..of_key] == *key.bytes).then_some(Found { record, value }))
-    }
-
-    /// The same for records of variable size.
-    async fn read_sized_record(
+    /// Looks at slots that hold their records.
+    #[inline(always)]
+    fn look_at_inline(
         &self,
         key: &Key<'_>,
-        reference: Reference,
-    ) -> Result<Option<Found>> {
-        let unit = reference.offset - 1;
-        let first = match reference.span {
-            0 => FIRST_READ,
-            span => usize::from(span) * UNIT,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        let Some(built) = self.known_build() else {
+            return Next::Aside(Unknown);
         };
-        let from = self.layout.unit_at(self.table, unit);
-        let mut record = self.endpoint.read(from, first).await?;
-        let parts = self.parts(&record, unit)?;
-        if parts.key.len() != key.bytes.len() {
-            return Ok(None);
+        let format = self.inline_format(built.mask);
+        let chunk = read.bytes(0, 0..search.slots as usize * format.slot);
+        match self.scan_inline(key, format, chunk, 0) {
+            InlineLook::Match(at) => {
+                let bytes = at + format.key..at + format.slot;
+                return Next::Found(Found::Bytes { piece: 0, bytes });
+            }
+            InlineLook::End => return Next::Absent,
+            InlineLook::GoOn => search.distance += search.slots,
         }
+        self.read_on(key, search)
+    }
+
+    /// Looks through slots that hold their records, from a byte of the chunk on.
+    #[inline(always)]
+    pub(super) fn scan_inline(
+        &self,
+        key: &Key<'_>,
+        format: InlineFormat,
+        chunk: &[u8],
+        from: usize,
+    ) -> InlineLook {
+        let (wanted, rest) = (format.word_of_key(key.bytes), 8.min(format.key));
+        for at in (from..chunk.len()).step_by(format.slot) {
+            let word = format.word_of_slot(chunk, at);
+            if word == 0 {
+                return InlineLook::End;
+            }
+            let is_key = || chunk[at + rest..at + format.key] == key.bytes[rest..];
+            if word == wanted && is_key() {
+                return InlineLook::Match(at);
+            }
+        }
+        // The last slot's key has the highest hash of all that were read.
+        let last = chunk.len() - format.slot;
+        let is_behind = self.layout.order == SlotOrder::ByHash
+            && self.hash_in(format, &chunk[last..last + format.key]) > key.hash;
+        if is_behind {
+            InlineLook::End
+        } else {
+            InlineLook::GoOn
+        }
+    }
+
+    /// The hash of the key that stands so in its slot.
+    fn hash_in(&self, format: InlineFormat, masked: &[u8]) -> u64 {
+        let (mut short, mut long) = ([0; SHORT_KEY], Vec::new());
+        let key = match short.get_mut(..masked.len()) {
+            Some(short) => short,
+            None => {
+                long.resize(masked.len(), 0);
+                &mut long[..]
+            }
+        };
+        key.copy_from_slice(masked);
+        format.mask_key(key);
+        self.layout.hasher.hash(key)
+    }
+
+    /// Looks at slots that say where their records are.
+    #[inline]
+    fn look_at_references(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        let format = self.layout.out_format();
+        let chunk = read.bytes(0, 0..search.slots as usize * format.bytes());
+        search.candidates.clear();
+        let slots = (0..chunk.len()).step_by(format.bytes());
+        for (at, distance) in slots.zip(search.distance..) {
+            match format.look(chunk, at, distance, key.signature) {
+                Look::Other => {}
+                Look::Candidate(reference) => search.candidates.push(reference),
+                Look::End => {
+                    search.is_end = true;
+                    break;
+                }
+            }
+        }
+        search.distance += search.slots;
+        search.first = 0;
+        search.count = 0;
+        self.read_records(key, search)
+    }
+
+    /// Has the next candidates read: side by side, but not thousands for one record.
+    #[inline]
+    fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
+        search.first += search.count;
+        search.count = (search.candidates.len() - search.first).min(BATCH_WIDTH);
+        if search.count == 0 {
+            return self.read_on(key, search);
+        }
+        search.stage = Stage::Records;
+        Next::Read(Reads::apart(search.count))
+    }
+
+    /// What the first READ of a record fetches.
+    #[inline]
+    fn piece_of_record(&self, reference: Reference) -> Piece {
+        let len = match (self.layout.record_bytes(), reference.span) {
+            (Some(bytes), _) => bytes,
+            (None, 0) => FIRST_READ,
+            (None, span) => usize::from(span) * UNIT,
+        };
+        Piece {
+            from: self.layout.unit_at(self.table, reference.offset - 1),
+            len,
+        }
+    }
+
+    /// Looks at the records of candidates.
+    #[inline]
+    fn look_at_records(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        let mut damaged = None;
+        for piece in 0..search.count {
+            let reference = search.candidates[search.first + piece];
+            let record = read.bytes(piece, 0..self.piece_of_record(reference).len);
+            match self.judge(key, record, reference) {
+                Ok(Seen::OtherKey) => {}
+                Ok(Seen::Value(bytes)) => return Next::Found(Found::Bytes { piece, bytes }),
+                Ok(Seen::Longer(bytes)) => {
+                    search.begun.clear();
+                    search.begun.extend_from_slice(record);
+                    search.bytes = bytes;
+                    search.first += piece;
+                    search.count -= piece;
+                    search.stage = Stage::Rest;
+                    return Next::Read(Reads::ONE);
+                }
+                // What is found is right, whatever has become of the others.
+                Err(error) => damaged = Some(error),
+            }
+        }
+        match damaged {
+            Some(error) => failed(error),
+            None => self.read_records(key, search),
+        }
+    }
+
+    /// Looks at a record that is longer than what was read of it first.
+    #[cold]
+    fn look_at_rest(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        let rest = read.bytes(0, 0..search.bytes - search.begun.len());
+        search.begun.extend_from_slice(rest);
+        let reference = search.candidates[search.first];
+        match self.judge(key, &search.begun, reference) {
+            Ok(Seen::Value(bytes)) => {
+                Next::Found(Found::Value(Box::new(Value::from(&search.begun[bytes]))))
+            }
+            Ok(Seen::OtherKey | Seen::Longer(_)) => {
+                // Those behind it are read again: of what was read beside it nothing was kept.
+                search.count = 1;
+                self.read_records(key, search)
+            }
+            Err(error) => failed(error),
+        }
+    }
+
+    /// Whose record this is, or begins to be.
+    #[inline]
+    fn judge(&self, key: &Key<'_>, record: &[u8], reference: Reference) -> Result<Seen> {
+        let of_key = key.bytes.len();
+        if self.layout.record_bytes().is_some() {
+            let is_key = record[..of_key] == *key.bytes;
+            let value = of_key..record.len();
+            return Ok(if is_key {
+                Seen::Value(value)
+            } else {
+                Seen::OtherKey
+            });
+        }
+        let parts = self.parts(record, reference.offset - 1)?;
         // As much of the key as is here: the rest of another's record need not be read.
-        let here = parts.key.end.min(first) - parts.key.start;
-        if record[parts.key.start..][..here] != key.bytes[..here] {
-            return Ok(None);
-        }
-        if parts.bytes() > first {
-            record = self.read_rest(record, unit, parts.bytes()).await?;
-        }
-        let value = parts.value;
-        Ok((record[parts.key] == *key.bytes).then_some(Found { record, value }))
-    }
-
-    /// The parts of a record that was read, of its beginning at least.
-    pub(super) fn parts(&self, record: &[u8], unit: u64) -> Result<Parts> {
-        let allowed = |parts: &Parts| {
-            let shape = self.layout.shape();
-            shape.key.admits(parts.key.len()) && shape.value.admits(parts.value.len())
-        };
-        // No builder writes others: the memory was damaged, or is none of this table's.
-        Parts::decode(record)
-            .filter(allowed)
-            .ok_or(IndexError::Unreadable {
-                slot: unit,
-                attempts: 1,
-            })
-    }
-
-    /// A whole record, of which the beginning is here.
-    pub(super) async fn read_rest(&self, begun: Buffer, unit: u64, bytes: usize) -> Result<Buffer> {
-        let from = self.layout.unit_at(self.table, unit);
-        let rest = self
-            .endpoint
-            .read(from.plus(begun.len() as u64), bytes - begun.len())
-            .await?;
-        let mut whole = self.endpoint.core().buffers.take(bytes)?;
-        let (front, back) = whole.split_at_mut(begun.len());
-        front.copy_from_slice(&begun);
-        back.copy_from_slice(&rest);
-        Ok(whole)
+        let here = parts.key.end.min(record.len()).max(parts.key.start);
+        let begins_so = parts.key.len() == of_key
+            && record[parts.key.start..here] == key.bytes[..here - parts.key.start];
+        Ok(match begins_so {
+            false => Seen::OtherKey,
+            true if parts.bytes() > record.len() => Seen::Longer(parts.bytes()),
+            true => Seen::Value(parts.value),
+        })
     }
 }

@@ -65,6 +65,7 @@ mod record;
 mod scan;
 mod scheme;
 mod slots;
+mod walk;
 
 pub use crate::read_policy::ReadPolicy;
 pub use client::SealedTable;

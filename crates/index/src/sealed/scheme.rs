@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of a sealed table: what reads is answered, what writes is refused.
 
 use super::client::SealedTable;
+use crate::step;
 use crate::{
     ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind, Value,
     WriterChange,
@@ -27,7 +28,15 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        Self::find(self, key).await
+        step::find(self, key).await
+    }
+
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        step::find_many(self, keys, done).await;
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {

@@ -6,7 +6,7 @@ use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
 use farslot_index::linear::{
     KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
 };
-use farslot_index::{BATCH_WIDTH, GET, Index, IndexError, IndexExt};
+use farslot_index::{BATCH_WIDTH, GET, Index, IndexError, IndexExt, UPKEEP};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
@@ -112,8 +112,16 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
                         gets
                     });
                     assert_eq!(gets, single_gets, "{slot:?}");
-                    assert_eq!(counted.verbs, expected.verbs, "{slot:?}");
-                    if fabric.is_punctual() {
+                    // Many READs bring the next look at the load factor nearer: when that comes depends on which
+                    // lookups end first, which it does in place.
+                    let mut verbs = [counted, expected].map(|all| all.verbs);
+                    for (verbs, all) in verbs.iter_mut().zip([counted, expected]) {
+                        if fabric.is_in_place() {
+                            verbs[0] -= all.operation(UPKEEP).verbs;
+                        }
+                    }
+                    assert_eq!(verbs[0], verbs[1], "{slot:?}");
+                    if fabric.is_punctual() && (!fabric.is_in_place() || ahead) {
                         assert_eq!(counted, expected, "{slot:?}");
                     }
                 }
@@ -134,7 +142,8 @@ pub fn a_queue_that_is_too_short_for_the_batch_is_waited_for(fabric: Fabric) {
         let (answers, counted) = looked_up(narrow, &keys(slot), true);
         let (expected, by_wide) = looked_up(wide, &keys(slot), true);
         assert_eq!(answers, expected);
-        assert!(counted.queue_full > 0);
+        // What is loaded in place is not posted.
+        assert_eq!(counted.queue_full > 0, !fabric.is_in_place());
         // When the load factor is asked for depends on which lookups end first.
         assert_eq!(counted.operation(GET), by_wide.operation(GET));
     }
@@ -151,6 +160,10 @@ pub fn the_load_factor_is_asked_for_as_often_as_by_single_gets(fabric: Fabric) {
 }
 
 pub fn without_memory_for_buffers_every_lookup_says_so(fabric: Fabric) {
+    if fabric.is_in_place() {
+        // It needs no buffers for words.
+        return;
+    }
     let (node, layout) = filled(fabric, &PAIR.options(128, 5), PAIR);
     let limits = Limits {
         largest_buffer: 64,

@@ -1,0 +1,123 @@
+//! A region's memory as this thread's own loads see it.
+//!
+//! Where a node's memory is mapped into the process, a READ can be a load: nothing is posted, completed or buffered.
+//! What a READ promises still holds, and no more: a word is loaded whole, several words may be torn.
+//! [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region and rights once for as many loads as
+//! follow; each piece is checked against the region's bounds ([`InPlace::offset_of`]).
+
+use crate::memory::SharedWords;
+use crate::{Piece, RemoteAddr};
+
+/// One region of a node whose memory is mapped, with the rights that were asked for.
+///
+/// To be held for a short while only: whether the node is still there is known when the view is made.
+#[derive(Clone, Copy)]
+pub struct InPlace<'m> {
+    /// The region's words and no others.
+    words: SharedWords<'m>,
+    /// The region's first byte.
+    start: RemoteAddr,
+    len: u64,
+}
+
+impl<'m> InPlace<'m> {
+    /// A view of the region that starts at `start` and has these words.
+    #[inline]
+    pub(crate) fn new(words: SharedWords<'m>, start: RemoteAddr, len: u64) -> Self {
+        Self { words, start, len }
+    }
+
+    /// The byte of the region at which a piece starts; nothing if any of it lies elsewhere.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset_of(&self, piece: Piece) -> Option<u64> {
+        let Piece { from, len } = piece;
+        let is_here = from.node == self.start.node && from.region == self.start.region;
+        // No region is so long that this overflows: the sum is compared only if neither part is longer.
+        let is_within = len as u64 <= self.len && from.offset <= self.len - len as u64;
+        (is_here && is_within).then_some(from.offset)
+    }
+
+    /// Loads words of a piece that was checked and starts at byte `offset`, a multiple of 8: each by its number,
+    /// when it is asked for.
+    ///
+    /// # Panics
+    /// Behind the region's end.
+    #[inline(always)]
+    pub fn words(&self, offset: u64) -> impl Fn(usize) -> u64 + use<'m> {
+        let words = self.words.from(offset);
+        move |number| words.load(number)
+    }
+
+    /// Asks for the cache lines of a span within a piece that was checked.
+    #[inline(always)]
+    pub fn prefetch(&self, offset: u64, len: usize) {
+        self.words.prefetch(offset, len);
+    }
+
+    /// Copies `len` bytes from `offset` on behind what `to` has; its last word may receive more.
+    #[inline]
+    pub fn append_to(&self, offset: u64, len: usize, to: &mut Vec<u64>) {
+        self.words.append_to(offset, len, to);
+    }
+
+    /// What was published before a word that has been loaded is seen by later loads.
+    #[inline(always)]
+    pub fn acquire(&self) {
+        SharedWords::acquire();
+    }
+}
+
+impl std::fmt::Debug for InPlace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "InPlace({}, {} bytes)", self.start, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shm::{Node, RegionSpec, ShmEndpoint};
+    use crate::{Endpoint, Limits, NodeId, Piece, RegionId, RemoteAddr, Rights};
+
+    const fn at(node: u16, region: u16, offset: u64) -> RemoteAddr {
+        RemoteAddr {
+            node: NodeId(node),
+            region: RegionId(region),
+            offset,
+        }
+    }
+
+    fn endpoint() -> ShmEndpoint {
+        let regions = [(64, Rights::ALL), (32, Rights::WRITE)];
+        let regions = regions.map(|(len, rights)| RegionSpec { len, rights });
+        ShmEndpoint::new(vec![Node::embedded(&regions).unwrap()], Limits::default())
+    }
+
+    #[test]
+    fn only_what_the_region_has_is_in_place() {
+        let endpoint = endpoint();
+        let view = endpoint.in_place(at(0, 0, 8), Rights::READ).unwrap();
+        let piece = |from, len| Piece { from, len };
+        assert_eq!(view.offset_of(piece(at(0, 0, 56), 8)), Some(56));
+        assert_eq!(view.offset_of(piece(at(0, 0, 64), 0)), Some(64));
+        let elsewhere = [
+            piece(at(0, 0, 57), 8),
+            piece(at(0, 0, u64::MAX), 8),
+            piece(at(0, 0, 0), usize::MAX),
+            piece(at(0, 1, 0), 8),
+            piece(at(1, 0, 0), 8),
+        ];
+        for piece in elsewhere {
+            assert_eq!(view.offset_of(piece), None, "{piece:?}");
+        }
+    }
+
+    #[test]
+    fn rights_nodes_and_regions_are_those_of_verbs() {
+        let endpoint = endpoint();
+        assert!(endpoint.in_place(at(0, 1, 0), Rights::WRITE).is_some());
+        assert!(endpoint.in_place(at(0, 1, 0), Rights::READ).is_none());
+        assert!(endpoint.in_place(at(0, 2, 0), Rights::READ).is_none());
+        assert!(endpoint.in_place(at(1, 0, 0), Rights::READ).is_none());
+    }
+}

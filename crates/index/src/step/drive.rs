@@ -1,0 +1,116 @@
+//! A lookup as a future over verbs.
+
+use super::received::Received;
+use super::{Answer, Lookup, Next, Reads, failed, in_place};
+use crate::client::side_by_side;
+use crate::{IndexError, Result, Value};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+/// Goes on with a lookup until it ends.
+#[inline]
+pub(super) async fn drive<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    next: Next<L::Aside>,
+) -> Answer {
+    let ended = drive_while(table, key, search, next, |_| true).await?;
+    Ok(ended.flatten())
+}
+
+/// Goes on with a lookup until it ends, or wants to read what it shall not: then there is no answer.
+pub(crate) async fn drive_while<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    mut next: Next<L::Aside>,
+    may_read: impl Fn(&L::Search) -> bool,
+) -> Result<Option<Option<Value>>> {
+    let pool = &table.endpoint().core().buffers;
+    loop {
+        next = match next {
+            Next::Read(_) if !may_read(search) => return Ok(None),
+            Next::Read(reads) => match in_place::step(table, key, search, reads) {
+                Some(Ok(next)) => next,
+                Some(Err(answer)) => return answer.map(Some),
+                None => match receive(table, key, search, reads).await {
+                    Ok(mut received) => match table.look(key, search, &mut received) {
+                        Next::Found(found) => {
+                            return Ok(Some(Some(received.into_value(found, pool)?)));
+                        }
+                        next => next,
+                    },
+                    Err(error) => not_read(table, key, search, error),
+                },
+            },
+            Next::Found(found) => {
+                let nothing = Received::Apart(Vec::new());
+                return Ok(Some(Some(nothing.into_value(found, pool)?)));
+            }
+            Next::Absent => return Ok(Some(None)),
+            Next::Failed(error) => return Err(*error),
+            Next::Aside(aside) => table.aside(key, search, aside).await?,
+        };
+    }
+}
+
+/// What follows from a READ that has failed, or could not be posted.
+#[cold]
+pub(super) fn not_read<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    error: IndexError,
+) -> Next<L::Aside> {
+    let is_too_much_at_once = matches!(
+        &error,
+        IndexError::Fabric(FabricError::BufferTooLarge { .. } | FabricError::TooManyPieces { .. })
+    );
+    let less = is_too_much_at_once.then(|| table.gather_less(key, search));
+    less.flatten().unwrap_or_else(|| failed(error))
+}
+
+/// Reads the pieces of a step.
+async fn receive<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &L::Search,
+    reads: Reads,
+) -> Result<Received> {
+    let endpoint = table.endpoint();
+    let piece = |number| table.piece(key, search, number);
+    let read = |number| {
+        let Piece { from, len } = piece(number);
+        let read = endpoint.read(from, len);
+        async { Ok::<_, IndexError>(read.await?) }
+    };
+    if reads.gathered {
+        let all = endpoint.read_many(reads.numbers().map(piece).collect());
+        let all = while_waiting(table, all).await?;
+        return Ok(Received::gathered(all, reads.numbers().map(piece)));
+    }
+    if reads.pieces == 1 {
+        return Ok(Received::One(while_waiting(table, read(0)).await?));
+    }
+    let mut buffers: Vec<_> = reads.numbers().map(|_| None).collect();
+    let all = side_by_side(reads.pieces, reads.numbers().map(read), |number, buffer| {
+        buffers[number] = Some(buffer);
+    });
+    while_waiting(table, all).await?;
+    Ok(Received::Apart(buffers.into_iter().flatten().collect()))
+}
+
+/// Lets the table do its housekeeping while READs are under way.
+async fn while_waiting<L: Lookup, F: Future>(table: &L, reads: F) -> F::Output {
+    let mut reads = pin!(reads);
+    poll_fn(|cx| {
+        let polled = reads.as_mut().poll(cx);
+        if polled.is_pending() {
+            table.while_waiting();
+        }
+        polled
+    })
+    .await
+}
