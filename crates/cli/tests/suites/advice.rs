@@ -201,7 +201,7 @@ fn what_cannot_be_is_named() {
     fails(
         &["bench", "lookup", "--scheme", "duo,hopscotch"],
         2,
-        &["hopscotch", "linear, cuckoo, race, duo"],
+        &["hopscotch", "linear, sealed, cuckoo, race, duo, duo-alone"],
     );
     fails(
         &["bench", "schemes", "--loads", "0.9,0.5"],
