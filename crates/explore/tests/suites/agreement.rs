@@ -103,6 +103,19 @@ fn a_place_that_needs_more_bits_than_were_guessed_gets_them() {
     assert_eq!(explored.states, 4600);
 }
 
+/// With 9 bits a place a marking takes three words, which are compressed; it fits into one otherwise.
+#[test]
+fn markings_of_several_words_are_told_apart() {
+    let net = kanban(2);
+    let wide = PackedNet::with_widths(&net, None, vec![9; net.places().len()]);
+    assert!(wide.bits() > 128);
+    let plain = oracle::explore(&net, usize::MAX).unwrap();
+    for threads in [1, 3] {
+        let explored = explore(&wide, &options(threads), None, &Progress::default()).unwrap();
+        assert_eq!(numbers(&explored), plain);
+    }
+}
+
 #[test]
 fn unbounded_nets_end_with_an_error() {
     let source = [("spring".to_owned(), vec![], vec!["pool".to_owned()])];

@@ -29,7 +29,6 @@ fn same(one: &Explored, two: &Explored) -> bool {
 fn a_journal_that_is_cut_off_anywhere_is_gone_on_from() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
-    // 84 bits: markings of two words.
     let net = philosophers(7);
     let whole = explored(&net, Some(&path)).unwrap();
     let bytes = std::fs::read(&path).unwrap();
