@@ -5,7 +5,7 @@
 //! [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region and rights once for as many loads as
 //! follow; each piece is checked against the region's bounds ([`InPlace::offset_of`]).
 
-use crate::memory::SharedWords;
+use crate::words::SharedWords;
 use crate::{Piece, RemoteAddr};
 
 /// One region of a node whose memory is mapped, with the rights that were asked for.

@@ -51,6 +51,7 @@ pub mod verb;
 mod verb_future;
 pub mod verbs;
 pub mod window;
+mod words;
 
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};

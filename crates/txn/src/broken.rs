@@ -1,7 +1,7 @@
 //! Commits that are broken on purpose: the checker must notice each.
 
-use crate::database::TableId;
 use crate::error::TxnError;
+use crate::identity::TableId;
 use crate::transaction::{Change, Transaction};
 use farslot_fabric::{Endpoint, EndpointExt};
 use farslot_remote::chained::{Chained, Observation};

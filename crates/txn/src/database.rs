@@ -1,18 +1,16 @@
 //! A database as one thread's client has it: nodes, tables, and the calls about transactions.
 
 use crate::error::{ConflictCause, TxnError};
-use crate::identity::{MOST_NODES, home_of};
+use crate::identity::{MOST_NODES, TableId, home_of};
 use crate::owner::{TRANSACTIONS, read_unfinished};
-use crate::transaction::Transaction;
 use crate::wire::{Ask, Reader, Status};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Cache, Observation, Observed, Table, Witness};
 use farslot_remote::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
 use farslot_rpc::{Client, Reply, RpcError};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 
 /// When a transaction locks what it writes.
@@ -58,23 +56,13 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// Which of a database's tables, in the order in which they were added.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TableId(pub u16);
-
-impl fmt::Display for TableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {}", self.0)
-    }
-}
-
 /// Chained tables on several nodes, and transactions over them: one thread's client. Any number of its coroutines
 /// may run transactions.
 pub struct Database<E> {
     nodes: Vec<Member<E>>,
     pub(crate) tables: Vec<Served<E>>,
-    options: DatabaseOptions,
-    pauses: RefCell<ChaCha8Rng>,
+    pub(crate) options: DatabaseOptions,
+    pub(crate) pauses: RefCell<ChaCha8Rng>,
     #[cfg(test)]
     pub(crate) broken: Option<crate::broken::Broken<E>>,
 }
@@ -167,44 +155,6 @@ impl<E: Endpoint> Database<E> {
             remote,
         });
         Ok(id)
-    }
-
-    /// Begins a transaction (paper 003, table 2). It holds nothing until it locks its first key.
-    pub fn begin(&self) -> Transaction<'_, E> {
-        Transaction::new(self, self.options.locking)
-    }
-
-    /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are drawn at random.
-    /// A `body` that has called [`Transaction::abort`] is done without a commit.
-    ///
-    /// # Errors
-    /// The last error, if it is not retryable or [`DatabaseOptions::attempts`] are used up.
-    pub async fn run<T>(
-        &self,
-        mut body: impl AsyncFnMut(&mut Transaction<'_, E>) -> Result<T, TxnError>,
-    ) -> Result<T, TxnError> {
-        let mut pause = self.options.first_pause;
-        let mut attempts = 1;
-        loop {
-            let mut transaction = self.begin();
-            let end = match body(&mut transaction).await {
-                Ok(done) if transaction.is_ended() => return Ok(done),
-                Ok(done) => transaction.commit().await.map(|()| done),
-                Err(error) => {
-                    transaction.abort().await;
-                    Err(error)
-                }
-            };
-            match end {
-                Err(error) if error.is_retryable() && attempts < self.options.attempts => {
-                    attempts += 1;
-                    let span = self.pauses.borrow_mut().random_range(0..=pause);
-                    self.endpoint().sleep(span).await;
-                    pause = pause.saturating_mul(2).min(self.options.longest_pause);
-                }
-                end => return end,
-            }
-        }
     }
 
     /// Finishes transactions which had their home at a node, and whose clients stopped before they had applied all

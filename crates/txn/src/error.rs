@@ -1,6 +1,6 @@
 //! Why a transaction failed.
 
-use crate::TableId;
+use crate::identity::TableId;
 use farslot_remote::{Lock, RemoteError};
 use farslot_rpc::RpcError;
 

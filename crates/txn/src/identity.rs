@@ -8,6 +8,7 @@
 //! name with a probability of about 2^-56 times the transactions of both.
 
 use farslot_remote::Lock;
+use std::fmt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Most nodes of a database: a lock word has 8 bits for its home.
@@ -46,5 +47,15 @@ mod tests {
             }
         }
         assert_eq!(home_of(Lock { owner: 5, epoch: 0 }), None);
+    }
+}
+
+/// Which of a database's tables, in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TableId(pub u16);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {}", self.0)
     }
 }

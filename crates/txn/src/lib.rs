@@ -62,10 +62,12 @@ mod error;
 mod histories;
 mod identity;
 mod owner;
+mod run;
 mod transaction;
 mod wire;
 
-pub use database::{Database, DatabaseOptions, Locking, TableId};
+pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
+pub use identity::TableId;
 pub use owner::{OwnerOptions, serve};
 pub use transaction::Transaction;

@@ -1,8 +1,8 @@
 //! One transaction: its execution, its commit, its abort.
 
-use crate::database::{Database, Locked, Locking, TableId};
+use crate::database::{Database, Locked, Locking};
 use crate::error::{ConflictCause, TxnError};
-use crate::identity::home_of;
+use crate::identity::{TableId, home_of};
 use crate::wire::{Part, Status, Write, put_write};
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::chained::Witness;

@@ -2,7 +2,7 @@
 
 use super::mailbox;
 use super::mapping::LARGE_PAGE;
-use super::words::SharedWords;
+use crate::words::SharedWords;
 use crate::{FabricError, NodeInfo, RegionInfo, Result, Rights};
 use std::sync::atomic::{Ordering, fence};
 

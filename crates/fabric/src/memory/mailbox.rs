@@ -11,8 +11,8 @@
 //! notices that they lag: a sender that dies between its two steps leaves nothing stuck. The lap
 //! keeps a sender that slept through a whole turn of the ring from using an entry out of order.
 
-use super::words::SharedWords;
 use crate::Message;
+use crate::words::SharedWords;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 const HEAD_AT: u64 = 4096;

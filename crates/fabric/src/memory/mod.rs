@@ -8,7 +8,6 @@ pub(crate) mod mailbox;
 mod mapping;
 mod node;
 mod owner;
-mod words;
 
 pub(crate) use header::Header;
 pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
@@ -16,4 +15,3 @@ pub use mapping::available_memory;
 pub(crate) use mapping::{Mapping, check_sealed, read_only, sealed_memfd};
 pub(crate) use node::{AgentClaim, MapClaim, NicClaim, NicInbox, lay_out, raise_file_limit};
 pub use node::{Node, RegionSpec};
-pub(crate) use words::SharedWords;

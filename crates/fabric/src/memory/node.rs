@@ -4,7 +4,7 @@ use super::header::Header;
 use super::mailbox;
 use super::mapping::Mapping;
 use super::owner::RegionWords;
-use super::words::SharedWords;
+use crate::words::SharedWords;
 use crate::{
     Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId, RegionInfo,
     Result, Rights,

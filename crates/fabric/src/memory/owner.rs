@@ -1,7 +1,7 @@
 //! A region as the processors of the node's owner use it.
 
-use super::words::SharedWords;
 use crate::call::check_words;
+use crate::words::SharedWords;
 use crate::{OwnerMemory, RegionId, Result};
 use std::sync::atomic::Ordering;
 

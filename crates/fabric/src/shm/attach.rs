@@ -2,7 +2,8 @@
 
 use super::fd_passing;
 use crate::error::os;
-use crate::memory::{Header, MAGIC, Mapping, Node, SharedWords, check_sealed};
+use crate::memory::{Header, MAGIC, Mapping, Node, check_sealed};
+use crate::words::SharedWords;
 use crate::{FabricError, Result, Rights};
 use std::os::fd::AsFd;
 use std::sync::Arc;

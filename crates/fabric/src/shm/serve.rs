@@ -2,9 +2,8 @@
 
 use super::fd_passing;
 use crate::Result;
-use crate::memory::{
-    Mapping, Node, RegionSpec, SharedWords, lay_out, raise_file_limit, sealed_memfd,
-};
+use crate::memory::{Mapping, Node, RegionSpec, lay_out, raise_file_limit, sealed_memfd};
+use crate::words::SharedWords;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 

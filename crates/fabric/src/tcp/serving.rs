@@ -2,7 +2,7 @@
 //! arrival.
 
 use crate::error::{Carrier, Malformed};
-use crate::memory::{AgentClaim, Node, SharedWords, mailbox};
+use crate::memory::{AgentClaim, Node, mailbox};
 use crate::net::admission::Issued;
 use crate::net::agent::{Client, Pause, Serve, Served, Service, Tell, count};
 use crate::net::stream::{Inbound, Outbound};
@@ -11,6 +11,7 @@ use crate::net::wire::{
     words_of,
 };
 use crate::verb::{check_access, check_aligned};
+use crate::words::SharedWords;
 use crate::{FabricError, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use smallvec::SmallVec;
 use std::sync::Arc;

@@ -14,7 +14,8 @@ pub(crate) use parts::Parts;
 
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, window};
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 
 /// How often a slot is read before its record is called unreadable, or a lookup begun before it
 /// gives up.
@@ -41,4 +42,17 @@ pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     })
     .await;
     outcome
+}
+
+/// Lets the executor's other tasks run.
+pub(crate) async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -6,7 +6,6 @@
 //! hint may cost a READ, never an answer.
 
 use super::client::LinearTable;
-use super::probe::Probe;
 use crate::cluster_hints::ClusterHints;
 use farslot_fabric::Endpoint;
 use std::cell::RefCell;
@@ -118,15 +117,6 @@ impl<E: Endpoint> LinearTable<E> {
         let mut behind = heads.skip(1);
         if let Some(more) = behind.position(|head| head == 0) {
             self.met_empty(home, distance + 1 + more as u64);
-        }
-    }
-
-    /// [`LinearTable::met_in_use`] for the slot that a probe looks at, if there are hints.
-    pub(super) fn probe_met_in_use(&self, probe: &Probe<'_, E>) {
-        if self.hints.is_some() {
-            let slot_words = self.layout.slot_bytes() / 8;
-            let heads = probe.words(slot_words).iter().step_by(slot_words);
-            self.met_in_use(probe.home, probe.distance, heads.copied());
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
-use super::probe::Probe;
+use super::probe::{MOST_RACES, Probe};
 use super::walk::Spot;
 use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
@@ -23,9 +23,6 @@ pub(super) struct Draft<'v> {
     /// The record out of band, from when it is written until a slot names it.
     pub(super) block: Option<BlockRef>,
 }
-
-/// How often others may be faster before an operation gives up.
-pub(super) const MOST_RACES: u32 = 100_000;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

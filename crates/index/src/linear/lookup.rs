@@ -8,8 +8,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
-use super::insert::MOST_RACES;
-use super::probe::Probe;
+use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;

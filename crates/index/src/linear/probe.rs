@@ -9,6 +9,9 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+/// How often others may be faster before an operation gives up.
+pub(super) const MOST_RACES: u32 = 100_000;
+
 /// How far a walk has come. Distances count slots from the key's home.
 pub(super) struct Probe<'t, E: Endpoint> {
     pub(super) home: u64,
@@ -131,6 +134,15 @@ impl<'t, E: Endpoint> Probe<'t, E> {
 }
 
 impl<E: Endpoint> LinearTable<E> {
+    /// [`LinearTable::met_in_use`] for the slot that a probe looks at, if there are hints.
+    pub(super) fn probe_met_in_use(&self, probe: &Probe<'_, E>) {
+        if self.hints.is_some() {
+            let slot_words = self.layout.slot_bytes() / 8;
+            let heads = probe.words(slot_words).iter().step_by(slot_words);
+            self.met_in_use(probe.home, probe.distance, heads.copied());
+        }
+    }
+
     /// The number of the slot at a distance from a home slot, round the table's end.
     #[inline]
     pub(super) fn slot_number(&self, home: u64, distance: u64) -> u64 {

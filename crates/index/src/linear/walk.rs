@@ -7,8 +7,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
-use super::insert::MOST_RACES;
-use super::probe::Probe;
+use super::probe::{MOST_RACES, Probe};
 use crate::client::{MOST_READS, pause};
 use crate::hash::{checksum, scale};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};

@@ -1,7 +1,8 @@
 //! A lookup as a future over verbs.
 
+use super::lookup::{Answer, Lookup, Next, Reads, failed};
+use super::mapped;
 use super::received::Received;
-use super::{Answer, Lookup, Next, Reads, failed, in_place};
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece};
@@ -32,7 +33,7 @@ pub(crate) async fn drive_while<L: Lookup>(
     loop {
         next = match next {
             Next::Read(_) if !may_read(search) => return Ok(None),
-            Next::Read(reads) => match in_place::step(table, key, search, reads) {
+            Next::Read(reads) => match mapped::step(table, key, search, reads) {
                 Some(Ok(next)) => next,
                 Some(Err(answer)) => return answer.map(Some),
                 None => match receive(table, key, search, reads).await {

@@ -9,8 +9,8 @@
 //! answers to these are here the sooner, and what follows from them is under way while the others are answered.
 
 use super::drive::{drive, not_read};
+use super::lookup::{Answer, Lookup, Next, Reads};
 use super::received::Received;
-use super::{Answer, Lookup, Next, Reads};
 use crate::{BATCH_WIDTH, GET};
 use farslot_fabric::{Booking, Endpoint, EndpointExt, Piece, Reader};
 use std::future::{Future, poll_fn};

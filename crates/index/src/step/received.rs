@@ -1,6 +1,6 @@
 //! What verbs have read for a step.
 
-use super::{Found, Read, Reads};
+use super::lookup::{Found, Read, Reads};
 use crate::{Result, Value};
 use farslot_fabric::{Buffer, BufferPool, Piece};
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! What an owner's own code does under locks, for transactions: the operations of a call, without its bytes.
 
 use super::layout::Slot;
-use super::observation::Observation;
 use super::owner::Owner;
 use super::request::{Answer, Ask, Operation, Outcome};
 use super::structure::Table;
+use super::witness::Observation;
 use crate::Lock;
 use crate::error::Refusal;
 use farslot_fabric::OwnerMemory;

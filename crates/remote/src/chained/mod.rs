@@ -36,10 +36,12 @@ mod request;
 mod split;
 mod structure;
 mod walk;
+mod witness;
 
 pub use cache::Cache;
 pub use client::Chained;
 pub use item::Item;
 pub use layout::Shape;
-pub use observation::{Observation, Observed, Witness};
+pub use observation::Observed;
 pub use structure::Table;
+pub use witness::{Observation, Witness};

@@ -1,37 +1,11 @@
-//! What a lookup saw of a key, present or not, and the word that proves later that it still is so.
+//! Lookups that observe keys, present or not.
 
 use super::cache::Cache;
-use super::item::Item;
 use super::structure::Table;
-use crate::{End, Found, Lock, RemoteStructure, Start};
+use super::witness::Observation;
+use crate::{End, Found, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
-
-/// A word of the table which changes with what was seen (paper 003, section 5.4: validation by READs).
-///
-/// Of a key that is there, or is absent and locked, it is the check of its slot: over lock, version, and value. Of
-/// an absent key it is the stamp of its bucket, which other keys of the bucket change as well.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Witness {
-    /// Where the word lies in its region.
-    pub at: u64,
-    /// The word.
-    pub word: u64,
-    /// Keys removed from an absent key's bucket, modulo 2^24. While neither this nor `at` changes, a key that
-    /// is absent twice was absent in between.
-    pub removals: u32,
-}
-
-/// What a key had at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Observation {
-    /// The key's item; nothing if it was absent.
-    pub item: Option<Item>,
-    /// Who held the key, present or absent.
-    pub lock: Option<Lock>,
-    /// What shows whether it changed since.
-    pub witness: Witness,
-}
 
 /// The table, looked up for observations: absent keys are found as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

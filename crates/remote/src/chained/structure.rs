@@ -3,9 +3,9 @@
 use super::cache::Cache;
 use super::item::Item;
 use super::layout::{Meta, Shape, Slot, stamp_of};
-use super::observation::{Observation, Witness};
 use super::owner::Owner;
 use super::request::{Answer, Ask, Operation, Outcome};
+use super::witness::{Observation, Witness};
 use crate::error::Refusal;
 use crate::sum::hash;
 use crate::{End, Found, Lock, RemoteError, RemoteStructure, Start};

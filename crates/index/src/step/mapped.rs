@@ -1,0 +1,125 @@
+//! The pieces of a step in the mapping, and one step on them.
+
+use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads};
+use crate::{Result, Value};
+use farslot_fabric::{BufferPool, Endpoint, InPlace};
+use std::ops::Range;
+
+/// The largest values that an answer holds in itself.
+const SMALL: usize = 8;
+
+/// The pieces of a step in the mapping.
+pub(super) struct Mapped<'m> {
+    pub(super) view: InPlace<'m>,
+    /// The bytes of the region at which they start.
+    pub(super) starts: [u64; MOST_PIECES],
+    /// The piece and the bytes that were copied last.
+    copied: (usize, Range<usize>),
+    copy: Vec<u64>,
+}
+
+impl<'m> Mapped<'m> {
+    #[inline]
+    pub(super) fn new(view: InPlace<'m>) -> Self {
+        Self {
+            view,
+            starts: [0; MOST_PIECES],
+            copied: (0, 0..0),
+            copy: Vec::new(),
+        }
+    }
+
+    /// The value that was found.
+    #[inline(always)]
+    pub(super) fn value(&self, found: Found, pool: &BufferPool) -> Result<Value> {
+        let (piece, bytes) = match found {
+            Found::Word { word, len } => return Ok(Value::of_word(word, len)),
+            Found::Value(value) => return Ok(*value),
+            Found::Bytes { piece, bytes } => (piece, bytes),
+        };
+        let (copied, within) = &self.copied;
+        debug_assert_eq!(*copied, piece, "a value is in what was copied last");
+        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+        let value = &copy[bytes.start - within.start..bytes.end - within.start];
+        if value.len() <= SMALL {
+            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
+        }
+        let buffer = pool.copy_of(value)?;
+        let all = 0..buffer.len();
+        Ok(Value::of_buffer(buffer, all))
+    }
+}
+
+impl Read for Mapped<'_> {
+    #[inline(always)]
+    fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
+        self.view.words(self.starts[piece])
+    }
+
+    #[inline]
+    fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
+        self.copy.clear();
+        let from = self.starts[piece] + bytes.start as u64;
+        self.view.append_to(from, bytes.len(), &mut self.copy);
+        self.copied = (piece, bytes.clone());
+        &bytemuck::cast_slice(&self.copy)[..bytes.len()]
+    }
+}
+
+/// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not in memory. What was
+/// found is the error.
+#[inline(always)]
+pub(super) fn step<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    reads: Reads,
+) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
+    let view = table.in_place()?;
+    let mut read = Mapped::new(view);
+    if !locate(table, key, search, reads, &mut read) {
+        return None;
+    }
+    let bytes = bytes_of(table, key, search, reads);
+    let core = table.endpoint().core();
+    core.counters
+        .read_in_place(reads.pieces as u32, reads.gathered, bytes);
+    let next = table.look(key, search, &mut read);
+    view.acquire();
+    Some(match next {
+        Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
+        next => Ok(next),
+    })
+}
+
+/// Bytes of the pieces of a step.
+#[inline(always)]
+pub(super) fn bytes_of<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &L::Search,
+    reads: Reads,
+) -> u64 {
+    let lengths = reads
+        .numbers()
+        .map(|of| table.piece(key, search, of).len as u64);
+    lengths.sum()
+}
+
+/// Finds the pieces of a step in the mapping; false if one is not there.
+#[inline(always)]
+pub(super) fn locate<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &L::Search,
+    reads: Reads,
+    read: &mut Mapped<'_>,
+) -> bool {
+    reads.numbers().all(|number| {
+        let start = read.view.offset_of(table.piece(key, search, number));
+        start.is_some_and(|start| {
+            read.starts[number] = start;
+            true
+        })
+    })
+}
