@@ -218,9 +218,10 @@ fn the_simulated_nic_is_what_limits_lookups() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn schemes_side_by_side_take_what_the_model_says() {
     let options = Options {
-        loads: vec![0.5, 0.75, 0.9],
+        loads: vec![0.5, 0.9],
         slots: 1 << 15,
         ..all_schemes()
     };
@@ -229,7 +230,7 @@ fn schemes_side_by_side_take_what_the_model_says() {
     let report = simulated(&options, &measure, &|_| {}).unwrap();
     let lookups = report.rows.iter().filter(|row| row.unit == "lookups/s");
     let lookups: Vec<_> = lookups.collect();
-    assert_eq!(lookups.len(), 3 * 6 * 2);
+    assert_eq!(lookups.len(), 2 * 6 * 2);
     for row in lookups {
         // One small table with linear probing that is nearly full differs from the mean of all.
         let is_probed = ["linear", "sealed"]
