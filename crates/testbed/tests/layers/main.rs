@@ -4,7 +4,6 @@
 //! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or
 //! `lib.rs` that only declares and re-exports has no arrows. Code in tests does not count.
 
-mod allowed;
 mod arrows;
 mod source;
 
@@ -44,14 +43,6 @@ fn describe(read: &Crate, arrows: &Arrows, circle: &BTreeSet<usize>) -> String {
     text
 }
 
-fn is_allowed(read: &Crate, circle: &BTreeSet<usize>) -> bool {
-    let among = |files: &&[&str]| {
-        let mut of_circle = circle.iter().map(|file| read.files[*file].as_str());
-        of_circle.all(|file| files.contains(&file))
-    };
-    allowed::CIRCLES.iter().any(among)
-}
-
 #[test]
 fn no_files_of_a_crate_import_each_other_in_a_circle() {
     let mut found = String::new();
@@ -61,9 +52,7 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
         let read = Crate::read(&workspace(), &root);
         let arrows = read.arrows();
         for circle in circles(&arrows) {
-            if !is_allowed(&read, &circle) {
-                found += &describe(&read, &arrows, &circle);
-            }
+            found += &describe(&read, &arrows, &circle);
         }
     }
     assert!(found.is_empty(), "{found}");
