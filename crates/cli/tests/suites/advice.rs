@@ -204,7 +204,7 @@ fn what_cannot_be_is_named() {
         &["hopscotch", "linear, sealed, cuckoo, race, duo, duo-alone"],
     );
     fails(
-        &["bench", "schemes", "--loads", "0.9,0.5"],
+        &["bench", "lookup", "--load", "0.9,0.5"],
         2,
         &["load factors", "rising"],
     );

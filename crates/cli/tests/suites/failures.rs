@@ -206,7 +206,7 @@ fn nodes_that_are_not_there_or_taken() {
     assert_fails(
         &absent,
         1,
-        &["nobody serves", &format!("farslot serve {address}")],
+        &["no process serves", &format!("farslot serve {address}")],
     );
     let node = Node::start_at(&address, "64MiB");
     let taken = farslot(["serve", &address]).output().unwrap();

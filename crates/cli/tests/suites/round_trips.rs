@@ -251,7 +251,7 @@ fn a_dump_replaces_its_file_only_when_it_is_whole() {
     assert_eq!(std::fs::read(&path).unwrap(), b"key,value\na,b\n");
     node.kill();
     let failed = node.run(["dump".as_ref(), "t".as_ref(), path.as_os_str()]);
-    crate::common::assert_fails(&failed, 1, &["nobody serves"]);
+    crate::common::assert_fails(&failed, 1, &["no process serves"]);
     assert_eq!(std::fs::read(&path).unwrap(), b"key,value\na,b\n");
     assert_eq!(std::fs::read_dir(file.path()).unwrap().count(), 1);
 }
