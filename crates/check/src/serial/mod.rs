@@ -71,7 +71,7 @@ pub struct SerialSummary {
 /// };
 /// let history = [skew([b'x', b'y'], b'x', 1), skew([b'x', b'y'], b'y', 2)];
 /// let anomaly = check_serial(&history).unwrap_err();
-/// assert!(matches!(anomaly, Anomaly::Cycle { kind: CycleKind::WriteSkew, .. }));
+/// assert!(matches!(*anomaly, Anomaly::Cycle { kind: CycleKind::WriteSkew, .. }));
 /// ```
 ///
 /// # Errors
