@@ -50,7 +50,7 @@ pub trait EndpointExt: Endpoint + Sized {
         VerbFuture::new(self, Ok(Verb::FetchAdd { at, add }))
     }
 
-    /// Writes the buffer, then leaves a [`Message`] with the owner of the node.
+    /// Writes the buffer, then leaves a [`Message`](crate::Message) with the owner of the node.
     #[inline]
     fn write_imm(&self, to: RemoteAddr, data: Buffer, imm: u32) -> VerbFuture<'_, Self, ()> {
         VerbFuture::new(self, Ok(Verb::WriteImm { to, data, imm }))

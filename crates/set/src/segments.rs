@@ -80,7 +80,7 @@ impl Segments {
         self.layout.region_bytes() * self.layout.ranks()
     }
 
-    /// Elements that inserters have reported so far ([`Segments::count_inserted`]).
+    /// Elements that inserters have reported so far (`count_inserted`).
     #[must_use]
     pub fn counted(&self) -> u64 {
         let counts = self.parts.iter();

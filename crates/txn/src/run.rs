@@ -16,7 +16,7 @@ impl<E: Endpoint> Database<E> {
     /// A `body` that has called [`Transaction::abort`] is done without a commit.
     ///
     /// # Errors
-    /// The last error, if it is not retryable or [`DatabaseOptions::attempts`] are used up.
+    /// The last error, if it is not retryable or [`DatabaseOptions::attempts`](crate::DatabaseOptions::attempts) are used up.
     pub async fn run<T>(
         &self,
         mut body: impl AsyncFnMut(&mut Transaction<'_, E>) -> Result<T, TxnError>,

@@ -36,7 +36,7 @@ use reads::Reads;
 /// Measures READs and what they are held against in turns.
 ///
 /// # Errors
-/// [`BenchError::BadOption`]; what the fabric says; [`BenchError::WrongAnswers`].
+/// [`BenchError::BadOption`](crate::BenchError::BadOption); what the fabric says; [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers).
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     options.check()?;
     progress("filling the memory");

@@ -1,4 +1,4 @@
-//! Models in Rust: examples of [`Model`](crate::model::Model), and what other checkers are compared on.
+//! Models in Rust: examples of [`Model`], and what other checkers are compared on.
 
 mod bits;
 mod mutual_exclusion;

@@ -28,7 +28,7 @@
 //!
 //! **Memory.** A cache never takes more than its bytes, what it needs to manage them included; values that callers
 //! still hold are theirs. [`Cached::within`] gives it what the index leaves of one budget
-//! ([`ClientState::client_bytes`]): as the index grows, answers make room for it, the least recently used first, down to
+//! ([`ClientState::client_bytes`](crate::ClientState::client_bytes)): as the index grows, answers make room for it, the least recently used first, down to
 //! what the cache needs to manage itself (64 bytes a set). Like every client it belongs to one thread; each has a cache of its own.
 
 mod facade;
@@ -153,7 +153,7 @@ impl<I: Index> Cached<I> {
     }
 
     /// The index with a cache that takes what the index leaves of `options.bytes`: of what it keeps
-    /// already, and of what it may keep ([`ClientState::client_bytes`]).
+    /// already, and of what it may keep ([`ClientState::client_bytes`](crate::ClientState::client_bytes)).
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) where that is less than one set takes.

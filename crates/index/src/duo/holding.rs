@@ -43,7 +43,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// the whole vault unless there never was an owner.
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`], [`IndexError::Unreadable`] for a vault that is damaged, or what
+    /// [`IndexError::WriterBusy`](crate::IndexError::WriterBusy), [`IndexError::Unreadable`](crate::IndexError::Unreadable) for a vault that is damaged, or what
     /// the fabric says.
     pub async fn start(&self) -> Result<()> {
         self.hold_alone().await.map(drop)

@@ -126,7 +126,7 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
         self.len() == 0
     }
 
-    /// The records that the map holds before [`SmartCuckooMap::insert`] makes it grow: [`MAX_LOAD`]
+    /// The records that the map holds before [`SmartCuckooMap::insert`] makes it grow: [`MAX_LOAD`](super::MAX_LOAD)
     /// of its slots. It may have to grow earlier, though for random keys it next to never does.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -123,10 +123,7 @@ fn grows_to(keys: u64) {
         let get = reader.join().unwrap();
         println!("get {get:?}");
         // It is not the reader who splits.
-        assert!(
-            get.count > 0 && get.round_trips <= 3 * get.count,
-            "{get:?}"
-        );
+        assert!(get.count > 0 && get.round_trips <= 3 * get.count, "{get:?}");
     });
     let (executor, table) = shm_client(&node, &layout);
     executor.block_on(async {
