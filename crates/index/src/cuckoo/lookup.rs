@@ -60,7 +60,7 @@ enum Stage {
     Counts,
 }
 
-/// What a lookup needs besides READs: time, before buckets are read again for the so-manieth time.
+/// What a lookup needs besides READs: time, before buckets are read again for the nth time.
 pub(crate) struct Pause(u32);
 
 impl<E: Endpoint> Lookup for CuckooTable<E> {

@@ -58,7 +58,7 @@ pub(crate) enum Aside {
     Refresh,
     /// A walk that has the next chunk on its way before it has looked at this one.
     LookAhead,
-    /// Time, before a slot is read again for the so-manieth time.
+    /// Time, before a slot is read again for the nth time.
     Pause(u32),
 }
 
