@@ -3,7 +3,7 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of};
 use crate::owner::{TRANSACTIONS, read_unfinished};
-use crate::wire::{Ask, Reader, Status};
+use crate::wire::{Ask, Reader, Seen, Status};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Cache, Observation, Observed, Table, Witness};
 use farslot_remote::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
@@ -19,7 +19,8 @@ pub enum Locking {
     /// With the write, as Storm does (paper 003, section 5.4): conflicts are noticed early.
     #[default]
     Execution,
-    /// At the commit, as FaRM does: fewer round trips while locks are held.
+    /// At the commit, as FaRM does: fewer round trips while locks are held. A transaction whose keys all lie at one node
+    /// commits by one call, and holds no lock between calls.
     Commit,
 }
 
@@ -92,6 +93,27 @@ pub(crate) enum Locked {
         is_over: bool,
     },
     LeaseOver,
+}
+
+/// What a commit by one call came to.
+pub(crate) enum CommittedAt {
+    Done,
+    /// Another holds a key, by its place among reads and then writes.
+    ByOther {
+        at: usize,
+        by: Lock,
+        is_over: bool,
+    },
+    /// What was read has changed, by its place.
+    Changed(usize),
+}
+
+fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
+    Some(CommittedAt::ByOther {
+        at: from.half()?.into(),
+        by: from.lock()?,
+        is_over: from.byte()? != 0,
+    })
 }
 
 /// Most transactions that one request tells to be finished.
@@ -234,7 +256,7 @@ impl<E: Endpoint> Database<E> {
                 is_over: rest.byte().ok_or_else(bad)? != 0,
             },
             Status::Aborted => Locked::LeaseOver,
-            Status::Running | Status::Full => return Err(bad()),
+            Status::Running | Status::Full | Status::Changed => return Err(bad()),
         })
     }
 
@@ -286,6 +308,32 @@ impl<E: Endpoint> Database<E> {
         read(&reply?)
             .map(|(status, _)| status)
             .map_err(|_| RpcError::Protocol { what })
+    }
+
+    /// Has a node commit a transaction that holds no lock, and has read and changes keys of that node only.
+    pub(crate) async fn commit_at(
+        &self,
+        node: u8,
+        lock: Lock,
+        reads: Vec<Seen<'_>>,
+        writes: &[u8],
+    ) -> Result<CommittedAt, RpcError> {
+        let ask = Ask::Commit {
+            lock,
+            reads,
+            writes,
+        };
+        let reply = self.call(node, &ask, 12).await?;
+        let end = match read(&reply) {
+            Ok((Status::Done, _)) => Some(CommittedAt::Done),
+            Ok((Status::Changed, mut rest)) => {
+                rest.half().map(|at| CommittedAt::Changed(at.into()))
+            }
+            Ok((Status::Locked, rest)) => read_locked(rest),
+            _ => None,
+        };
+        let what = "it does not tell how a commit ended";
+        end.ok_or(RpcError::Protocol { what })
     }
 
     /// Has a node apply its part of a committed transaction.

@@ -444,7 +444,7 @@ fn changes_without_locks_are_noticed() {
 
 #[test]
 fn changes_before_the_commit_are_noticed() {
-    find(breach(Breach::WriteThrough), &["G1a", "lost update"]);
+    find(breach(Breach::WriteThrough), &["G1a", "G1b", "read skew"]);
     let wrong = Wrong {
         own_keys: true,
         ..breach(Breach::WriteThrough)

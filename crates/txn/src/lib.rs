@@ -18,7 +18,10 @@
 //!    **A transaction is committed if and only if its home has executed this call.**
 //! 4. *Finish.* One call to each other owner applies its part and unlocks.
 //!
-//! A transaction on one node needs one call to commit, and nothing is kept of it.
+//! A transaction on one node needs one call to commit, and nothing is kept of it. With [`Locking::Commit`] it takes no
+//! lock before that call either: the owner checks all that was read, locks what is to be changed, changes it, and unlocks,
+//! all in one turn in which it answers no other call. So it holds a lock for no longer than that turn, whatever becomes of
+//! its client.
 //!
 //! # Why it is strictly serializable
 //!
@@ -56,6 +59,7 @@
 
 #[cfg(test)]
 mod broken;
+mod commit;
 mod database;
 mod error;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The owner's side: who holds which keys, until when, and which transactions are decided.
 
 use crate::identity::{home_of, name_client};
-use crate::wire::{Ask, Reader, Status, Write, Writer, writes_of};
+use crate::wire::{Ask, Reader, Seen, Status, Write, Writer, writes_of};
 use farslot_fabric::{Nanos, OwnerMemory};
-use farslot_remote::chained::Table;
+use farslot_remote::chained::{Observation, Table};
 use farslot_remote::{Lock, ObjectId, serve_alone};
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,6 +144,11 @@ impl Turn<'_> {
                 }
                 self.decide(lock, own, &others)?
             }
+            Ask::Commit {
+                lock,
+                reads,
+                writes,
+            } => return self.commit(lock, &reads, writes),
             Ask::Finish { lock, part } => {
                 // Without locks here, someone else has finished it.
                 if self.books.held.contains_key(&lock.word()) {
@@ -212,13 +217,88 @@ impl Turn<'_> {
                 reply.word(version).bytes(&value);
             }
             Some(by) => {
-                let over = self.is_over(by);
-                reply.byte(Status::Locked as u8).word(by.word());
-                reply.byte(over.into());
+                reply.byte(Status::Locked as u8);
+                return Ok(self.held_by(by, reply));
             }
             None => return Err(Fault::Damaged),
         }
         Ok(reply.0)
+    }
+
+    /// Commits a transaction that has nothing to do elsewhere, and holds no lock: nothing else happens here meanwhile. What
+    /// it changes is locked before the first change is made, for those who READ one key and then another.
+    fn commit(&mut self, lock: Lock, reads: &[Seen<'_>], writes: &[u8]) -> Result<Vec<u8>, Fault> {
+        let writes = writes_of(writes).ok_or(Fault::Refused(MALFORMED))?;
+        let about = |status: Status, at: usize| {
+            let mut reply = Writer::default();
+            reply.byte(status as u8).half(at as u16);
+            reply
+        };
+        #[cfg(test)]
+        let reads = if self.owner.blind { &[] } else { reads };
+        for (at, seen) in reads.iter().enumerate() {
+            let now = self.look(seen.object, seen.key)?;
+            if let Some(by) = now.lock {
+                return Ok(self.held_by(by, about(Status::Locked, at)));
+            }
+            if now.item.map(|item| item.version) != seen.version {
+                return Ok(about(Status::Changed, at).0);
+            }
+        }
+        let mut locked = 0;
+        let end = self.lock_writes(lock, &writes, &mut locked);
+        if matches!(end, Ok(None)) {
+            for write in &writes {
+                let table = self.owner.table(write.object)?;
+                table.commit(self.memory, write.key, lock, write.value)?;
+            }
+            return Ok(vec![Status::Done as u8]);
+        }
+        for write in &writes[..locked] {
+            let table = self.owner.table(write.object)?;
+            table.unlock(self.memory, write.key, lock)?;
+        }
+        let by = end?.ok_or(Fault::Damaged)?;
+        Ok(self.held_by(by, about(Status::Locked, reads.len() + locked)))
+    }
+
+    /// Locks keys until one cannot be; returns who holds that, and how many were locked.
+    fn lock_writes(
+        &mut self,
+        lock: Lock,
+        writes: &[Write<'_>],
+        locked: &mut usize,
+    ) -> Result<Option<Lock>, Fault> {
+        for write in writes {
+            let table = *self.owner.table(write.object)?;
+            if write.value.unwrap_or(&[]).len() > table.shape().value_bytes.into() {
+                return Err(Fault::Refused(MALFORMED));
+            }
+            if let Some(by) = self.look(write.object, write.key)?.lock {
+                return Ok(Some(by));
+            }
+            table.try_lock(self.memory, write.key, lock)?;
+            *locked += 1;
+        }
+        Ok(None)
+    }
+
+    /// What a key has, and who holds it: nobody whose lease is over and whose home is here.
+    fn look(&mut self, object: u16, key: &[u8]) -> Result<Observation, Fault> {
+        let table = *self.owner.table(object)?;
+        let seen = table.look(self.memory, key)?;
+        match seen.lock {
+            Some(by) if self.inquire(by, object, key)? == Status::Done => {
+                table.look(self.memory, key)
+            }
+            _ => Ok(seen),
+        }
+    }
+
+    /// A reply that tells who holds a key, and whether that lock's lease is over.
+    fn held_by(&self, by: Lock, mut reply: Writer) -> Vec<u8> {
+        reply.word(by.word()).byte(self.is_over(by).into());
+        reply.0
     }
 
     /// Notes that a transaction has a key locked here; its lease runs from the first on.
