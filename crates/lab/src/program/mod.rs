@@ -5,6 +5,7 @@ mod html;
 mod plot;
 mod reproduce;
 mod table;
+mod transactions;
 mod ycsb;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +31,14 @@ enum Command {
     Repro(reproduce::Args),
     /// Run YCSB's workloads, beside other stores
     Ycsb(ycsb::Args),
+    /// Run TATP's transactions, beside other stores
+    Tatp(transactions::TatpArgs),
+    /// Run SmallBank's transactions, beside other stores
+    #[command(name = "smallbank")]
+    SmallBank(transactions::SmallBankArgs),
+    /// Serve a node of a database: what `tatp` and `smallbank` start
+    #[command(hide = true)]
+    ServeTransactions(transactions::ServeArgs),
     /// Lend memory of this machine to other processes: what `ycsb` starts
     #[command(hide = true)]
     Serve(serve::Args),
@@ -45,6 +54,9 @@ fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Repro(args) => reproduce::run(args, context),
         Command::Ycsb(args) => ycsb::run(&args, context),
+        Command::Tatp(args) => transactions::tatp(&args, context),
+        Command::SmallBank(args) => transactions::smallbank(&args, context),
+        Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(args, context),
     }
 }

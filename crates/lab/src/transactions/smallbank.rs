@@ -5,6 +5,7 @@ use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload,
 use crate::Result;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use std::rc::Rc;
 
 /// The tables' places.
 pub(super) const SAVINGS: usize = 0;
@@ -184,6 +185,10 @@ impl Workload for SmallBank {
         "smallbank"
     }
 
+    fn shared(&self) -> Rc<dyn Workload> {
+        Rc::new(*self)
+    }
+
     fn size(&self) -> u64 {
         self.accounts
     }
@@ -269,9 +274,9 @@ impl Workload for SmallBank {
     }
 
     fn total(&self) -> Option<Total> {
-        let all = [SAVINGS, CHECKING].into_iter().flat_map(|table| {
-            (0..self.accounts).map(move |account| self.cents(table, account))
-        });
+        let all = [SAVINGS, CHECKING]
+            .into_iter()
+            .flat_map(|table| (0..self.accounts).map(move |account| self.cents(table, account)));
         Some(Total {
             loaded: all.sum(),
             postgres: "SELECT (SELECT sum(cents) FROM savings) + (SELECT sum(cents) FROM checking)",

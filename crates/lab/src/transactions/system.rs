@@ -81,12 +81,16 @@ pub(super) fn batches<C: Pipelined>(
     let shares = thread::scope(|scope| {
         let work = &work;
         let threads = clients.iter_mut();
-        let threads: Vec<_> = threads.map(|state| scope.spawn(move || work(state))).collect();
+        let threads: Vec<_> = threads
+            .map(|state| scope.spawn(move || work(state)))
+            .collect();
         start.wait();
         let ends = threads.into_iter().map(|thread| thread.join());
         ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Result<Vec<_>>>()
     })?;
-    let used = before.zip(server_cpu()?).map(|(before, after)| after - before);
+    let used = before
+        .zip(server_cpu()?)
+        .map(|(before, after)| after - before);
     Ok(Round::of(workload, shares, used))
 }

@@ -13,6 +13,7 @@ use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload,
 use crate::Result;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use std::rc::Rc;
 
 /// The tables' places.
 pub(super) const SUBSCRIBER: usize = 0;
@@ -247,13 +248,20 @@ fn data1(subscriber: i64, kind: i64) -> i64 {
 
 /// Which start times a mask of three bits stands for.
 fn starts(mask: u64) -> impl Iterator<Item = i64> {
-    (0..3).filter(move |bit| mask >> bit & 1 == 1).map(|bit| bit * 8)
+    (0..3)
+        .filter(move |bit| mask >> bit & 1 == 1)
+        .map(|bit| bit * 8)
 }
 
 /// The sets of so many of three.
 const SETS: [&[u64]; 4] = [&[0], &[1, 2, 4], &[3, 5, 6], &[7]];
 /// The sets of so many of four.
-const TYPES: [&[u64]; 4] = [&[1, 2, 4, 8], &[3, 5, 6, 9, 10, 12], &[7, 11, 13, 14], &[15]];
+const TYPES: [&[u64]; 4] = [
+    &[1, 2, 4, 8],
+    &[3, 5, 6, 9, 10, 12],
+    &[7, 11, 13, 14],
+    &[15],
+];
 
 /// One of the sets of a number of members that is drawn before: each number is as probable as any.
 fn draw_set(sets: &[&[u64]; 4], drawn: u64) -> u64 {
@@ -268,7 +276,9 @@ impl Tatp {
 
     fn types(&self, what: u64, subscriber: i64) -> impl Iterator<Item = i64> {
         let set = draw_set(&TYPES, self.drawn(what, subscriber, 0));
-        (0..4).filter(move |bit| set >> bit & 1 == 1).map(|bit| bit + 1)
+        (0..4)
+            .filter(move |bit| set >> bit & 1 == 1)
+            .map(|bit| bit + 1)
     }
 
     fn is_active(&self, subscriber: i64, kind: i64) -> bool {
@@ -297,12 +307,22 @@ impl Tatp {
         let nibbles = (0..10).map(|nibble| value[17 + nibble / 2] >> (nibble % 2 * 4) & 15);
         let bits = (0..10).map(|bit| value[BITS_AT + bit / 8] >> (bit % 8) & 1);
         let bytes = value[22..32].iter().copied();
-        let small: Vec<String> = bits.chain(nibbles).chain(bytes).map(|x| x.to_string()).collect();
+        let small: Vec<String> = bits
+            .chain(nibbles)
+            .chain(bytes)
+            .map(|x| x.to_string())
+            .collect();
         let msc = i32::from_le_bytes([value[32], value[33], value[34], value[35]]);
         let vlr = i32::from_le_bytes([value[36], value[37], value[38], value[39]]);
         let columns = format!("{subscriber}\t{text}\t{}\t{msc}\t{vlr}", small.join("\t"));
         let key = subscriber_key(subscriber);
-        put(row(SUBSCRIBER, &key, &value, format!("s:{subscriber}"), columns))?;
+        put(row(
+            SUBSCRIBER,
+            &key,
+            &value,
+            format!("s:{subscriber}"),
+            columns,
+        ))?;
         let mut names = row(NUMBER, &number, &key, format!("n:{text}"), String::new());
         // Redis' scripts make names of what they find.
         names.redis.1 = subscriber.to_string().into();
@@ -312,14 +332,26 @@ impl Tatp {
             let value = [&[data1 as u8, 9][..], b"abcdefgh"].concat();
             let columns = format!("{subscriber}\t{kind}\t{data1}\t9\tabc\tdefgh");
             let name = format!("a:{subscriber}:{kind}");
-            put(row(ACCESS, &typed_key(subscriber, kind), &value, name, columns))?;
+            put(row(
+                ACCESS,
+                &typed_key(subscriber, kind),
+                &value,
+                name,
+                columns,
+            ))?;
         }
         for kind in self.types(3, subscriber) {
             let active = u8::from(self.is_active(subscriber, kind));
             let value = [&[active, 1, 2][..], b"abcde"].concat();
             let columns = format!("{subscriber}\t{kind}\t{active}\t1\t2\tabcde");
             let name = format!("f:{subscriber}:{kind}");
-            put(row(FACILITY, &typed_key(subscriber, kind), &value, name, columns))?;
+            put(row(
+                FACILITY,
+                &typed_key(subscriber, kind),
+                &value,
+                name,
+                columns,
+            ))?;
             let set = draw_set(&SETS, self.drawn(5, subscriber, kind));
             for start in starts(set) {
                 let end = start + 1 + (self.drawn(6, subscriber, kind * 100 + start) % 8) as i64;
@@ -350,6 +382,10 @@ impl Tatp {
 impl Workload for Tatp {
     fn name(&self) -> &'static str {
         "tatp"
+    }
+
+    fn shared(&self) -> Rc<dyn Workload> {
+        Rc::new(*self)
     }
 
     fn size(&self) -> u64 {

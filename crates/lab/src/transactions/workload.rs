@@ -3,6 +3,7 @@
 use crate::Result;
 use farslot_remote::chained::Shape;
 use rand_chacha::ChaCha8Rng;
+use std::rc::Rc;
 
 /// Most numbers that a transaction is given.
 pub(super) const MOST_NUMBERS: usize = 5;
@@ -82,6 +83,9 @@ pub(super) struct TableOf {
 /// A workload: TATP or SmallBank.
 pub(super) trait Workload: Sync {
     fn name(&self) -> &'static str;
+
+    /// The same, to be kept.
+    fn shared(&self) -> Rc<dyn Workload>;
 
     /// How many subscribers or accounts there are.
     fn size(&self) -> u64;
