@@ -3,6 +3,7 @@
 use crate::database::{CommittedAt, Locking};
 use crate::error::TxnError;
 use crate::identity::home_of;
+use crate::leaf_read::LeafRead;
 use crate::transaction::{Change, Read, Transaction, WINDOW, changed};
 use crate::wire::{Part, Seen, Status, Write, put_write};
 use farslot_fabric::{Endpoint, window};
@@ -74,10 +75,12 @@ impl<E: Endpoint> Transaction<'_, E> {
         let node = self.database.table(first.table)?.node;
         let entries = self.entries.iter().map(|entry| entry.table);
         // A request counts its reads by 16 bits.
-        if self.reads.len() > u16::MAX.into() {
+        if self.reads.len() + self.leaves.len() > u16::MAX.into() {
             return Ok(None);
         }
-        for table in entries.chain(self.reads.iter().map(|read| read.table)) {
+        let reads = self.reads.iter().map(|read| read.table);
+        let leaves = self.leaves.iter().map(|read| read.table);
+        for table in entries.chain(reads).chain(leaves) {
             if self.database.table(table)?.node != node {
                 return Ok(None);
             }
@@ -88,7 +91,7 @@ impl<E: Endpoint> Transaction<'_, E> {
     /// Commits by one call.
     async fn commit_at(&mut self, node: u8) -> Result<(), TxnError> {
         let lock = self.database.name(node).await?;
-        let mut seen = Vec::with_capacity(self.reads.len());
+        let mut seen = Vec::with_capacity(self.reads.len() + self.leaves.len());
         for read in &self.reads {
             seen.push(Seen {
                 object: self.database.table(read.table)?.object.0,
@@ -96,18 +99,27 @@ impl<E: Endpoint> Transaction<'_, E> {
                 version: read.value.is_some().then_some(read.version),
             });
         }
+        for read in &self.leaves {
+            seen.push(Seen {
+                object: self.database.table(read.table)?.object.0,
+                key: &read.leaf.low,
+                version: Some(read.leaf.version),
+            });
+        }
         let reads = self.reads.iter().map(|read| (read.table, &read.key));
+        let leaves = self.leaves.iter().map(|read| (read.table, &read.leaf.low));
+        let reads = reads.chain(leaves);
         let writes = self.entries.iter().filter(|entry| entry.change.is_some());
-        let keys = reads.chain(writes.map(|entry| (entry.table, &entry.key)));
+        let mut keys = reads.chain(writes.map(|entry| (entry.table, &entry.key)));
         let part = self.parts()?.remove(&node).unwrap_or_default();
         match self.database.commit_at(node, lock, seen, &part).await {
             Ok(CommittedAt::Done) => Ok(()),
             Ok(CommittedAt::Changed(at)) => {
-                let (table, key) = keys.skip(at).next().ok_or(RemoteError::BadReply)?;
+                let (table, key) = keys.nth(at).ok_or(RemoteError::BadReply)?;
                 Err(changed(table, key))
             }
             Ok(CommittedAt::ByOther { at, by, is_over }) => {
-                let (table, key) = keys.skip(at).next().ok_or(RemoteError::BadReply)?;
+                let (table, key) = keys.nth(at).ok_or(RemoteError::BadReply)?;
                 Err(self.database.conflict(table, key, by, Some(is_over)).await)
             }
             Err(cause) if cause.may_have_taken_effect() => Err(TxnError::InDoubt { lock, cause }),
@@ -122,19 +134,32 @@ impl<E: Endpoint> Transaction<'_, E> {
         #[cfg(test)]
         let reads = reads.filter(|read| self.is_validated(read.value.is_some()));
         let reads: Vec<_> = reads.collect();
+        let leaves = self.unlocked_leaves();
+        #[cfg(test)]
+        let leaves = leaves.filter(|read| self.is_leaf_validated(read.is_scanned));
+        let leaves: Vec<_> = leaves.collect();
         // A single read and nothing else was true when it was read.
-        if reads.len() == 1 && self.lock.is_none() {
+        if reads.len() + leaves.len() == 1 && self.lock.is_none() {
             return Ok(());
         }
         let mut first_error = Ok(());
-        let checks = reads.into_iter().map(|read| self.check(read));
-        window(WINDOW, checks, |_, end| {
+        let mut note = |_, end: Result<(), TxnError>| {
             if first_error.is_ok() {
                 first_error = end;
             }
-        })
-        .await;
+        };
+        let checks = reads.into_iter().map(|read| self.check(read));
+        let check_leaves = leaves.into_iter().map(|read| self.check_leaf(read));
+        window(WINDOW, checks, &mut note).await;
+        window(WINDOW, check_leaves, &mut note).await;
         first_error
+    }
+
+    async fn check_leaf(&self, LeafRead { table, leaf, .. }: &LeafRead) -> Result<(), TxnError> {
+        if self.database.stands(*table, (leaf.at, leaf.word)).await? {
+            return Ok(());
+        }
+        Err(changed(*table, &leaf.low))
     }
 
     async fn check(&self, read: &Read) -> Result<(), TxnError> {
@@ -144,7 +169,11 @@ impl<E: Endpoint> Transaction<'_, E> {
             witness,
             ..
         } = read;
-        if self.database.stands(*table, witness).await? {
+        if self
+            .database
+            .stands(*table, (witness.at, witness.word))
+            .await?
+        {
             return Ok(());
         }
         if read.value.is_none() {

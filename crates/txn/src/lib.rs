@@ -1,4 +1,4 @@
-//! Strictly serializable transactions over chained tables on any number of nodes (paper 003, section 5.4).
+//! Strictly serializable transactions over chained tables and ordered maps on any number of nodes (paper 003, section 5.4).
 //!
 //! A [`Database`] knows nodes and their tables; [`Database::begin`] gives a [`Transaction`], and [`Database::run`]
 //! retries one until it commits. [`serve`] is the owner's side.
@@ -13,6 +13,10 @@
 //! 2. *Validation.* With all locks held, one READ of 8 bytes for each key that was read and not locked: the check of its
 //!    slot, which is over lock, version and value. The witness of an absent key is its bucket's stamp; if another key of
 //!    the bucket has changed, the lookup is repeated, and no key may have been removed from the bucket meanwhile.
+//!
+//!    An ordered map is read by whole leaves, and a leaf is validated by its check, which is over lock, version, range, and all
+//!    pairs. So a [scan](Transaction::scan) is the range at one moment: what would come into it, a phantom, changes a leaf. Whoever
+//!    writes a key locks its leaf.
 //! 3. *Decision.* One call to the *home*, the owner of the first key that was locked, with the changes for all nodes.
 //!    The owner checks that every lock there is still the transaction's, applies its own part, and keeps the others'.
 //!    **A transaction is committed if and only if its home has executed this call.**
@@ -65,13 +69,17 @@ mod error;
 #[cfg(test)]
 mod histories;
 mod identity;
+mod kept;
+mod leaf_read;
 mod owner;
 mod run;
+mod scan;
 mod transaction;
 mod wire;
 
 pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
 pub use identity::TableId;
+pub use kept::Structure;
 pub use owner::{OwnerOptions, serve};
 pub use transaction::Transaction;

@@ -3,6 +3,7 @@
 use crate::database::{Database, Locked, Locking};
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{TableId, home_of};
+use crate::leaf_read::LeafRead;
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::chained::Witness;
 use farslot_remote::{Lock, RemoteError};
@@ -17,6 +18,8 @@ pub struct Transaction<'d, E> {
     /// Its name, from the first lock on.
     pub(crate) lock: Option<Lock>,
     pub(crate) reads: Vec<Read>,
+    /// Leaves of maps that it has read.
+    pub(crate) leaves: Vec<LeafRead>,
     pub(crate) entries: Vec<Entry>,
     /// Nodes at which it may hold locks.
     pub(crate) nodes: Vec<u8>,
@@ -70,6 +73,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             locking,
             lock: None,
             reads: Vec::new(),
+            leaves: Vec::new(),
             entries: Vec::new(),
             nodes: Vec::new(),
             ended: false,
@@ -210,25 +214,33 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.ended
     }
 
-    fn check_open(&self) -> Result<(), TxnError> {
+    pub(crate) fn check_open(&self) -> Result<(), TxnError> {
         if self.ended {
             return Err(TxnError::Failed);
         }
         Ok(())
     }
 
-    async fn end_if_failed<T>(&mut self, end: Result<T, TxnError>) -> Result<T, TxnError> {
+    pub(crate) async fn end_if_failed<T>(
+        &mut self,
+        end: Result<T, TxnError>,
+    ) -> Result<T, TxnError> {
         if end.is_err() {
             self.abort().await;
         }
         end
     }
 
-    fn check_fits(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<(), TxnError> {
-        let shape = *self.database.table(table)?.remote.structure().0.shape();
+    pub(crate) fn check_fits(
+        &self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), TxnError> {
+        let structure = self.database.table(table)?.structure;
         for (what, bytes, limit) in [
-            ("a key", key.len(), shape.key_bytes.into()),
-            ("a value", value.len(), shape.value_bytes.into()),
+            ("a key", key.len(), structure.key_bytes().into()),
+            ("a value", value.len(), structure.value_bytes().into()),
         ] {
             if bytes > limit {
                 return Err(RemoteError::TooLong { what, bytes, limit }.into());
@@ -245,6 +257,10 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         }
         if let Some(read) = self.find_read(table, key) {
             return Ok(read.value.clone());
+        }
+        if self.database.is_ordered(table)? {
+            let leaf = self.leaf(table, key).await?;
+            return Ok(leaf.leaf.get(key).map(Into::into));
         }
         let read = self.look(table, key).await?;
         let value = read.value.clone();
@@ -275,9 +291,18 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         &mut self,
         keys: &[(TableId, &[u8])],
     ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
+        let mut in_leaves = Vec::new();
+        for (table, key) in keys {
+            if self.database.is_ordered(*table)? {
+                self.check_fits(*table, key, &[])?;
+                self.leaf(*table, key).await?;
+                in_leaves.push((*table, *key));
+            }
+        }
         let unknown = keys.iter().enumerate().filter(|(at, (table, key))| {
             self.find_entry(*table, key).is_none()
                 && self.find_read(*table, key).is_none()
+                && !in_leaves.contains(&(*table, *key))
                 && !keys[..*at].contains(&(*table, key))
         });
         let looks = unknown.map(|(_, (table, key))| self.look(*table, key));
@@ -291,8 +316,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             if let Some(at) = self.find_entry(*table, key) {
                 return self.entries[at].value().cloned();
             }
-            self.find_read(*table, key)
-                .and_then(|read| read.value.clone())
+            self.known(*table, key).map(Into::into)
         });
         Ok(values.collect())
     }
@@ -321,6 +345,14 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         entries.position(|entry| entry.table == table && entry.key == key)
     }
 
+    /// What it has read of a key, in any way.
+    fn known(&self, table: TableId, key: &[u8]) -> Option<&[u8]> {
+        if let Some(read) = self.find_read(table, key) {
+            return read.value.as_deref();
+        }
+        self.find_leaf(table, key)?.leaf.get(key)
+    }
+
     fn find_read(&self, table: TableId, key: &[u8]) -> Option<&Read> {
         let mut reads = self.reads.iter();
         reads.find(|read| read.table == table && read.key == key)
@@ -340,12 +372,12 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
 
     /// An entry of a key that has none, not locked.
     fn add_entry(&mut self, table: TableId, key: &[u8]) -> usize {
-        let was = self.find_read(table, key);
+        let was = self.known(table, key).map(Into::into);
         self.entries.push(Entry {
             table,
             key: key.to_vec(),
             is_locked: false,
-            was: was.and_then(|read| read.value.clone()),
+            was,
             change: None,
         });
         self.entries.len() - 1
@@ -426,7 +458,10 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
                 let is_changed = |read: &Read| {
                     read.version != version || read.value.is_some() != value.is_some()
                 };
-                if read.is_some_and(is_changed) {
+                let leaf = self.find_leaf(table, key);
+                if read.is_some_and(is_changed)
+                    || leaf.is_some_and(|leaf| leaf.leaf.version != version)
+                {
                     return Err(changed(table, key));
                 }
                 Ok(value)

@@ -226,7 +226,7 @@ fn started(options: &Options) -> Result<Served> {
     Ok(Served {
         nodes: Nodes::Tcp(nodes.iter().map(|node| node.address.clone()).collect()),
         processes: nodes.iter().map(|node| node.process.id()).collect(),
-        guard: Box::new(nodes),
+        _guard: Box::new(nodes),
     })
 }
 

@@ -1,10 +1,11 @@
 //! What a run gives.
 
+use super::options::{Bench, Options};
 use super::round::{Round, Share};
 use super::system::System;
 use super::workload::Workload;
-use super::{Bench, Locking, Options, median_of};
 use farslot_bench::median;
+use farslot_txn::Locking;
 use serde::Serialize;
 
 /// The figures of a run.
@@ -171,4 +172,9 @@ pub(super) fn row(
         final_cents: total.map(|(.., found)| found),
         farslot_ratio: (!std::ptr::eq(rounds, farslot)).then(|| median(ratios)),
     }
+}
+
+/// The median of a figure over rounds.
+fn median_of(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
+    median(rounds.iter().map(figure))
 }

@@ -285,7 +285,7 @@ impl Tatp {
         self.drawn(4, subscriber, kind) % 100 < 85
     }
 
-    fn load_subscriber(
+    pub(super) fn load_subscriber(
         &self,
         subscriber: i64,
         put: &mut dyn FnMut(Row) -> Result<()>,
@@ -370,8 +370,8 @@ impl Tatp {
     /// A subscriber, by the description's uneven distribution.
     fn subscriber(&self, random: &mut ChaCha8Rng) -> i64 {
         let a: u64 = match self.subscribers {
-            ..=1_000_000 => 65_535,
-            ..=10_000_000 => 1_048_575,
+            0..=1_000_000 => 65_535,
+            1_000_001..=10_000_000 => 1_048_575,
             _ => 2_097_151,
         };
         let drawn = random.random_range(0..=a) | random.random_range(1..=self.subscribers);

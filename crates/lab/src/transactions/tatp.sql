@@ -12,21 +12,22 @@ CREATE TABLE special_facility (s_id int, sf_type smallint, is_active smallint, e
   data_a smallint, data_b text, PRIMARY KEY (s_id, sf_type));
 CREATE TABLE call_forwarding (s_id int, sf_type smallint, start_time smallint, end_time smallint, numberx text,
   PRIMARY KEY (s_id, sf_type, start_time));
-CREATE FUNCTION update_subscriber_data(s int, bit int, kind int, data int) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION update_subscriber_data(p_id int, p_bit int, p_kind int, p_data int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE special_facility SET data_a = data WHERE s_id = s AND sf_type = kind;
+  UPDATE special_facility SET data_a = p_data WHERE s_id = p_id AND sf_type = p_kind;
   IF NOT FOUND THEN RETURN NULL; END IF;
-  UPDATE subscriber SET bit_1 = bit WHERE s_id = s;
+  UPDATE subscriber SET bit_1 = p_bit WHERE s_id = p_id;
   RETURN 1;
 END $$;
-CREATE FUNCTION insert_call_forwarding(number text, kind int, start int, until int, forward text)
+CREATE FUNCTION insert_call_forwarding(p_number text, p_kind int, p_start int, p_end int, p_forward text)
   RETURNS int LANGUAGE plpgsql AS $$
-DECLARE s int; kinds smallint[];
+DECLARE found_id int; found_kinds smallint[];
 BEGIN
-  SELECT s_id INTO s FROM subscriber WHERE sub_nbr = lpad(number, 15, '0');
-  SELECT array_agg(sf_type) INTO kinds FROM special_facility WHERE s_id = s;
-  IF kind::smallint = ANY (kinds) THEN
-    INSERT INTO call_forwarding VALUES (s, kind, start, until, lpad(forward, 15, '0')) ON CONFLICT DO NOTHING;
+  SELECT s_id INTO found_id FROM subscriber WHERE sub_nbr = lpad(p_number, 15, '0');
+  SELECT array_agg(sf_type) INTO found_kinds FROM special_facility WHERE s_id = found_id;
+  IF p_kind::smallint = ANY (found_kinds) THEN
+    INSERT INTO call_forwarding VALUES (found_id, p_kind, p_start, p_end, lpad(p_forward, 15, '0'))
+      ON CONFLICT DO NOTHING;
     IF FOUND THEN RETURN 1; END IF;
   END IF;
   RETURN NULL;

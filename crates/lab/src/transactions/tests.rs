@@ -1,9 +1,9 @@
 //! What the specifications imply, and what the generators draw.
 
+use super::options::{Bench, Options, Rival};
 use super::round::ClientState;
 use super::tatp::{self, Tatp};
 use super::workload::{Row, Workload};
-use super::{Bench, Options, Rival};
 use std::collections::BTreeSet;
 
 /// The part of GET_NEW_DESTINATION's draws that find one of an active facility's forwardings: a count of all cases.

@@ -42,7 +42,7 @@ pub(crate) struct Served {
     /// The processes that serve them, where they are not this one.
     pub processes: Vec<u32>,
     /// Ends them when it is dropped.
-    pub guard: Box<dyn Any + Send + Sync>,
+    pub _guard: Box<dyn Any + Send + Sync>,
 }
 
 /// What clients may do: all else is done by the owner.
@@ -72,7 +72,10 @@ fn handler(workload: &dyn Workload, node: u64, nodes: u64) -> Result<Arc<dyn Han
         node: node as u8,
         ..OwnerOptions::default()
     };
-    farslot_txn::serve(&mut server, &tables, options);
+    let tables = tables
+        .into_iter()
+        .map(|(object, table)| (object, table.into()));
+    farslot_txn::serve(&mut server, &tables.collect::<Vec<_>>(), options);
     Ok(Arc::new(server))
 }
 
@@ -106,7 +109,7 @@ pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
     Ok(Served {
         nodes: Nodes::Shm(nodes.collect::<Result<_>>()?),
         processes: Vec::new(),
-        guard: Box::new(()),
+        _guard: Box::new(()),
     })
 }
 
@@ -123,7 +126,7 @@ pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Resul
     Ok(Served {
         nodes: Nodes::Sim(world),
         processes: Vec::new(),
-        guard: Box::new(()),
+        _guard: Box::new(()),
     })
 }
 

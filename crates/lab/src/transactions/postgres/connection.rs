@@ -1,6 +1,6 @@
 //! A client of PostgreSQL's protocol, version 3: as much of it as the workloads need, with pipelining.
 
-use super::failure;
+use super::failure::failure;
 use crate::Result;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

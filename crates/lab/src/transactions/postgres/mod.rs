@@ -2,6 +2,7 @@
 //! one connection are pipelined.
 
 mod connection;
+mod failure;
 mod server;
 
 pub(crate) use server::is_installed;
@@ -9,23 +10,14 @@ pub(crate) use server::is_installed;
 use super::round::{ClientState, Round};
 use super::system::{Pipelined, Plan, System, batches};
 use super::workload::{Call, Kind, Outcome, Workload};
-use crate::{LabError, Result};
+use crate::Result;
 use connection::{Connection, End};
+use failure::{PEER, failure};
 use server::Server;
 use std::net::SocketAddr;
 
-pub(super) const PEER: &str = "postgres";
-
 /// Times that a transaction is run again because of others: far more than ever happens.
 const ATTEMPTS: u64 = 10_000;
-
-fn failure(address: SocketAddr, reason: String) -> LabError {
-    LabError::Peer {
-        peer: PEER,
-        address,
-        reason,
-    }
-}
 
 /// A PostgreSQL server that was started for this.
 pub(super) struct Postgres {

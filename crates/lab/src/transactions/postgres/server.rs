@@ -1,7 +1,7 @@
 //! A PostgreSQL server for a measurement: in a directory of its own, trusting this host, on loopback.
 
 use super::connection::Connection;
-use super::{PEER, failure};
+use super::failure::{PEER, failure};
 use crate::ycsb::{find_program, free_port};
 use crate::{LabError, Result};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
