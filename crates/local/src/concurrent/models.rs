@@ -12,7 +12,7 @@ mod sync {
     };
 
     #[derive(Default)]
-    pub(super) struct Backoff;
+    pub(super) struct Backoff {}
 
     impl Backoff {
         pub(super) fn wait(&mut self) {
