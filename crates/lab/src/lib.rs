@@ -18,6 +18,7 @@ mod error;
 mod paper000;
 mod paper001;
 mod paper002;
+mod paper003;
 mod paper004;
 pub mod program;
 mod report;
@@ -28,6 +29,6 @@ mod threads;
 pub mod ycsb;
 
 pub use error::{LabError, Result};
-pub use report::{Axis, Line, Plot, ReproReport, ReproRow, Source};
+pub use report::{Axis, Basis, Line, Plot, ReproReport, ReproRow, Source};
 
 use farslot_bench::Progress;

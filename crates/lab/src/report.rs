@@ -34,6 +34,19 @@ pub struct ReproRow {
     /// The standard error of ours, where it is a mean of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<f64>,
+    /// Whether ours was fitted to the paper's or follows from what was, where a paper's machines are emulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+}
+
+/// What a figure of an emulation rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// A number of the emulation was chosen such that this is the paper's.
+    Fitted,
+    /// It follows from numbers that were fitted on other figures.
+    Predicted,
 }
 
 impl ReproRow {
@@ -47,6 +60,25 @@ impl ReproRow {
             ratio: paper.map(|paper| ours / paper),
             model: None,
             standard_error: None,
+            basis: None,
+        }
+    }
+
+    /// The same, fitted to the paper's.
+    #[must_use]
+    pub fn fitted(self) -> Self {
+        Self {
+            basis: Some(Basis::Fitted),
+            ..self
+        }
+    }
+
+    /// The same, predicted.
+    #[must_use]
+    pub fn predicted(self) -> Self {
+        Self {
+            basis: Some(Basis::Predicted),
+            ..self
         }
     }
 }
@@ -158,7 +190,7 @@ mod tests {
             setup: "small".into(),
             rows: vec![
                 ReproRow::new("a", None, 2.0),
-                ReproRow::new("b", Some(2.0), 3.0),
+                ReproRow::new("b", Some(2.0), 3.0).predicted(),
             ],
             plots: vec![Plot {
                 title: "c".into(),
@@ -175,7 +207,7 @@ mod tests {
         }]);
         let expected = json!({"id": "000-table1", "setup": "small", "plots": plots, "rows": [
             {"cell": "a", "paper": null, "ours": 2.0, "ratio": null},
-            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5},
+            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5, "basis": "predicted"},
         ]});
         assert_eq!(serde_json::to_value(&report).unwrap(), expected);
     }
