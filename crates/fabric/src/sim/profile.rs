@@ -275,9 +275,9 @@ impl NicProfile {
 /// The cache of NICs that serve Storm.
 fn storm_cache(cache: NicCacheProfile) -> NicCacheProfile {
     NicCacheProfile {
-        // 375 bytes of context (paper 003, section 3.3), and 271 of what else a connection keeps in the cache:
+        // 375 bytes of context (paper 003, section 3.3), and 257 of what else a connection keeps in the cache:
         // fitted on the throughput at 96 machines of 20 threads (figure 7), 1.57 times below that at 64.
-        queue_pair_bytes: 646,
+        queue_pair_bytes: 632,
         // Fitted on ConnectX-5 with RoCE (section 3.3): 25 ns for a READ of 64 bytes, 100 ns where no
         // queue pair is in the cache. Its context is 6 cache lines of 64 bytes.
         miss_occupancy_ns: 75.0,

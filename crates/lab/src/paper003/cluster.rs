@@ -306,13 +306,17 @@ mod tests {
     #[test]
     fn a_cache_that_is_too_small_costs_what_the_model_says() {
         let mix = only(vec![(Step::Read(128), 1.0)]);
-        let mut small = cluster(&mix);
-        small.profile.cache.capacity_bytes = 12 * u64::from(small.profile.cache.queue_pair_bytes);
+        let mut small = Cluster {
+            threads: 20,
+            pages: 4,
+            ..cluster(&mix)
+        };
+        small.profile.cache.capacity_bytes = 60 * u64::from(small.profile.cache.queue_pair_bytes);
         let demand = Demand::of(&small.profile, &mix);
-        let demand = demand.with_cache(&small.profile, 2 * 4 * 4, 0).unwrap();
-        let (model, simulated) = (demand.rate(4), measure(&small).unwrap());
+        let cached = demand.with_cache(&small.profile, 2 * 4 * 20, 4).unwrap();
+        let (model, simulated) = (cached.rate(20), measure(&small).unwrap());
         assert!((simulated / model - 1.0).abs() < 0.1, "{simulated} {model}");
-        assert!(model < 0.5 * Demand::of(&small.profile, &mix).rate(4));
+        assert!(model < 0.5 * demand.rate(20));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use farslot::fabric::sim::NicProfile;
 
 /// Pages of 2 MiB of 20 GB, the memory of figure 1.
 pub(super) const PAGES: u64 = 10_240;
+/// Bytes that a NIC fetches of its tables at once, and how many translations these are.
+const LINE: u64 = 64;
+const TRANSLATIONS: u64 = LINE / 8;
 /// The scale of what is simulated: lookups of all machines behind a cell.
 pub(super) const SCALE: Scale = Scale {
     slots: 1 << 16,
@@ -53,14 +56,18 @@ pub(super) fn rate(
     mix: &Mix,
     (machines, threads): (u32, u32),
 ) -> Result<Rate> {
+    let mut profile = profile;
+    // A page stands for all whose translations are fetched together.
+    profile.cache.translation_bytes = LINE as u32;
+    let pages = PAGES / TRANSLATIONS;
     let connections = u64::from(2 * machines * threads);
-    let demand = Demand::of(&profile, mix).with_cache(&profile, connections, PAGES)?;
+    let demand = Demand::of(&profile, mix).with_cache(&profile, connections, pages)?;
     let model = demand.rate(threads);
     let simulated = measure(&Cluster {
         profile,
         machines,
         threads,
-        pages: PAGES,
+        pages,
         mix,
         operations: scale.lookups,
         expected: model,
