@@ -178,10 +178,75 @@ impl Line {
     }
 }
 
+/// How far a predicted figure may be off without being named.
+const NEAR: f64 = 0.15;
+/// Predicted figures that are named.
+const NAMED: usize = 5;
+
+impl ReproReport {
+    /// A report of an emulation: its setup says which predicted figures are not within 15 % of the paper's, or how many where they are
+    /// more than five.
+    pub(crate) fn emulated(
+        id: &'static str,
+        mut setup: String,
+        rows: Vec<ReproRow>,
+        plots: Vec<Plot>,
+    ) -> Self {
+        let predicted: Vec<_> = rows
+            .iter()
+            .filter(|row| row.basis == Some(Basis::Predicted))
+            .filter_map(|row| Some((row.cell.as_str(), (row.ratio? - 1.0).abs())))
+            .collect();
+        let off: Vec<_> = predicted
+            .iter()
+            .filter(|(_, error)| *error > NEAR)
+            .collect();
+        if off.len() > NAMED {
+            setup += &format!(
+                " {} of {} predicted figures are not within 15 % of the paper's.",
+                off.len(),
+                predicted.len()
+            );
+        } else if !off.is_empty() {
+            let cells: Vec<_> = off.iter().map(|(cell, _)| *cell).collect();
+            setup += &format!(
+                " Predicted, and not within 15 % of the paper's: {}.",
+                cells.join("; ")
+            );
+        }
+        Self {
+            id,
+            setup,
+            rows,
+            plots,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_emulation_names_what_it_does_not_predict() {
+        let row = |cell: &str, ours: f64| ReproRow::new(cell, Some(1.0), ours);
+        let setup = |rows: Vec<ReproRow>| {
+            ReproReport::emulated("000-table1", "Small.".into(), rows, Vec::new()).setup
+        };
+        let few = vec![
+            row("a", 1.14).predicted(),
+            row("b", 0.8).predicted(),
+            row("c", 2.0).fitted(),
+            row("d", 2.0),
+        ];
+        let named = " Predicted, and not within 15 % of the paper's: b.";
+        assert_eq!(setup(few), format!("Small.{named}"));
+        let many = vec![row("a", 1.2).predicted(); 6];
+        let counted = " 6 of 6 predicted figures are not within 15 % of the paper's.";
+        assert_eq!(setup(many), format!("Small.{counted}"));
+        assert_eq!(setup(vec![row("a", 1.0).predicted()]), "Small.");
+    }
 
     #[test]
     fn a_cell_without_a_paper_has_nulls() {

@@ -171,6 +171,12 @@ const ALL: &[Reproduction] = &[
         run: paper002::table1::run,
     },
     Reproduction {
+        id: paper002::throughput::ID,
+        title: "paper 002, table 1 (right) and figure 3: find-or-puts/s of 2 to 48 machines",
+        scale: paper002::throughput::SCALE,
+        run: paper002::throughput::run,
+    },
+    Reproduction {
         id: paper003::fig1::ID,
         title: "paper 003, figure 1: READs by connections, three generations of NICs",
         scale: paper003::fig1::SCALE,

@@ -2,3 +2,4 @@
 
 mod das5;
 pub(crate) mod table1;
+pub(crate) mod throughput;

@@ -4,7 +4,7 @@ use super::cluster::{Cluster, measure};
 use super::mix::{Demand, Mix};
 use super::systems::Fits;
 use crate::scale::Scale;
-use crate::{Basis, ReproReport, ReproRow, Result};
+use crate::{ReproRow, Result};
 use farslot::fabric::sim::NicProfile;
 
 /// Pages of 2 MiB of 20 GB, the memory of figure 1.
@@ -19,8 +19,6 @@ pub(super) const SCALE: Scale = Scale {
     lookups: 100_000,
     seed: 0,
 };
-/// How far a predicted figure may be off without being named.
-const NEAR: f64 = 0.15;
 
 /// Operations a microsecond of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -91,35 +89,4 @@ pub(super) fn fitted_rows(fits: &Fits) -> Vec<ReproRow> {
             fits.locked_ns,
         ),
     ]
-}
-
-/// A report whose setup names the predicted figures that are not near the paper's.
-pub(super) fn report(
-    id: &'static str,
-    setup: impl Into<String>,
-    rows: Vec<ReproRow>,
-    plots: Vec<crate::Plot>,
-) -> ReproReport {
-    let is_off = |row: &&ReproRow| {
-        row.basis == Some(Basis::Predicted)
-            && row.ratio.is_some_and(|ratio| (ratio - 1.0).abs() > NEAR)
-    };
-    let off: Vec<_> = rows
-        .iter()
-        .filter(is_off)
-        .map(|row| row.cell.as_str())
-        .collect();
-    let mut setup = setup.into();
-    if !off.is_empty() {
-        setup += &format!(
-            " Predicted, and not within 15 % of the paper's: {}.",
-            off.join("; ")
-        );
-    }
-    ReproReport {
-        id,
-        setup,
-        rows,
-        plots,
-    }
 }

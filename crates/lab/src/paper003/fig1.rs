@@ -1,6 +1,5 @@
 //! Paper 003, figure 1: READs by the number of connections, of three generations of NICs.
 
-use super::common::report;
 use super::mix::{Demand, only};
 use super::pair::{MANY_CONNECTIONS, Memory, NEAR_CONNECTIONS, Nic};
 use super::systems::datagrams;
@@ -95,12 +94,13 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
                  75 ns for a connection, 12.5 ns for a line of 64 bytes of a table. Fitted: the rates without contention, that without hits (by the 75 \
                  ns; a connection's context is six lines), and what is lost from 8 to 64 connections (by a near cache of 8 connections: the state of 64 is \
                  a few KiB, which the cache of 2 MiB holds). The paper has no rate of ConnectX-4 on RoCE: that of ConnectX-5 is taken. Bytes of a \
-                 connection are fitted on figure 7.";
+                 connection are fitted on figure 7."
+        .to_owned();
     let plot = Plot {
         title: "READs by connections".into(),
         x: Axis::logarithmic("connections"),
         y: Axis::linear("M READs/s"),
         lines,
     };
-    Ok(report(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
 }

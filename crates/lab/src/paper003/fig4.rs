@@ -1,6 +1,6 @@
 //! Paper 003, figure 4: lookups in Storm by READs, by READs and calls, and by calls.
 
-use super::common::{Rate, fitted_rows, rate, report};
+use super::common::{Rate, fitted_rows, rate};
 use super::fits::{OVERSUBSCRIBED, fit};
 use super::systems::{PAPERS_THREADS, System, collisions};
 use crate::scale::Scale;
@@ -77,5 +77,5 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         y: Axis::linear("M lookups/s of a machine"),
         lines: lines.collect(),
     };
-    Ok(report(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
 }

@@ -1,6 +1,6 @@
 //! Paper 003, figure 5: lookups in Storm, eRPC, FaRM and LITE.
 
-use super::common::{Rate, fitted_rows, rate, report};
+use super::common::{Rate, fitted_rows, rate};
 use super::fits::{BESIDE_LITE, WITHOUT_CONTROL, fit};
 use super::hopscotch::reads_per_lookup;
 use super::systems::{PAPERS_THREADS, System};
@@ -102,5 +102,5 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         y: Axis::linear("M lookups/s of a machine"),
         lines: lines.collect(),
     };
-    Ok(report(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
 }

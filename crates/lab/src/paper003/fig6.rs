@@ -1,6 +1,6 @@
 //! Paper 003, figure 6: TATP in Storm, by the verbs of its transactions.
 
-use super::common::{Rate, fitted_rows, rate, report};
+use super::common::{Rate, fitted_rows, rate};
 use super::fits::fit;
 use super::mix::{Kind, Mix, Step};
 use super::systems::{CALL, PAPERS_THREADS, READ, System, read_or_call};
@@ -167,5 +167,5 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         y: Axis::linear("M transactions/s of a machine"),
         lines: lines.collect(),
     };
-    Ok(report(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
 }

@@ -1,6 +1,6 @@
 //! Paper 003, figure 7: clusters of up to 128 machines, whose connections no longer fit into the NIC's cache.
 
-use super::common::{Rate, rate, report};
+use super::common::{Rate, rate};
 use super::fits::fit;
 use super::systems::System;
 use crate::scale::Scale;
@@ -60,8 +60,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let setup = format!(
         "Simulated: Storm (perfect) on ConnectX-4 on InfiniBand; {} lookups a cell. At most nine machines stand for all, each with the 2 m t connections of a \
          machine among m with t threads, as the paper emulates with 32 of them. In the NIC's cache of 2 MiB lie connections and the translations of 20 GB in \
-         pages of 2 MiB. A connection's context has 375 bytes; with these alone the cache would hold all of 128 machines but for a fifth, and of 96 all: how \
-         many a connection takes there is fitted on the loss at 96. What a miss costs is fitted on figure 1.",
+         pages of 2 MiB. A connection's context has 375 bytes; with these alone the cache would hold those of 128 machines: how many \
+         bytes a connection takes there is fitted on the loss at 96. What a miss costs is fitted on figure 1.",
         scale.lookups
     );
     let plot = Plot {
@@ -70,5 +70,5 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         y: Axis::linear("M lookups/s of a machine"),
         lines: lines.collect(),
     };
-    Ok(report(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
 }

@@ -1,6 +1,5 @@
 //! Paper 003, section 6.2.5: a physical segment in place of pages of 4 KiB.
 
-use super::common::report;
 use super::pair::{Memory, Nic};
 use super::systems::{ITEM, PAPERS_THREADS};
 use crate::scale::Scale;
@@ -48,5 +47,5 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
          of figure 1, with what is fitted there. Nothing is fitted here: a READ whose page's translation is not in the cache waits for a sixth of what a \
          connection's context takes, one of six cache lines."
     );
-    Ok(report(ID, setup, rows, Vec::new()))
+    Ok(ReproReport::emulated(ID, setup, rows, Vec::new()))
 }

@@ -1,7 +1,6 @@
 //! Paper 003, table 5: round trips of an idle cluster.
 
 use super::cluster::latency;
-use super::common::report;
 use super::fits::fit;
 use super::systems::System;
 use crate::scale::Scale;
@@ -51,5 +50,5 @@ pub(crate) fn run(scale: &Scale, _: Progress<'_>) -> Result<ReproReport> {
     let setup = "Simulated: one operation at a time, 100 of each; READs and calls of 128 bytes, of 1 KiB for FaRM. Fitted: a READ on either network, a call on \
                  InfiniBand (by the owner's time for it), and what LITE's kernel adds to a READ there. An idle session of eRPC bypasses its congestion control."
         .to_owned();
-    Ok(report(ID, setup, rows, Vec::new()))
+    Ok(ReproReport::emulated(ID, setup, rows, Vec::new()))
 }

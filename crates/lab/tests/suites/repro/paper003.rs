@@ -5,9 +5,9 @@ use farslot_lab::repro::Options;
 use farslot_lab::{Basis, ReproReport, ReproRow};
 
 const FEW: Options = Options {
-    slots: Some(1 << 14),
+    slots: None,
     tables: None,
-    lookups: Some(20_000),
+    lookups: Some(60_000),
     seed: 7,
 };
 
