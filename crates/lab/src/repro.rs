@@ -171,6 +171,12 @@ const ALL: &[Reproduction] = &[
         run: paper002::table1::run,
     },
     Reproduction {
+        id: paper002::fig2::ID,
+        title: "paper 002, figure 2 and section 4.3: latencies and round trips by load factor",
+        scale: paper002::fig2::SCALE,
+        run: paper002::fig2::run,
+    },
+    Reproduction {
         id: paper002::throughput::ID,
         title: "paper 002, table 1 (right) and figure 3: find-or-puts/s of 2 to 48 machines",
         scale: paper002::throughput::SCALE,

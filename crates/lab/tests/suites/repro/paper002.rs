@@ -51,3 +51,28 @@ fn find_or_puts_of_many_machines_are_as_the_paper_says_at_both_ends() {
         assert!((rate / paper - 1.0).abs() < 0.15, "{cell}: {rate}");
     }
 }
+
+/// Section 4.3's probes within 1%, and chunks that are chosen at most 3% slower than the best fixed ones at every load factor.
+#[test]
+fn chunks_that_are_chosen_are_as_fast_as_the_best_at_every_load() {
+    let options = Options {
+        slots: Some(1 << 16),
+        tables: Some(2),
+        lookups: None,
+        seed: 3,
+    };
+    let report = checked("002-fig2", &options);
+    let beside: Vec<_> = report.rows.iter().filter_map(|row| row.ratio).collect();
+    assert_eq!(beside.len(), 2);
+    assert!(
+        beside.iter().all(|ratio| (ratio - 1.0).abs() < 0.01),
+        "{beside:?}"
+    );
+    let chosen = report
+        .rows
+        .iter()
+        .filter(|row| row.cell.starts_with("latency with C chosen"));
+    let chosen: Vec<f64> = chosen.map(|row| row.ours).collect();
+    assert_eq!(chosen.len(), 12);
+    assert!(chosen.iter().all(|ratio| *ratio < 1.03), "{chosen:?}");
+}
