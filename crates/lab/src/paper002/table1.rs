@@ -205,7 +205,7 @@ async fn fill(
     let mut inserted = 0;
     for load in trial.loads {
         let [from, until] =
-            [load - INTERVAL, load].map(|load| (trial.slots as f64 * load) as usize);
+            [load - INTERVAL, *load].map(|load| (trial.slots as f64 * load) as usize);
         let unmeasured: Vec<_> = words.by_ref().take(from - inserted).collect();
         let mut wrong = 0;
         set.find_or_put_all(&unmeasured, WIDTH, |_, put| {
