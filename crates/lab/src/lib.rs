@@ -19,6 +19,7 @@ mod error;
 mod paper000;
 mod paper001;
 mod paper002;
+mod paper003;
 mod paper004;
 pub mod program;
 mod report;
@@ -30,6 +31,6 @@ pub mod transactions;
 pub mod ycsb;
 
 pub use error::{LabError, Result};
-pub use report::{Axis, Line, Plot, ReproReport, ReproRow, Source};
+pub use report::{Axis, Basis, Line, Plot, ReproReport, ReproRow, Source};
 
 use farslot_bench::Progress;
