@@ -43,7 +43,9 @@ mod open_options;
 mod options;
 mod profile;
 mod server;
+mod service;
 mod session;
+mod sessions;
 mod shapes;
 mod slot_map;
 mod spread;
@@ -70,7 +72,7 @@ pub use farslot_index::{
 };
 pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
-pub use open_options::{OpenOptions, RECORD_LOCATIONS};
+pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
 pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};

@@ -21,6 +21,8 @@ pub(crate) trait Session {
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
+    /// As [`Session::run_many`], for at most so long: operations without an outcome then were given up.
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -123,6 +125,18 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
             };
             self.executor
                 .block_on(self.index.run_many(operations, done));
+        });
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        run_batch(I::WAITS, done, |done| {
+            let done = |number, outcome: Answer<Outcome>| {
+                done(number, outcome.map_err(StoreError::from));
+            };
+            let running = self.index.run_many(operations, done);
+            let limited = self.executor.endpoint().timeout(limit, running);
+            // Whoever asked knows which have no outcome.
+            let _ = self.executor.block_on(limited);
         });
     }
 

@@ -5,7 +5,7 @@ use super::opening::Opener;
 use crate::session::{AnswerEach, OutcomeOfEach, Session, block_on_for, look_up, run_batch};
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
-use farslot_fabric::{Endpoint, Executor, Nanos};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{ClientState, Index, Record, Value};
 
 pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
@@ -37,6 +37,15 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
         run_batch(O::Client::WAITS, done, |done| {
             self.executor
                 .block_on(self.table.run_many(operations, done));
+        });
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        run_batch(O::Client::WAITS, done, |done| {
+            let running = self.table.run_many(operations, done);
+            let limited = self.executor.endpoint().timeout(limit, running);
+            // Whoever asked knows which have no outcome.
+            let _ = self.executor.block_on(limited);
         });
     }
 
