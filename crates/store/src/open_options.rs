@@ -17,7 +17,6 @@ pub const RECORD_LOCATIONS: usize = 1 << 18;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part.
-    #[default]
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in one call. Opening a
     /// table fails where the owner answers no calls: over shared memory and over RDMA verbs. Cuckoo tables are written,
@@ -25,6 +24,7 @@ pub enum Access {
     /// owner's atomics are atomic against those of clients, which no NIC promises.
     Calls,
     /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and else by verbs.
+    #[default]
     Auto,
 }
 

@@ -1,9 +1,7 @@
 //! The client that asks the owner, as an [`Index`].
 
-use super::{
-    Answered, MOST_BYTES, MOST_OPERATIONS, Question, ReplyWriter, RequestWriter, Status,
-    operation_bytes, outcomes, status_of,
-};
+use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
     Value, Waits, WriterChange,
@@ -44,6 +42,10 @@ struct Owner<E> {
     /// Whether it was asked to write since it last reported.
     has_written: Cell<bool>,
 }
+
+/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for a callback that uses
+/// the table begins a batch of its own. Of one type, so that batches are compiled once.
+type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
 
 /// What a client learns of an operation that it has asked for.
 type Told = std::result::Result<Answered, FabricError>;
@@ -109,14 +111,20 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         }
     }
 
-    /// Asks for many operations; returns the numbers of those that are the client's own, which have not begun.
+    /// Runs many operations: by calls, and what is left by itself.
+    async fn run_called(&self, owner: &Owner<E>, operations: &[Operation<'_>], done: &Done<'_>) {
+        let left = self.ask_many(owner, operations, done).await;
+        self.run_own(operations, &left, done).await;
+    }
+
+    /// Asks for many operations; returns the numbers of those that the owner has left to the client.
     async fn ask_many(
         &self,
         owner: &Owner<E>,
         operations: &[Operation<'_>],
-        done: &RefCell<impl FnMut(usize, Result<Outcome>)>,
+        done: &Done<'_>,
     ) -> Vec<usize> {
-        let (called, mut own): (Vec<_>, Vec<_>) = (0..operations.len())
+        let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         let calls = owner.calls_of(operations, &called);
         let left = RefCell::new(Vec::new());
@@ -132,24 +140,18 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             })
         });
         // Those that are not asked for begin at once.
-        let by_itself = std::mem::take(&mut own);
         both(
             async {
                 window(CALLS_AT_ONCE, asking, |_, ()| ()).await;
             },
-            self.run_own(operations, &by_itself, done),
+            self.run_own(operations, &own, done),
         )
         .await;
         left.into_inner()
     }
 
     /// Runs some of many operations without the owner.
-    async fn run_own(
-        &self,
-        operations: &[Operation<'_>],
-        numbers: &[usize],
-        done: &RefCell<impl FnMut(usize, Result<Outcome>)>,
-    ) {
+    async fn run_own(&self, operations: &[Operation<'_>], numbers: &[usize], done: &Done<'_>) {
         if numbers.is_empty() {
             return;
         }
@@ -346,31 +348,23 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
             return self.index.get_many(keys, done).await;
         };
         let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
-        let left = {
-            let done = |number, outcome: Result<Outcome>| {
-                done(number, outcome.map(Outcome::into_value));
-            };
-            self.ask_many(owner, &gets, &RefCell::new(done)).await
+        let mut done = |number, outcome: Result<Outcome>| {
+            done(number, outcome.map(Outcome::into_value));
         };
-        if !left.is_empty() {
-            let keys = left.iter().map(|number| gets[*number].key());
-            let done = |at: usize, answer| done(left[at], answer);
-            self.index.get_many(keys, done).await;
-        }
+        self.run_called(owner, &gets, &RefCell::new(&mut done))
+            .await;
     }
 
     async fn run_many(
         &self,
         operations: &[Operation<'_>],
-        done: impl FnMut(usize, Result<Outcome>),
+        mut done: impl FnMut(usize, Result<Outcome>),
     ) {
         let Some(owner) = &self.owner else {
             return self.index.run_many(operations, done).await;
         };
-        // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
-        let done = RefCell::new(done);
-        let left = self.ask_many(owner, operations, &done).await;
-        self.run_own(operations, &left, &done).await;
+        self.run_called(owner, operations, &RefCell::new(&mut done))
+            .await;
     }
 
     async fn scan(

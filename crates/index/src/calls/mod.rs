@@ -27,9 +27,7 @@ mod request;
 
 pub use calling::{CallOptions, Calling};
 pub use reply::{Answered, ReplyWriter, Status, outcomes, status_of};
-pub use request::{MalformedRequest, Question, Request, RequestWriter, operation_bytes};
-
-/// The most operations of a call.
-pub const MOST_OPERATIONS: usize = 1024;
-/// The most bytes of a request of several operations, and of the room for its reply.
-pub const MOST_BYTES: usize = 256 << 10;
+pub use request::{
+    MOST_BYTES, MOST_OPERATIONS, MalformedRequest, Question, Request, RequestWriter,
+    operation_bytes,
+};

@@ -1,7 +1,11 @@
 //! Requests: what a client asks the owner for.
 
-use super::MOST_OPERATIONS;
 use crate::Operation;
+
+/// The most operations of a call.
+pub const MOST_OPERATIONS: usize = 1024;
+/// The most bytes of a request of several operations, and of the room for its reply.
+pub const MOST_BYTES: usize = 256 << 10;
 
 /// The version of the format.
 const VERSION: u8 = 1;

@@ -2,16 +2,32 @@
 
 use super::Spread;
 use super::opening::Opener;
-use crate::session::{AnswerEach, OutcomeOfEach, Session, block_on_for, look_up, run_batch};
+use crate::session::{
+    AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
+};
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
+use farslot_fabric::{Endpoint, Executor, Nanos};
 use farslot_index::{ClientState, Index, Record, Value};
 
 pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
     pub(crate) executor: Executor<E>,
     /// Opened on the executor's endpoint.
     pub(crate) table: Spread<E, O>,
+}
+
+impl<E: Endpoint, O: Opener<E>> OverNodes<E, O> {
+    fn run_within(
+        &self,
+        limit: Option<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        run_batch(O::Client::WAITS, done, |done| {
+            let running = self.table.run_many(operations, done);
+            block_on_within(&self.executor, limit, running);
+        });
+    }
 }
 
 impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
@@ -34,19 +50,11 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
     }
 
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        run_batch(O::Client::WAITS, done, |done| {
-            self.executor
-                .block_on(self.table.run_many(operations, done));
-        });
+        self.run_within(None, operations, done);
     }
 
     fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        run_batch(O::Client::WAITS, done, |done| {
-            let running = self.table.run_many(operations, done);
-            let limited = self.executor.endpoint().timeout(limit, running);
-            // Whoever asked knows which have no outcome.
-            let _ = self.executor.block_on(limited);
-        });
+        self.run_within(Some(limit), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

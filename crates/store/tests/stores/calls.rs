@@ -1,10 +1,9 @@
 //! Tables that are used by calls of the owner of their memory: alone, beside clients who use verbs, without the right to,
 //! and by callers who say what makes no sense.
 
-use crate::common::{Tcp, TestStore, patient};
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::{
-    EndpointExt, Executor, FabricError, NodeId, RegionId, RemoteAddr, Rights, VerbKind,
+    EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights, VerbKind,
 };
 use farslot::index::calls::{Question, RequestWriter, Status, operation_bytes, status_of};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
@@ -13,17 +12,23 @@ use farslot::{
     Server, ServerOptions, SlotKind, Store, StoreError, Table, TableGrant, TableOptions,
 };
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
+use farslot_testbed::PATIENCE;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
 fn by(access: Access) -> OpenOptions {
     OpenOptions {
+        limits: Limits {
+            verb_timeout: PATIENCE,
+            ..Limits::default()
+        },
+        connect_timeout: Duration::from_nanos(PATIENCE),
         access,
-        ..patient()
+        ..OpenOptions::default()
     }
 }
 
@@ -33,7 +38,7 @@ fn open(server: &Server, access: Access) -> Store {
 }
 
 fn serve(bytes: u64) -> Server {
-    <Tcp as crate::common::Served>::serve("tcp://127.0.0.1:0", bytes)
+    Server::start("tcp://127.0.0.1:0", bytes).unwrap()
 }
 
 /// Tables that any number of clients write.
