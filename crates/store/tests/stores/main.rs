@@ -4,6 +4,7 @@ mod caches;
 mod calls;
 mod catalog;
 mod cuckoo;
+mod damage;
 mod duo_threads;
 mod grants;
 mod several_nodes;
