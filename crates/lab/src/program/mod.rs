@@ -11,7 +11,7 @@ mod ycsb;
 use clap::{Parser, Subcommand};
 use farslot_cli::commands::serve;
 use farslot_cli::context::Context;
-use farslot_cli::failure::Result;
+use farslot_cli::failure::{Failure, Result};
 use std::process::ExitCode;
 
 /// The laboratory of farslot: the papers' tables and figures, ours beside theirs, and Farslot
@@ -42,6 +42,9 @@ enum Command {
     /// Lend memory of this machine to other processes: what `ycsb` starts
     #[command(hide = true)]
     Serve(serve::Args),
+    /// Answer bytes with bytes: what `ycsb` measures as the limit
+    #[command(hide = true)]
+    Echo,
 }
 
 /// Runs the program.
@@ -58,5 +61,6 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::SmallBank(args) => transactions::smallbank(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(args, context),
+        Command::Echo => Ok(crate::ycsb::echo::serve().map_err(Failure::io("the echo"))?),
     }
 }
