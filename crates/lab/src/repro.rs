@@ -164,18 +164,8 @@ const ALL: &[Reproduction] = &[
         scale: paper001::supplement::SCALE,
         run: paper001::supplement::run,
     },
-    Reproduction {
-        id: paper002::table1::ID,
-        title: "paper 002, table 1 (left): latencies and round trips of find-or-put",
-        scale: paper002::table1::SCALE,
-        run: paper002::table1::run,
-    },
-    Reproduction {
-        id: paper002::fig2::ID,
-        title: "paper 002, figure 2 and section 4.3: latencies and round trips by load factor",
-        scale: paper002::fig2::SCALE,
-        run: paper002::fig2::run,
-    },
+    paper002::latency::TABLE1,
+    paper002::latency::FIG2,
     Reproduction {
         id: paper002::throughput::ID,
         title: "paper 002, table 1 (right) and figure 3: find-or-puts/s of 2 to 48 machines",

@@ -101,7 +101,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 fn measure(scale: &Scale, machines: usize, processes: usize) -> Result<f64> {
     let ranks = machines * processes;
     let layout = Layout::new(ranks as u64, scale.slots, 0)?;
-    let world = World::new(scale.seed, das5::verbs());
+    let world = World::new(scale.seed, das5::profile());
     let regions = vec![(layout.region_bytes(), Rights::ALL); processes];
     let nodes: Vec<_> = (0..machines)
         .map(|_| {
