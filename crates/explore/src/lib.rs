@@ -34,7 +34,7 @@ pub mod pnml;
 pub mod report;
 pub mod symbolic;
 
-pub use error::ExploreError;
+pub use error::{ExploreError, RankError};
 
 /// Bytes of this machine's memory.
 #[must_use]

@@ -13,9 +13,11 @@ pub use puzzle::Puzzle;
 pub use size::SizeError;
 pub use two_phase::TwoPhase;
 
-use crate::error::ExploreError;
+use crate::error::{ExploreError, RankError};
+use crate::explicit::ranks::{Exchange, RingShape, explore_rank};
 use crate::explicit::{Explored, Options, Progress, explore};
 use crate::model::Model;
+use farslot_fabric::Endpoint;
 
 /// A model that has a name.
 #[derive(Debug, Clone)]
@@ -99,6 +101,48 @@ impl Named {
             Self::TwoPhase(model) => run(model, options, progress),
         }
     }
+
+    /// [`Named::explore`] by several ranks, each of which calls this: see [`explore_rank`].
+    ///
+    /// # Errors
+    /// As [`explore_rank`].
+    pub async fn explore_rank<E: Endpoint>(
+        &self,
+        options: &Options,
+        exchange: &mut Exchange<E>,
+        progress: &Progress,
+    ) -> Result<NamedExplored, ExploreError> {
+        match self {
+            Self::Puzzle(model) => run_rank(model, options, exchange, progress).await,
+            Self::MutualExclusion(model) => run_rank(model, options, exchange, progress).await,
+            Self::Philosophers(model) => run_rank(model, options, exchange, progress).await,
+            Self::TwoPhase(model) => run_rank(model, options, exchange, progress).await,
+        }
+    }
+
+    /// The rings that ranks need for it.
+    ///
+    /// # Errors
+    /// As [`RingShape::for_states`].
+    pub fn rings(&self, ranks: u32) -> Result<RingShape, RankError> {
+        let bits = match self {
+            Self::Puzzle(model) => model.bits(),
+            Self::MutualExclusion(model) => model.bits(),
+            Self::Philosophers(model) => model.bits(),
+            Self::TwoPhase(model) => model.bits(),
+        };
+        RingShape::for_states(ranks, bits.div_ceil(64))
+    }
+}
+
+async fn run_rank<E: Endpoint>(
+    model: &impl Model,
+    options: &Options,
+    exchange: &mut Exchange<E>,
+    progress: &Progress,
+) -> Result<NamedExplored, ExploreError> {
+    let explored = explore_rank(model, options, exchange, progress).await?;
+    Ok(NamedExplored::of(model, explored))
 }
 
 fn run(
@@ -107,11 +151,15 @@ fn run(
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
     let explored = explore(model, options, None, progress)?;
-    let trace = explored
-        .violation
-        .as_ref()
-        .map(|steps| steps_as_text(model, steps));
-    Ok(NamedExplored { explored, trace })
+    Ok(NamedExplored::of(model, explored))
+}
+
+impl NamedExplored {
+    fn of(model: &impl Model, explored: Explored) -> Self {
+        let violation = explored.violation.as_ref();
+        let trace = violation.map(|steps| steps_as_text(model, steps));
+        Self { explored, trace }
+    }
 }
 
 /// A trace for people: the action that leads to each state, and the state.
