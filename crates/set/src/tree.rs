@@ -25,9 +25,6 @@ const MOST_BYTES: u64 = 1 << 20;
 const HALF: u32 = 31;
 /// A table of more of its buckets in use than this share is crowded: walks become long.
 const CROWDED: (u64, u64) = (9, 10);
-/// Tables below so many buckets double when they grow, larger ones grow by a quarter: so a large one is
-/// never less than 0.72 full for want of room.
-const LARGE: u64 = 1 << 24;
 
 /// A compressed vector: both halves of its tree's root. It stays good for as long as the vector is in the
 /// set, also when the set grows.
@@ -71,8 +68,8 @@ impl TreeShape {
     pub const fn new(state_bytes: usize) -> Self {
         Self {
             state_bytes,
-            root_buckets: 1 << 16,
-            nodes: 1 << 14,
+            root_buckets: 1 << 10,
+            nodes: 1 << 8,
         }
     }
 }
@@ -505,11 +502,7 @@ const fn buckets_for(nodes: u64) -> u64 {
     nodes + nodes / 3 + 1
 }
 
-/// The next size of a table.
+/// The next size of a table: a quarter more, so that none is less than 0.72 full but a new one.
 const fn larger(size: u64) -> u64 {
-    if size < LARGE {
-        size * 2
-    } else {
-        size + size / 4
-    }
+    size + size / 4 + 1
 }

@@ -1,12 +1,14 @@
 //! Models in Rust: examples of [`Model`], and what other checkers are compared on.
 
 mod bits;
+mod filter;
 mod mutual_exclusion;
 mod philosophers;
 mod puzzle;
 mod size;
 mod two_phase;
 
+pub use filter::Filter;
 pub use mutual_exclusion::{Algorithm, MutualExclusion};
 pub use philosophers::Philosophers;
 pub use puzzle::Puzzle;
@@ -26,6 +28,8 @@ pub enum Named {
     Puzzle(Puzzle),
     /// `peterson`, `peterson-broken`, `dekker`, `dekker-broken`.
     MutualExclusion(MutualExclusion),
+    /// `peterson:N`: for N processes.
+    Filter(Filter),
     /// `philosophers:N`.
     Philosophers(Philosophers),
     /// `2pc:N`, `2pc-broken:N`.
@@ -37,8 +41,8 @@ pub enum Named {
 pub enum NameError {
     /// No model has this name.
     #[error(
-        "no model is called {0:?}: a .pnml file, puzzle:RxC, peterson, peterson-broken, dekker, \
-         dekker-broken, philosophers:N, 2pc:N or 2pc-broken:N"
+        "no model is called {0:?}: a .pnml file, puzzle:RxC, peterson, peterson:N, peterson-broken, \
+         dekker, dekker-broken, philosophers:N, 2pc:N or 2pc-broken:N"
     )]
     Unknown(String),
     /// A size that it cannot have.
@@ -67,6 +71,7 @@ impl std::str::FromStr for Named {
                 let (rows, columns) = size.split_once('x').ok_or_else(unknown)?;
                 Self::Puzzle(Puzzle::new(number(rows)?, number(columns)?)?)
             }
+            "peterson" => Self::Filter(Filter::new(number(size)?)?),
             "philosophers" => Self::Philosophers(Philosophers::new(number(size)?)?),
             "2pc" => Self::TwoPhase(TwoPhase::new(number(size)?, false)?),
             "2pc-broken" => Self::TwoPhase(TwoPhase::new(number(size)?, true)?),
@@ -97,6 +102,7 @@ impl Named {
         match self {
             Self::Puzzle(model) => run(model, options, progress),
             Self::MutualExclusion(model) => run(model, options, progress),
+            Self::Filter(model) => run(model, options, progress),
             Self::Philosophers(model) => run(model, options, progress),
             Self::TwoPhase(model) => run(model, options, progress),
         }
@@ -115,6 +121,7 @@ impl Named {
         match self {
             Self::Puzzle(model) => run_rank(model, options, exchange, progress).await,
             Self::MutualExclusion(model) => run_rank(model, options, exchange, progress).await,
+            Self::Filter(model) => run_rank(model, options, exchange, progress).await,
             Self::Philosophers(model) => run_rank(model, options, exchange, progress).await,
             Self::TwoPhase(model) => run_rank(model, options, exchange, progress).await,
         }
@@ -128,6 +135,7 @@ impl Named {
         let bits = match self {
             Self::Puzzle(model) => model.bits(),
             Self::MutualExclusion(model) => model.bits(),
+            Self::Filter(model) => model.bits(),
             Self::Philosophers(model) => model.bits(),
             Self::TwoPhase(model) => model.bits(),
         };

@@ -202,10 +202,7 @@ fn a_rank_that_is_lost_is_named_to_all_others() {
             let error = end.as_ref().unwrap().as_ref();
             let error = error.expect("without rank 1 the exploration is void");
             assert!(
-                matches!(
-                    error,
-                    ExploreError::Rank(RankError::Fabric { rank: 1, .. })
-                ),
+                matches!(error, ExploreError::Rank(RankError::Fabric { rank: 1, .. })),
                 "{error}"
             );
         }

@@ -23,7 +23,7 @@ use subject::Subject;
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson-broken,
+    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson:N, peterson-broken,
     /// dekker, dekker-broken, 2pc:N, 2pc-broken:N
     #[arg(value_name = "MODEL")]
     model: String,
@@ -95,7 +95,7 @@ struct Found {
 }
 
 fn explore_file(args: &Args) -> Result<Option<Found>> {
-    let failed = |error: pnml::PnmlError| Failure::Failed(format!("{}: {error}", args.model));
+    let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
     let memory = memory(args);
     if args.symbolic {
