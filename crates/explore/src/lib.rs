@@ -32,6 +32,8 @@ pub mod order;
 pub mod packed;
 pub mod pnml;
 pub mod report;
+mod sample;
+mod split;
 pub mod symbolic;
 
 pub use error::{ExploreError, RankError};

@@ -415,7 +415,8 @@ impl TreeSet {
         self.roots.segments().bytes() + self.nodes.segments().bytes()
     }
 
-    /// Whether it is time to [grow](TreeSet::grow): vectors or nodes take more than nine tenths of their table.
+    /// Whether it is time to [grow](TreeSet::grow): vectors take more than nine tenths of their table, or nodes nearly all of
+    /// their room.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.roots_are_crowded() || self.nodes_are_crowded()
@@ -428,17 +429,23 @@ impl TreeSet {
 
     fn nodes_are_crowded(&self) -> bool {
         let room = self.nodes.segments().layout().element_words();
-        self.nodes() * CROWDED.1 > room * CROWDED.0
+        self.nodes() > room - room / 32
     }
 
-    /// Rebuilds what is crowded in larger memory; if nothing is, the table of vectors. Ids, trees and spare space stay
+    /// Rebuilds what is crowded in larger memory; if nothing is, the fuller of both tables. Ids, trees and spare space stay
     /// good.
     ///
     /// # Errors
     /// As [`TreeSet::new`]; the set is as it was then.
     pub fn grow(&mut self) -> Result<(), SetError> {
-        let grow_nodes = self.nodes_are_crowded();
-        if self.roots_are_crowded() || !grow_nodes {
+        let (roots, nodes) = (&self.roots, &self.nodes);
+        let root_buckets = roots.segments().layout().buckets();
+        let node_buckets = nodes.segments().layout().buckets();
+        // A walk that found no room in either: in the fuller one, most likely.
+        let fuller = self.nodes() * root_buckets > self.len() * node_buckets;
+        let grow_roots = self.roots_are_crowded();
+        let grow_nodes = self.nodes_are_crowded() || (!grow_roots && fuller);
+        if !grow_nodes || grow_roots {
             let buckets = larger(self.roots.segments().layout().buckets());
             self.roots = self.roots.rebuilt(buckets, |_| true)?;
         }
@@ -497,12 +504,12 @@ pub(crate) fn check_state_bytes(state_bytes: usize) -> Result<(), SetError> {
     check_range("the bytes of a vector", state_bytes as u64, 1, MOST_BYTES)
 }
 
-/// Buckets for so many nodes: three quarters full when all are there.
+/// Buckets for so many nodes: six sevenths full when all are there.
 const fn buckets_for(nodes: u64) -> u64 {
-    nodes + nodes / 3 + 1
+    nodes + nodes / 6 + 1
 }
 
-/// The next size of a table: a quarter more, so that none is less than 0.72 full but a new one.
+/// The next size of a table: an eighth more, so that none is less than 0.8 full but a new one.
 const fn larger(size: u64) -> u64 {
-    size + size / 4 + 1
+    size + size / 8 + 1
 }

@@ -131,8 +131,8 @@ impl Store {
 
     /// Makes room: all threads' codes and coders stay good.
     pub(super) fn grow(&mut self, limit: u64) -> Result<(), ExploreError> {
-        // While it is copied, the old memory is there beside the new one, which is larger by a quarter.
-        let needed = self.bytes() / 4 * 9;
+        // While it is copied, the old memory is there beside the new one, which is larger by an eighth.
+        let needed = self.bytes() / 8 * 17;
         if needed > limit {
             let states = match self {
                 Self::Words(set) => set.segments().counted(),
@@ -147,7 +147,7 @@ impl Store {
         match self {
             Self::Words(set) => {
                 let buckets = set.segments().layout().buckets();
-                let buckets = buckets + buckets / 4 + 1;
+                let buckets = buckets + buckets / 8 + 1;
                 *set = set.rebuilt(buckets, |_| true)?;
             }
             Self::Tree(set) => set.grow()?,

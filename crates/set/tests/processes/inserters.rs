@@ -90,7 +90,8 @@ pub fn inserter() {
     let inserts = numbers.iter().map(|number| {
         let (map, out) = (&map, &out);
         async move {
-            let put = map.find_or_put_with(&bytes_of(*number), |value| value[0] = *number);
+            let element = bytes_of(*number);
+            let put = map.find_or_put_with(&element, |value| value[0] = *number);
             let put = put.await.unwrap();
             assert!(put.place().is_some(), "the map has room");
             if put.is_inserted() {

@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn every_rank_owns_its_share() {
         for ranks in [1, 2, 3, 7] {
-            let mut owned = vec![0; ranks];
+            let mut owned = vec![0usize; ranks];
             for state in 0..10_000u64 {
                 owned[owner_of(hash_of(&[state]), ranks)] += 1;
             }
