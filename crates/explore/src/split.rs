@@ -82,7 +82,7 @@ impl Codes {
     #[inline]
     fn of(&self, place: usize, tokens: u64) -> u64 {
         let mixed = self.of_place[place].wrapping_mul(tokens.wrapping_mul(2) + 1);
-        mixed ^ mixed >> 31
+        mixed ^ (mixed >> 31)
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let mut chance = Chance::new(7);
         let markings = (0..500).map(|_| {
             let bits = chance.next();
-            (0..16).map(|place| bits >> (place / 2) & 1).collect()
+            (0..16).map(|place| (bits >> (place / 2)) & 1).collect()
         });
         let samples = Samples {
             largest: vec![1; 16],

@@ -432,24 +432,20 @@ impl TreeSet {
         self.nodes() > room - room / 32
     }
 
-    /// Rebuilds what is crowded in larger memory; if nothing is, the fuller of both tables. Ids, trees and spare space stay
+    /// Rebuilds what is crowded in larger memory; if nothing is, both tables. Ids, trees and spare space stay
     /// good.
     ///
     /// # Errors
     /// As [`TreeSet::new`]; the set is as it was then.
     pub fn grow(&mut self) -> Result<(), SetError> {
-        let (roots, nodes) = (&self.roots, &self.nodes);
-        let root_buckets = roots.segments().layout().buckets();
-        let node_buckets = nodes.segments().layout().buckets();
-        // A walk that found no room in either: in the fuller one, most likely.
-        let fuller = self.nodes() * root_buckets > self.len() * node_buckets;
-        let grow_roots = self.roots_are_crowded();
-        let grow_nodes = self.nodes_are_crowded() || (!grow_roots && fuller);
-        if !grow_nodes || grow_roots {
+        let (roots, nodes) = (self.roots_are_crowded(), self.nodes_are_crowded());
+        // A walk has found no room in one of them: nothing says in which.
+        let neither = !roots && !nodes;
+        if roots || neither {
             let buckets = larger(self.roots.segments().layout().buckets());
             self.roots = self.roots.rebuilt(buckets, |_| true)?;
         }
-        if grow_nodes {
+        if nodes || neither {
             let nodes = larger(self.nodes.segments().layout().element_words());
             self.nodes = self.nodes.rebuilt(buckets_for(nodes), nodes, |_| true)?;
         }

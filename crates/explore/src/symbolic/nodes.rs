@@ -217,7 +217,7 @@ impl Nodes {
                 next.extend([down, right]);
             }
         }
-        let is_live = |index: u32| live[index as usize / 64] >> (index % 64) & 1 != 0;
+        let is_live = |index: u32| (live[index as usize / 64] >> (index % 64)) & 1 != 0;
         self.table.collect(is_live)?;
         self.cache
             .retain(|node| node < FIRST || is_live(node - FIRST));

@@ -105,7 +105,7 @@ fn two_phase(count: usize, state: &State, next: &mut Vec<State>) {
             next.push(with(state, me, manager | 3));
         }
         if decision != 0 {
-            next.push(with(state, me, manager & !3 | decision));
+            next.push(with(state, me, (manager & !3) | decision));
         }
     }
 }

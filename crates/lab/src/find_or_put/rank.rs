@@ -108,7 +108,7 @@ fn limit(memory: &Memory) -> impl FnMut(&[u64], u64) -> Result<()> + '_ {
     let header = memory.layout.region_bytes() / 8 - each;
     let all = memory.layout.buckets();
     let word = move |element: u64| {
-        let home = (u128::from(element << 1) * u128::from(all) >> 64) as u64;
+        let home = ((u128::from(element << 1) * u128::from(all)) >> 64) as u64;
         &memory.parts[(home / each) as usize][(header + home % each) as usize]
     };
     move |batch, new| {

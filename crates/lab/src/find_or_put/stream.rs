@@ -53,10 +53,10 @@ impl Stream {
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;
-            let finds = self.random & 0xffff_ffff < self.found && before > 0;
+            let finds = (self.random & 0xffff_ffff) < self.found && before > 0;
             let element = if finds {
                 // Of those of earlier batches.
-                let number = (u128::from(self.random >> 16) * u128::from(before) >> 48) as u64;
+                let number = ((u128::from(self.random >> 16) * u128::from(before)) >> 48) as u64;
                 self.element(number)
             } else {
                 self.inserted += 1;

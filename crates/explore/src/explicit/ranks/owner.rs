@@ -14,7 +14,7 @@ pub(super) fn hash_of(state: &[u64]) -> u64 {
 /// The rank that owns the states with this hash.
 #[inline]
 pub(super) fn owner_of(hash: u64, ranks: usize) -> usize {
-    ((hash >> 32) * ranks as u64 >> 32) as usize
+    (((hash >> 32) * ranks as u64) >> 32) as usize
 }
 
 /// States that were sent lately, whole: a state that is here is with its owner already, or on its way.
