@@ -6,7 +6,6 @@ use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
 use farslot_bench::BenchError;
 use farslot_set::SetError;
-use farslot_set::job::JobError;
 use std::net::SocketAddr;
 
 /// The result of a reproduction.
@@ -72,29 +71,6 @@ pub enum LabError {
         /// How many are needed.
         least: usize,
     },
-    /// A program or a library to be compared with failed.
-    #[error("{checker}: {reason}")]
-    Checker {
-        /// Which.
-        checker: String,
-        /// What it said.
-        reason: String,
-    },
-    /// Two checkers have counted different states of one model.
-    #[error("{model}: {checker} has counted {found} states, farslot {farslot}")]
-    Counted {
-        /// The model.
-        model: String,
-        /// The other checker.
-        checker: String,
-        /// States that it has counted.
-        found: u64,
-        /// States that Farslot has counted.
-        farslot: u64,
-    },
-    /// The processes of a measurement.
-    #[error(transparent)]
-    Job(#[from] JobError),
     /// What a set says.
     #[error(transparent)]
     Set(#[from] SetError),

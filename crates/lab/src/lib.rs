@@ -6,8 +6,6 @@
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
-//! * [`against`]: exploration beside Spin and Stateright.
-//! * [`find_or_put`]: find-or-put beside concurrent maps.
 //! * [`baseline`]: MapEmbed and TEA, the designs that paper 001 compares CuckooDuo with.
 //! * [`program`]: the program `farslot-lab`, which prints and draws these reports.
 //!
@@ -15,10 +13,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod against;
 pub mod baseline;
 mod error;
-pub mod find_or_put;
 mod paper000;
 mod paper001;
 mod paper002;

@@ -1,8 +1,6 @@
 //! The program `farslot-lab`.
 
-mod against;
 mod failure;
-mod find_or_put;
 mod html;
 mod plot;
 mod reproduce;
@@ -32,13 +30,6 @@ enum Command {
     Repro(reproduce::Args),
     /// Run YCSB's workloads, beside other stores
     Ycsb(ycsb::Args),
-    /// Count states beside Spin and Stateright: models, workers, states a second, bytes a state
-    ExploreAgainst(against::Args),
-    /// Measure one library: what `explore-against` starts
-    #[command(hide = true)]
-    ExploreOne(crate::against::OneArgs),
-    /// Fill find-or-put's table, beside concurrent maps and the mapping's limit
-    FindOrPut(find_or_put::Args),
     /// Lend memory of this machine to other processes: what `ycsb` starts
     #[command(hide = true)]
     Serve(serve::Args),
@@ -54,9 +45,6 @@ fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Repro(args) => reproduce::run(args, context),
         Command::Ycsb(args) => ycsb::run(&args, context),
-        Command::ExploreAgainst(args) => against::run(&args, context),
-        Command::ExploreOne(args) => against::one(&args),
-        Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::Serve(args) => serve::run(args, context),
     }
 }

@@ -5,7 +5,6 @@ mod baseline;
 mod common;
 mod growth;
 mod program;
-mod program_comparisons;
 mod program_repro;
 mod program_ycsb;
 mod repro;
