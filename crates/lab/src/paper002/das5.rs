@@ -29,3 +29,21 @@ pub(super) fn model() -> NicModel {
         ..NicModel::connectx5_edr()
     }
 }
+
+/// What verbs to another machine cost there, if the latencies of the paper's table 1 are those of find-or-puts in the other
+/// machine's memory: half as much as [`profile`] has, of which half of the find-or-puts take none.
+///
+/// Only so two machines reach the paper's throughput. What a verb occupies in the NIC, a ConnectX-3, is what paper 003
+/// measures of that generation (its section 3.3).
+pub(super) fn verbs() -> NicProfile {
+    let nic = profile();
+    let of_its_kind = NicProfile::connectx3_roce();
+    NicProfile {
+        name: "das5-verbs".into(),
+        read_latency_ns: nic.read_latency_ns / 2.0,
+        latency_per_byte_ns: nic.latency_per_byte_ns / 2.0,
+        requester_ns: of_its_kind.requester_ns,
+        responder_ns: of_its_kind.responder_ns,
+        ..nic
+    }
+}

@@ -26,7 +26,7 @@ pub(crate) const SCALE: Scale = Scale {
 
 /// The table's load factors and chunk sizes, its latencies in us, and its round trips.
 const LOADS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-const SIZES: [usize; 5] = [8, 16, 32, 64, 128];
+pub(super) const SIZES: [usize; 5] = [8, 16, 32, 64, 128];
 const LATENCIES: [[f64; 5]; 5] = [
     [3.69, 3.71, 3.99, 4.17, 4.50],
     [3.74, 3.72, 4.00, 4.18, 4.50],
@@ -42,7 +42,7 @@ const ROUND_TRIPS: [[f64; 5]; 5] = [
     [5.7, 3.2, 2.0, 1.4, 1.1],
 ];
 /// The paper measures at intervals of this much load.
-const INTERVAL: f64 = 0.02;
+pub(super) const INTERVAL: f64 = 0.02;
 /// Buckets of all chunks of a find-or-put.
 const REACH: usize = 4096;
 /// Insertions under way between the intervals, where nothing is measured.
@@ -50,20 +50,22 @@ const WIDTH: usize = 32;
 
 /// One interval: means of a find-or-put.
 #[derive(Clone, Copy)]
-struct Interval {
-    latency_us: f64,
-    reads: f64,
+pub(super) struct Interval {
+    pub(super) latency_us: f64,
+    pub(super) reads: f64,
 }
 
 /// What a trial varies.
 #[derive(Clone, Copy)]
-struct Trial {
+pub(super) struct Trial {
     /// C; chosen while running if none.
-    size: Option<usize>,
+    pub(super) size: Option<usize>,
     /// Whether the process reaches its own half of the table without verbs, as the paper's.
-    direct: bool,
-    slots: u64,
-    seed: u64,
+    pub(super) direct: bool,
+    /// Load factors before which is measured.
+    pub(super) loads: &'static [f64],
+    pub(super) slots: u64,
+    pub(super) seed: u64,
 }
 
 /// Measures it.
@@ -76,6 +78,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         measure(Trial {
             size: sizes[way / 2],
             direct: way % 2 == 0,
+            loads: &LOADS,
             slots: scale.slots,
             seed: scale.seed_of(table as u32),
         })
@@ -155,7 +158,7 @@ fn lines<'t>(of: &impl Fn(usize, bool) -> &'t [Vec<Interval>]) -> Vec<Line> {
 }
 
 /// Fills one table, and measures before each of the load factors.
-fn measure(trial: Trial) -> Result<Vec<Interval>> {
+pub(super) fn measure(trial: Trial) -> Result<Vec<Interval>> {
     let layout = Layout::new(2, trial.slots / 2, 0)?;
     let world = World::new(trial.seed, das5::profile());
     let nodes = [(); 2].map(|()| {
@@ -200,9 +203,9 @@ async fn fill(
     let mut words = std::iter::repeat_with(move || random.next_u64() & MAX_WORD);
     let mut intervals = Vec::new();
     let mut inserted = 0;
-    for load in LOADS {
+    for load in trial.loads {
         let [from, until] =
-            [load - INTERVAL, load].map(|load| (trial.slots as f64 * load) as usize);
+            [load - INTERVAL, *load].map(|load| (trial.slots as f64 * load) as usize);
         let unmeasured: Vec<_> = words.by_ref().take(from - inserted).collect();
         let mut wrong = 0;
         set.find_or_put_all(&unmeasured, WIDTH, |_, put| {
