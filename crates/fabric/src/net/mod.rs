@@ -14,6 +14,7 @@ mod options;
 pub(crate) mod peers;
 mod posted;
 mod redial;
+pub(crate) mod room;
 pub(crate) mod socket;
 pub(crate) mod spin;
 pub(crate) mod stream;

@@ -1,11 +1,11 @@
 //! A conversation between a client and an agent in memory, for fuzzing.
 
+use super::executing::Executing;
 use super::options::AgentOptions;
-use super::serving::Executing;
 use crate::Result;
 use crate::error::Malformed;
 use crate::memory::Node;
-use crate::net::agent::{Dialogue, End, Pause, Shared, Warn, Warnings};
+use crate::net::agent::{Dialogue, End, Pause, Quota, Shared, Warn, Warnings};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
 use std::fmt;
@@ -48,7 +48,8 @@ impl Conversation {
             Box::new(service),
         )?;
         for grant in &options.serve.grants {
-            shared.grants.issue(grant, shared.served.node.info())?;
+            let node = shared.served.node.info();
+            shared.grants.issue(grant, node, shared.room_of_a_grant)?;
         }
         Ok(Self {
             shared,
@@ -77,18 +78,27 @@ impl Conversation {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 warnings: &mut self.warnings,
             };
+            let mut quota = Quota {
+                work: Quota::TURN,
+                unsent: self.shared.served.unsent_bytes,
+                at_once: self.shared.served.unsent_bytes,
+            };
+            let (input, out) = (&mut self.input, &mut self.out);
             let gone_on = self
                 .dialogue
-                .go_on(&mut self.input, &mut self.out, &self.shared, warn);
+                .go_on(input, out, &self.shared, &mut quota, warn);
             self.out.take_bytes(FrameKind::Completions, &mut answers);
             match gone_on {
-                Ok((Pause::Full | Pause::Refused(_), _)) => {}
-                Ok((Pause::Hungry(_) | Pause::Stalled, _)) => return Ok(answers),
+                Ok((Pause::Full | Pause::Spent | Pause::Resting, _)) => {}
+                // Refused or cut it is never here: the dialogue has told so already.
+                Ok((Pause::Hungry(_) | Pause::Stalled | Pause::Refused(_) | Pause::Cut, _)) => {
+                    return Ok(answers);
+                }
                 Err(end) => {
                     self.is_over = true;
                     return match end {
                         End::Malformed(reason) => Err(reason),
-                        End::Closed | End::Replaced => Ok(answers),
+                        End::Closed | End::Replaced | End::Revoked => Ok(answers),
                     };
                 }
             }

@@ -70,6 +70,8 @@
 mod agent;
 mod conversation;
 mod endpoint;
+mod executing;
+mod in_parts;
 mod options;
 mod peer;
 mod serving;

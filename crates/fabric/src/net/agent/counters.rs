@@ -21,6 +21,18 @@ pub struct AgentCounters {
     pub verbs: u64,
     /// Verbs that were answered with an error.
     pub failed_verbs: u64,
+    /// Connections that were closed before their clients were admitted, because there were too many
+    /// such connections, or too many in all.
+    pub turned_away: u64,
+    /// Clients that were cut off because of verbs that were refused again and again.
+    pub cut_off: u64,
+    /// Clients that were cut off because there was no room for their unfinished verbs.
+    pub no_room: u64,
+    /// Connections that were closed because their grants were revoked.
+    pub revoked: u64,
+    /// Bytes that all connections hold now: of verbs that have not arrived whole, and of answers
+    /// that are not taken.
+    pub held_bytes: usize,
 }
 
 /// The counters of all threads of an agent.
@@ -33,10 +45,15 @@ pub(crate) struct Tally {
     pub(crate) malformed: AtomicU64,
     pub(crate) verbs: AtomicU64,
     pub(crate) failed_verbs: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
+    pub(crate) cut_off: AtomicU64,
+    pub(crate) no_room: AtomicU64,
+    pub(crate) revoked: AtomicU64,
 }
 
 impl Tally {
-    pub(crate) fn snapshot(&self) -> AgentCounters {
+    /// What was counted so far, where the connections hold so many bytes.
+    pub(crate) fn snapshot(&self, held_bytes: usize) -> AgentCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         AgentCounters {
             connections: self.connections.load(Ordering::Relaxed),
@@ -46,6 +63,11 @@ impl Tally {
             malformed: get(&self.malformed),
             verbs: get(&self.verbs),
             failed_verbs: get(&self.failed_verbs),
+            turned_away: get(&self.turned_away),
+            cut_off: get(&self.cut_off),
+            no_room: get(&self.no_room),
+            revoked: get(&self.revoked),
+            held_bytes,
         }
     }
 }

@@ -2,15 +2,16 @@
 
 use super::admit::{Handshake, Step, refuse};
 use super::counters::Warnings;
-use super::service::Pause;
-use super::service::Serve;
+use super::service::{Pause, Quota, Serve};
 use super::session::Session;
 use super::shared::Shared;
 use crate::FabricError;
 use crate::error::Malformed;
 use crate::error::Refusal;
+use crate::net::admission::Issued;
 use crate::net::stream::{Inbound, Outbound};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// How far a client has come.
 pub(crate) struct Dialogue(Phase);
@@ -42,6 +43,8 @@ pub(crate) enum End {
     Closed,
     /// Its client has another connection in its place.
     Replaced,
+    /// Its grant was revoked in the middle of an answer.
+    Revoked,
     Malformed(Malformed),
 }
 
@@ -77,6 +80,29 @@ impl Dialogue {
         }
     }
 
+    /// The grant that the client was admitted under, while it is served.
+    pub(crate) fn grant(&self) -> Option<&Arc<Issued>> {
+        match &self.0 {
+            Phase::Serving(_, serving) => Some(serving.grant()),
+            Phase::Handshake(_) | Phase::Leaving { .. } => None,
+        }
+    }
+
+    /// Refuses the client, whatever it was at.
+    pub(crate) fn refuse(&mut self, refusal: Refusal, out: &mut Outbound) {
+        refuse(out, refusal);
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        let before = std::mem::replace(&mut self.0, Phase::LEAVING);
+        if let Phase::Serving(_, serving) = before {
+            self.0 = Phase::Leaving {
+                _served_by: Some(serving),
+            };
+        }
+    }
+
     /// Answers what is here; returns why it goes no further, and what became of the client
     /// meanwhile.
     pub(crate) fn go_on(
@@ -84,6 +110,7 @@ impl Dialogue {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        quota: &mut Quota,
         warn: Warn<'_>,
     ) -> Result<(Pause, Option<News>), End> {
         let mut news = None;
@@ -97,19 +124,16 @@ impl Dialogue {
                             "refused a verb of {peer} under the grant {grant:?}: {error}"
                         ));
                     };
-                    let pause = serving.run(input, out, &shared.served, &mut tell);
+                    let pause = serving.run(input, out, &shared.served, quota, &mut tell);
                     drop(going);
                     let pause = pause.map_err(End::Malformed)?;
-                    let Pause::Refused(refusal) = pause else {
-                        return Ok((pause, news));
-                    };
-                    refuse(out, refusal);
-                    news = Some(News::Refused(refusal));
-                    let before = std::mem::replace(&mut self.0, Phase::LEAVING);
-                    if let Phase::Serving(_, serving) = before {
-                        self.0 = Phase::Leaving {
-                            _served_by: Some(serving),
-                        };
+                    match pause {
+                        Pause::Refused(refusal) => {
+                            self.refuse(refusal, out);
+                            news = Some(News::Refused(refusal));
+                        }
+                        Pause::Cut => return Err(End::Revoked),
+                        pause => return Ok((pause, news)),
                     }
                 }
                 Phase::Leaving { .. } => {
@@ -118,6 +142,7 @@ impl Dialogue {
                 }
                 Phase::Handshake(handshake) => {
                     let step = handshake.step(input, out, shared);
+                    quota.spend(Quota::REFUSED);
                     match step.map_err(End::Malformed)? {
                         Step::Wait(words) => return Ok((Pause::Hungry(words), news)),
                         Step::Admit(session, serving) => {

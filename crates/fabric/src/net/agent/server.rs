@@ -103,20 +103,36 @@ impl Server {
     /// than 64 bytes.
     pub(crate) fn grant(&self, grant: &Grant) -> Result<()> {
         self.check_secret(grant)?;
-        self.shared
-            .grants
-            .issue(grant, self.shared.served.node.info())
+        let node = self.shared.served.node.info();
+        self.put_in_force(Arc::new(Issued::new(grant, node, self.room_of_a_grant())?));
+        Ok(())
     }
 
-    /// Ends a grant: its clients' verbs that are begun after this returned are refused. False if
-    /// there is none in force by that name.
+    /// What the connections of one grant's clients may hold, in bytes.
+    pub(crate) fn room_of_a_grant(&self) -> usize {
+        self.shared.room_of_a_grant
+    }
+
+    /// Ends a grant: its clients' verbs that are begun after this returned are refused, and their
+    /// connections are closed a while later. False if there is none in force by that name.
     pub(crate) fn revoke(&self, name: &str) -> bool {
-        self.shared.grants.revoke(name)
+        let revoked = self.shared.grants.revoke(name);
+        self.let_go_of_revoked();
+        revoked
     }
 
     /// Puts a grant in force that a service has made ready. One of the same name is revoked.
     pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
         self.shared.grants.put_in_force(issued);
+        self.let_go_of_revoked();
+    }
+
+    /// Has the threads let go of clients whose grants were revoked.
+    fn let_go_of_revoked(&self) {
+        for door in &self.shared.doors {
+            door.revoked.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// Has every client served that is admitted, whether or not anything has come from it.
@@ -129,7 +145,8 @@ impl Server {
 
     /// What it has seen so far.
     pub(crate) fn counters(&self) -> AgentCounters {
-        self.shared.served.tally.snapshot()
+        let served = &self.shared.served;
+        served.tally.snapshot(served.room.held())
     }
 }
 
