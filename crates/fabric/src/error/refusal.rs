@@ -13,8 +13,9 @@ pub enum Refusal {
         /// The agent's.
         agent: u8,
     },
-    /// The client's proof is wrong.
-    #[error("the secret is wrong")]
+    /// The client's proof is wrong, or the grant that it asks for is none. A client that does not
+    /// know a secret is not told which names there are.
+    #[error("the secret is wrong, or there is no such grant")]
     WrongSecret,
     /// The grant has a secret and the client none.
     #[error("the grant needs a secret and the client has none")]
@@ -22,7 +23,7 @@ pub enum Refusal {
     /// The client has a secret that the node did not prove to know.
     #[error("the node does not know the client's secret")]
     NodeUnproved,
-    /// There is no such grant.
+    /// There is no such grant, where no grant has a secret.
     #[error("the node has no such grant")]
     NoSuchGrant,
     /// The grant was revoked.

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub(crate) mod agent;
+mod audit;
 mod backoff;
 pub(crate) mod dialer;
 mod hangup;
@@ -21,6 +22,8 @@ pub(crate) mod stream;
 pub mod wire;
 
 pub use agent::AgentCounters;
+pub(crate) use audit::Reports;
+pub use audit::{Audit, AuditEvent, AuditKind, utc_time};
 pub use backoff::Backoff;
 pub use options::{ConnectOptions, ServeOptions};
 pub use posted::Posted;

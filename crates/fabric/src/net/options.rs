@@ -1,8 +1,10 @@
 //! The options that TCP and RDMA verbs share, for agents and for endpoints.
 
 use super::admission::{Grant, Secret};
+use super::audit::Audit;
 use super::backoff::Backoff;
 use crate::{Limits, Rights};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an agent accepts clients.
@@ -34,6 +36,8 @@ pub struct ServeOptions {
     pub held_bytes: usize,
     /// The longest that a message waits for room in the node's inbox, whatever its sender asks for.
     pub receiver_wait: Duration,
+    /// Where to write down who came and what was refused them.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for ServeOptions {
@@ -49,6 +53,7 @@ impl Default for ServeOptions {
             strangers_of_address: 512,
             held_bytes: 128 << 20,
             receiver_wait: Duration::from_secs(10),
+            audit: None,
         }
     }
 }

@@ -5,7 +5,8 @@ use super::options::AgentOptions;
 use crate::Result;
 use crate::error::Malformed;
 use crate::memory::Node;
-use crate::net::agent::{Dialogue, End, Pause, Quota, Shared, Warn, Warnings};
+use crate::net::Reports;
+use crate::net::agent::{Dialogue, End, Pause, Quota, Shared, Warn};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
 use std::fmt;
@@ -19,7 +20,7 @@ pub struct Conversation {
     dialogue: Dialogue,
     input: Inbound,
     out: Outbound,
-    warnings: Warnings,
+    reports: Reports,
     is_over: bool,
 }
 
@@ -56,7 +57,7 @@ impl Conversation {
             dialogue: Dialogue::new(None),
             input: Inbound::default(),
             out: Outbound::default(),
-            warnings: Warnings::new(),
+            reports: Reports::new(None),
             is_over: false,
         })
     }
@@ -76,7 +77,7 @@ impl Conversation {
         loop {
             let warn = Warn {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-                warnings: &mut self.warnings,
+                reports: &mut self.reports,
             };
             let mut quota = Quota {
                 work: Quota::TURN,

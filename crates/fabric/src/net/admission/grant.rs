@@ -2,7 +2,6 @@
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
-use crate::error::Refusal;
 use crate::net::room::Room;
 use crate::{FabricError, NodeInfo, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use std::collections::HashMap;
@@ -246,14 +245,16 @@ impl Grants {
         grant.is_some_and(|grant| !grant.revoked.swap(true, Ordering::AcqRel))
     }
 
-    /// The grant in force by that name.
-    pub(crate) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
+    /// The grant of that name, which may be revoked.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Issued>> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        match grants.get(name) {
-            None => Err(Refusal::NoSuchGrant),
-            Some(grant) if grant.is_revoked() => Err(Refusal::GrantRevoked),
-            Some(grant) => Ok(Arc::clone(grant)),
-        }
+        grants.get(name).map(Arc::clone)
+    }
+
+    /// Whether any of them needs a secret.
+    pub(crate) fn need_secrets(&self) -> bool {
+        let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        grants.values().any(|grant| grant.secret.is_some())
     }
 }
 
@@ -285,8 +286,8 @@ mod tests {
         assert_ne!(first.keys, again.keys);
 
         assert!(grants.revoke("some") && !grants.revoke("some") && !grants.revoke("none"));
-        assert_eq!(grants.find("some").err(), Some(Refusal::GrantRevoked));
-        assert_eq!(grants.find("none").err(), Some(Refusal::NoSuchGrant));
+        assert!(grants.find("some").unwrap().is_revoked());
+        assert!(grants.find("none").is_none() && !grants.need_secrets());
         grant.areas = Some(vec![Area::whole(RegionId(3), Rights::READ)]);
         assert!(matches!(
             grants.issue(&grant, &node, 1 << 20),

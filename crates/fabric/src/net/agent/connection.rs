@@ -1,11 +1,12 @@
 //! One client's connection: its buffers, and how far the client has come.
 
 use super::admit::refuse;
-use super::counters::{Warnings, count};
+use super::counters::count;
 use super::dialogue::{Dialogue, End, News, Warn};
 use super::service::{Pause, Quota};
 use super::shared::Shared;
 use crate::error::Refusal;
+use crate::net::Reports;
 use crate::net::admission::Issued;
 use crate::net::admission::handshake::HELLO_WORDS;
 use crate::net::socket::Io;
@@ -93,9 +94,14 @@ impl Connection {
         self.grant.as_deref()
     }
 
-    /// The grant whose secret its client was asked for, if it is at that.
-    pub(crate) fn unproved(&self) -> Option<&str> {
-        self.dialogue.unproved()
+    /// The name of the grant that its client asks for or is served under, if it is at that.
+    pub(crate) fn asked(&self) -> Option<&str> {
+        self.dialogue.asked()
+    }
+
+    /// Whether its client was asked to prove that it knows a secret, and has not yet.
+    pub(crate) fn is_unproved(&self) -> bool {
+        self.dialogue.is_unproved()
     }
 
     /// Tells a client that took too long; it is told once, if it listens at all.
@@ -131,7 +137,7 @@ impl Connection {
         &mut self,
         scratch: &mut Scratch,
         shared: &Shared,
-        warnings: &mut Warnings,
+        reports: &mut Reports,
     ) -> Result<Turn, End> {
         let mut turn = Turn {
             wants: Wants::Output,
@@ -153,7 +159,7 @@ impl Connection {
             std::mem::swap(&mut self.input, &mut scratch.input);
         }
         std::mem::swap(&mut self.out, &mut scratch.out);
-        let advanced = self.advance(turn, shared, warnings);
+        let advanced = self.advance(turn, shared, reports);
         if let Err(End::Malformed(_)) = advanced
             && !self.out.is_empty()
         {
@@ -199,14 +205,14 @@ impl Connection {
         &mut self,
         mut turn: Turn,
         shared: &Shared,
-        warnings: &mut Warnings,
+        reports: &mut Reports,
     ) -> Result<Turn, End> {
         let mut quota = self.quota(shared);
         let mut received = false;
         loop {
             let warn = Warn {
                 peer: self.peer,
-                warnings,
+                reports,
             };
             let (input, out) = (&mut self.input, &mut self.out);
             let gone_on = self.dialogue.go_on(input, out, shared, &mut quota, warn);

@@ -1,8 +1,6 @@
-//! What an agent counts, and the warnings that it logs at a limited rate.
+//! What an agent counts.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// What an agent has counted so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -75,63 +73,4 @@ impl Tally {
 #[inline]
 pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
-}
-
-/// Warnings that strangers can cause: a few a second, so that nobody can fill a disk with them.
-pub(crate) struct Warnings {
-    since: Instant,
-    written: u32,
-    left_out: u64,
-}
-
-const A_SECOND: Duration = Duration::from_secs(1);
-const MOST_A_SECOND: u32 = 10;
-
-impl Warnings {
-    pub(crate) fn new() -> Self {
-        Self {
-            since: Instant::now(),
-            written: 0,
-            left_out: 0,
-        }
-    }
-
-    pub(crate) fn warn(&mut self, what: fmt::Arguments<'_>) {
-        if self.may_write(Instant::now()) {
-            log::warn!("{what}");
-        }
-    }
-
-    fn may_write(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= A_SECOND {
-            if self.left_out > 0 {
-                log::warn!("{} more warnings like the last ones", self.left_out);
-            }
-            *self = Self {
-                since: now,
-                ..Self::new()
-            };
-        }
-        if self.written == MOST_A_SECOND {
-            self.left_out += 1;
-            return false;
-        }
-        self.written += 1;
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_few_and_the_rest_are_counted() {
-        let mut warnings = Warnings::new();
-        let now = warnings.since;
-        let written = (0..25).filter(|_| warnings.may_write(now)).count();
-        assert_eq!((written, warnings.left_out), (10, 15));
-        assert!(warnings.may_write(now + A_SECOND));
-        assert_eq!(warnings.left_out, 0);
-    }
 }

@@ -1,7 +1,6 @@
 //! An agent's conversation with one client, without the connection that carries it.
 
 use super::admit::{Handshake, Step, refuse};
-use super::counters::Warnings;
 use super::service::{Pause, Quota, Serve};
 use super::session::Session;
 use super::shared::Shared;
@@ -10,6 +9,7 @@ use crate::error::Malformed;
 use crate::error::Refusal;
 use crate::net::admission::Issued;
 use crate::net::stream::{Inbound, Outbound};
+use crate::net::{AuditEvent, AuditKind, Reports};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -22,12 +22,11 @@ enum Phase {
     /// Refused, and told so: what it still sends is thrown away until it has closed. What it was
     /// served by stays until then: a NIC goes on refusing its verbs.
     Leaving {
-        _served_by: Option<Box<dyn Serve>>,
+        #[allow(dead_code, reason = "it is kept for what it does when it is dropped")]
+        served_by: Option<Box<dyn Serve>>,
+        /// The name of the grant that it asked for.
+        asked: Option<Box<str>>,
     },
-}
-
-impl Phase {
-    const LEAVING: Self = Self::Leaving { _served_by: None };
 }
 
 /// What became of a client.
@@ -51,7 +50,7 @@ pub(crate) enum End {
 /// Where to tell of verbs that are refused, and whose they are.
 pub(crate) struct Warn<'w> {
     pub(crate) peer: SocketAddr,
-    pub(crate) warnings: &'w mut Warnings,
+    pub(crate) reports: &'w mut Reports,
 }
 
 impl Dialogue {
@@ -72,12 +71,18 @@ impl Dialogue {
         matches!(self.0, Phase::Leaving { .. })
     }
 
-    /// The grant whose secret the client was asked for, if it is at that.
-    pub(crate) fn unproved(&self) -> Option<&str> {
+    /// The name of the grant that the client asks for or is served under, if it is at that.
+    pub(crate) fn asked(&self) -> Option<&str> {
         match &self.0 {
-            Phase::Handshake(handshake) => handshake.unproved(),
-            Phase::Serving(..) | Phase::Leaving { .. } => None,
+            Phase::Handshake(handshake) => handshake.asked(),
+            Phase::Serving(_, serving) => Some(&serving.grant().name),
+            Phase::Leaving { asked, .. } => asked.as_deref(),
         }
+    }
+
+    /// Whether the client was asked to prove that it knows a secret, and has not yet.
+    pub(crate) fn is_unproved(&self) -> bool {
+        matches!(&self.0, Phase::Handshake(handshake) if handshake.is_unproved())
     }
 
     /// The grant that the client was admitted under, while it is served.
@@ -95,11 +100,16 @@ impl Dialogue {
     }
 
     fn leave(&mut self) {
-        let before = std::mem::replace(&mut self.0, Phase::LEAVING);
-        if let Phase::Serving(_, serving) = before {
-            self.0 = Phase::Leaving {
-                _served_by: Some(serving),
-            };
+        let asked = self.asked().map(Into::into);
+        let leaving = Phase::Leaving {
+            served_by: None,
+            asked,
+        };
+        let before = std::mem::replace(&mut self.0, leaving);
+        if let (Phase::Serving(_, serving), Phase::Leaving { served_by, .. }) =
+            (before, &mut self.0)
+        {
+            *served_by = Some(serving);
         }
     }
 
@@ -119,10 +129,12 @@ impl Dialogue {
                 Phase::Serving(session, serving) => {
                     let going = session.go_on().ok_or(End::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
-                        let peer = warn.peer;
-                        warn.warnings.warn(format_args!(
-                            "refused a verb of {peer} under the grant {grant:?}: {error}"
-                        ));
+                        warn.reports.tell(&AuditEvent {
+                            kind: AuditKind::VerbRefused,
+                            peer: Some(warn.peer),
+                            grant: Some(grant),
+                            detail: Some(format_args!("{error}")),
+                        });
                     };
                     let pause = serving.run(input, out, &shared.served, quota, &mut tell);
                     drop(going);
@@ -150,8 +162,7 @@ impl Dialogue {
                             news = Some(News::Admitted);
                         }
                         Step::Refuse(refusal) => {
-                            refuse(out, refusal);
-                            self.0 = Phase::LEAVING;
+                            self.refuse(refusal, out);
                             news = Some(News::Refused(refusal));
                         }
                     }

@@ -9,6 +9,7 @@ use crate::error::os;
 use crate::memory::{Node, raise_file_limit};
 use crate::net::admission::{Grant, Issued};
 use crate::net::options::ServeOptions;
+use crate::net::{AuditEvent, AuditKind};
 use crate::{FabricError, Result};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -117,12 +118,27 @@ impl Server {
     /// connections are closed a while later. False if there is none in force by that name.
     pub(crate) fn revoke(&self, name: &str) -> bool {
         let revoked = self.shared.grants.revoke(name);
-        self.let_go_of_revoked();
+        if revoked {
+            self.tell(AuditKind::Revoked, name);
+            self.let_go_of_revoked();
+        }
         revoked
+    }
+
+    fn tell(&self, kind: AuditKind, grant: &str) {
+        if let Some(audit) = &self.shared.audit {
+            audit.record(&AuditEvent {
+                kind,
+                peer: None,
+                grant: Some(grant),
+                detail: None,
+            });
+        }
     }
 
     /// Puts a grant in force that a service has made ready. One of the same name is revoked.
     pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.tell(AuditKind::Granted, &issued.name);
         self.shared.grants.put_in_force(issued);
         self.let_go_of_revoked();
     }

@@ -5,6 +5,7 @@ use super::service::{Served, Service};
 use super::session::Sessions;
 use crate::error::{Refusal, os};
 use crate::memory::Node;
+use crate::net::Audit;
 use crate::net::admission::Grants;
 use crate::net::options::ServeOptions;
 use crate::net::room::Room;
@@ -54,6 +55,7 @@ impl Workers {
 /// What the threads of an agent share.
 pub(crate) struct Shared {
     pub(crate) served: Served,
+    pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) grants: Grants,
     pub(crate) service: Box<dyn Service>,
     pub(crate) sessions: Arc<Sessions>,
@@ -92,6 +94,7 @@ impl Shared {
                 room: Room::new(options.held_bytes),
                 tally: Tally::default(),
             },
+            audit: options.audit.clone(),
             grants: Grants::default(),
             service,
             sessions: Arc::default(),

@@ -6,7 +6,7 @@
 
 use super::accept::{Acceptor, LISTENER};
 use super::connection::{Connection, Scratch, Turn, Wants};
-use super::counters::{Warnings, count};
+use super::counters::count;
 use super::dialogue::{End, News};
 use super::service::Quota;
 use super::shared::{Newcomer, Shared};
@@ -16,10 +16,11 @@ use crate::error::Refusal;
 use crate::net::admission::Issued;
 use crate::net::socket::{nanos, now};
 use crate::net::spin::Spin;
+use crate::net::{AuditEvent, AuditKind, Reports};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -60,7 +61,7 @@ pub(crate) struct Worker {
     stalled: Vec<u64>,
     next_retry: Instant,
     scratch: Scratch,
-    warnings: Warnings,
+    reports: Reports,
 }
 
 /// A place for a connection. Its number and its generation are the connection's token.
@@ -113,6 +114,7 @@ impl Worker {
         }
         let now = Instant::now();
         let strangers = Strangers::new(shared.strangers);
+        let reports = Reports::new(shared.audit.clone());
         Ok(Self {
             shared,
             number,
@@ -128,7 +130,7 @@ impl Worker {
             stalled: Vec::new(),
             next_retry: now,
             scratch: Scratch::new(),
-            warnings: Warnings::new(),
+            reports,
         })
     }
 
@@ -206,21 +208,31 @@ impl Worker {
                 continue;
             };
             if held.connection.refuse_late(refusal) {
-                let peer = held.connection.peer;
-                self.refused(peer, refusal);
+                self.refused(token, refusal);
             } else if held.connection.is_serving() {
-                let peer = held.connection.peer;
                 count(&self.shared.served.tally.revoked, 1);
-                log::info!("closing the connection of {peer}: its grant was revoked");
+                let why = "its grant was revoked";
+                self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
             }
             self.close(token as u32);
         }
     }
 
-    fn refused(&mut self, peer: SocketAddr, refusal: Refusal) {
+    /// Tells what a connection came to.
+    fn tell(&mut self, kind: AuditKind, token: u64, detail: Option<fmt::Arguments<'_>>) {
+        let held = held_of(&mut self.places, token);
+        let connection = held.map(|held| &held.connection);
+        self.reports.tell(&AuditEvent {
+            kind,
+            peer: connection.map(|connection| connection.peer),
+            grant: connection.and_then(Connection::asked),
+            detail,
+        });
+    }
+
+    fn refused(&mut self, token: u64, refusal: Refusal) {
         count(&self.shared.served.tally.refused, 1);
-        self.warnings
-            .warn(format_args!("refused {peer}: {refusal}"));
+        self.tell(AuditKind::Refused, token, Some(format_args!("{refusal}")));
     }
 
     /// Gives turns to those that wait for one.
@@ -333,7 +345,7 @@ impl Worker {
         let place = token as u32;
         match held
             .connection
-            .turn(&mut self.scratch, &self.shared, &mut self.warnings)
+            .turn(&mut self.scratch, &self.shared, &mut self.reports)
         {
             Ok(turn) => {
                 self.after(token, turn);
@@ -343,25 +355,24 @@ impl Worker {
                 }
             }
             Err(end) => {
-                let peer = held.connection.peer;
                 match end {
                     End::Malformed(reason) => {
                         count(&self.shared.served.tally.malformed, 1);
-                        self.warnings
-                            .warn(format_args!("closing the connection of {peer}: {reason}"));
+                        self.tell(AuditKind::Malformed, token, Some(format_args!("{reason}")));
                     }
                     // It has no secret, or wants one of a grant that has none.
                     End::Closed => {
-                        if let Some(grant) = held.connection.unproved() {
-                            self.warnings.warn(format_args!(
-                                "{peer} left when it was asked for the secret of the grant {grant:?}"
-                            ));
+                        if held.connection.is_unproved() {
+                            self.tell(AuditKind::Unproved, token, None);
                         }
                     }
-                    End::Replaced => log::debug!("{peer} has another connection by now"),
+                    End::Replaced => {
+                        log::debug!("{} has another connection by now", held.connection.peer);
+                    }
                     End::Revoked => {
                         count(&self.shared.served.tally.revoked, 1);
-                        log::info!("closing the connection of {peer} in the middle of an answer");
+                        let why = "its grant was revoked amid an answer";
+                        self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
                     }
                 }
                 self.close(place);
@@ -378,21 +389,19 @@ impl Worker {
             return;
         };
         let before = want(&self.epoll, token, held, turn.wants);
-        let peer = held.connection.peer;
         match turn.news {
             Some(News::Admitted) => {
                 held.is_stranger = false;
                 self.strangers.remove(token);
                 count(&self.shared.served.tally.admitted, 1);
-                let grant = held.connection.grant().map(|grant| &*grant.name);
-                log::info!("admitted {peer} under the grant {:?}", grant.unwrap_or(""));
+                self.tell(AuditKind::Admitted, token, None);
             }
             Some(News::Refused(refusal)) => {
                 // One that was admitted before has some time to leave.
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
-                self.refused(peer, refusal);
+                self.refused(token, refusal);
             }
             None => {}
         }
@@ -517,6 +526,8 @@ impl Worker {
     fn hold(&mut self, newcomer: Newcomer) {
         if let Some(oldest) = self.strangers.to_go_for(newcomer.peer.ip()) {
             count(&self.shared.served.tally.turned_away, 1);
+            let why = "too many connections wait to be admitted";
+            self.tell(AuditKind::TurnedAway, oldest, Some(format_args!("{why}")));
             self.close(oldest as u32);
         }
         let place = self.vacant.pop().unwrap_or(self.places.len() as u32);
@@ -539,8 +550,7 @@ impl Worker {
         });
         self.become_stranger(token);
         if let Err(error) = watched {
-            self.warnings
-                .warn(format_args!("cannot wait for {peer}: {error}"));
+            log::warn!("cannot wait for {peer}: {error}");
             self.close(place);
         }
     }
