@@ -117,10 +117,17 @@ fn a_claimed_write_takes_no_memory_and_is_refused_before_its_payload_is_here() {
             RawClient::connect(&agent, &asking(grant))
         })
         .collect();
+    let claims: Vec<_> = (clients.iter())
+        .map(|client| {
+            let to = client.span(0, 0, CLAIMED);
+            let mut claim = cut_off(|out| wire::put_write(out, to, &payload), 5);
+            claim.shrink_to_fit();
+            claim
+        })
+        .collect();
     let before = resident_bytes();
-    for client in &mut clients {
-        let to = client.span(0, 0, CLAIMED);
-        client.send(&cut_off(|out| wire::put_write(out, to, &payload), 5));
+    for (client, claim) in clients.iter_mut().zip(&claims) {
+        client.send(claim);
     }
     wait_until(&agent, "the readers are refused", |seen| {
         seen.failed_verbs == 150

@@ -173,7 +173,7 @@ impl Connection {
         }
         if lent {
             std::mem::swap(&mut self.input, &mut scratch.input);
-            if self.input.len() > 0 || !scratch.input.is_empty() {
+            if !(self.input.is_empty() && scratch.input.is_empty()) {
                 self.input = scratch.input.take_rest();
             }
         } else if self.input.len() <= LENT_BYTES {
