@@ -6,6 +6,7 @@
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
+//! * [`transactions`]: TATP and SmallBank, beside other stores.
 //! * [`baseline`]: MapEmbed and TEA, the designs that paper 001 compares CuckooDuo with.
 //! * [`program`]: the program `farslot-lab`, which prints and draws these reports.
 //!
@@ -26,6 +27,7 @@ pub mod repro;
 mod scale;
 mod stats;
 mod threads;
+pub mod transactions;
 pub mod ycsb;
 
 pub use error::{LabError, Result};

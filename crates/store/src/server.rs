@@ -2,11 +2,13 @@
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
+use crate::service::Service;
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant, ServeOptions};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
@@ -135,6 +137,7 @@ impl Server {
             Some(name) => shm::Node::serve(name, &regions)?,
             None => shm::Node::embedded(&regions)?,
         };
+        node.serve_calls(Arc::new(Service::of_node(node.downgrade())));
         let mut grants = vec![Grant::everything(options.secret.clone())];
         grants.extend(
             options
