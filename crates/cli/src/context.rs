@@ -2,12 +2,14 @@
 
 use crate::commands::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
+use crate::output;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Grant;
 use farslot::index::IndexError;
 use farslot::{Address, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -96,10 +98,13 @@ pub fn start_writing(table: &Table) -> Result<()> {
 /// # Errors
 /// As [`Context::secret`].
 pub fn secret_in(path: &Path) -> Result<Secret> {
+    let failed = || Failure::io(path.display().to_string());
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LONGEST_SECRET + 1).read_to_end(&mut bytes))
-        .map_err(Failure::io(path.display().to_string()))?;
+    let file = std::fs::File::open(path).map_err(failed())?;
+    check_mode(path, file.metadata().map_err(failed())?.mode())?;
+    file.take(LONGEST_SECRET + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed())?;
     if bytes.len() as u64 > LONGEST_SECRET {
         return Err(Failure::Failed(format!(
             "{}: a secret has at most {LONGEST_SECRET} bytes",
@@ -107,6 +112,25 @@ pub fn secret_in(path: &Path) -> Result<Secret> {
         )));
     }
     secret_of(&bytes)
+}
+
+/// Checks who may use the file of a secret, as its mode says.
+fn check_mode(path: &Path, mode: u32) -> Result<()> {
+    const OTHERS_READ: u32 = 0o004;
+    const OTHERS_WRITE: u32 = 0o002;
+    let shown = path.display();
+    if mode & OTHERS_WRITE != 0 {
+        return Err(Failure::Failed(format!(
+            "{shown}: everybody on this machine can write it, so it is no secret\n  try:  chmod 600 {shown}"
+        )));
+    }
+    if mode & OTHERS_READ != 0 {
+        // Containers are given theirs so: it is no failure.
+        output::note(format_args!(
+            "warning: everybody on this machine can read the secret in {shown}: chmod 600 {shown}"
+        ));
+    }
+    Ok(())
 }
 
 fn secret_of(bytes: &[u8]) -> Result<Secret> {

@@ -228,7 +228,9 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NotAdmitted {
             reason: Refusal::SecretNeeded | Refusal::WrongSecret,
             ..
-        } => "give the node's secret: --secret-file FILE, or FARSLOT_SECRET".into(),
+        } => "give the secret, --secret-file FILE or FARSLOT_SECRET, and the grant that it is of, --grant NAME; \
+              a grant of tables begins when they are made"
+            .into(),
         FabricError::NotAdmitted {
             reason: Refusal::NodeUnproved,
             ..

@@ -1,6 +1,7 @@
 //! What is written where: answers on standard output, everything else on standard error.
 
 use crate::failure::{Failure, Result};
+use farslot::fabric::tcp::utc_time;
 use farslot_bench::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -39,7 +40,13 @@ pub fn note(text: impl std::fmt::Display) {
 pub fn log_to_stderr() {
     let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
     // It can only fail where there is a logger already.
-    let _ = env_logger::Builder::from_env(filter).try_init();
+    let _ = env_logger::Builder::from_env(filter)
+        .format(|to, record| {
+            let time = utc_time(std::time::SystemTime::now());
+            let (level, target) = (record.level(), record.target());
+            writeln!(to, "[{time} {level} {target}] {}", record.args())
+        })
+        .try_init();
 }
 
 /// Says why a command failed, and what to try next.

@@ -4,7 +4,7 @@ use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
-use farslot_fabric::tcp::{Agent, AgentOptions, Area, Grant, ServeOptions};
+use farslot_fabric::tcp::{Agent, AgentOptions, Area, Audit, Grant, ServeOptions};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
 /// choose: nobody serves, and the kernel knows whose the clients are.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Threads of each address's agent; connections are spread over them.
     pub threads: usize,
@@ -26,6 +26,8 @@ pub struct ServerOptions {
     pub read_only_secret: Option<Secret>,
     /// Whether an address that other machines can reach may be served without a secret.
     pub insecure: bool,
+    /// Where to write down who came, what was refused them, and which grants came and went.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for ServerOptions {
@@ -37,6 +39,7 @@ impl Default for ServerOptions {
             secret: None,
             read_only_secret: None,
             insecure: agent.serve.insecure,
+            audit: None,
         }
     }
 }
@@ -138,17 +141,12 @@ impl Server {
             None => shm::Node::embedded(&regions)?,
         };
         node.serve_calls(Arc::new(Service::of_node(node.downgrade())));
-        let mut grants = vec![Grant::everything(options.secret.clone())];
-        grants.extend(
-            options
-                .read_only_secret
-                .clone()
-                .map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ)),
-        );
+        let grants = grants_to_all(&node, &options.secret, &options.read_only_secret);
         let serve = |listen: &str| ServeOptions {
             listen: listen.into(),
             grants: grants.clone(),
             insecure: options.insecure,
+            audit: options.audit.clone(),
             ..ServeOptions::default()
         };
         let mut agents = Vec::new();
@@ -233,11 +231,35 @@ impl Server {
             secret: grant.secret.clone(),
             areas: Some(areas),
         };
+        self.put_in_force(&grant)
+    }
+
+    fn put_in_force(&self, grant: &Grant) -> Result<()> {
         for agent in &self.agents {
-            agent.grant(&grant)?;
+            agent.grant(grant)?;
         }
         if let Some(nic) = &self.nic {
-            nic.grant(&grant)?;
+            nic.grant(grant)?;
+        }
+        Ok(())
+    }
+
+    /// Has clients prove that they know other secrets from now on: for everything, and for reading
+    /// everything. The grants of before are revoked: their clients' verbs are refused, and they connect
+    /// anew with the new secret. One that stays as it was is to be left out.
+    ///
+    /// # Errors
+    /// As [`Server::start_with`] says of grants.
+    pub fn change_secrets(&self, all: Option<&Secret>, read_only: Option<&Secret>) -> Result<()> {
+        let node = match (self.agents.first(), &self.nic) {
+            (Some(agent), _) => agent.node(),
+            (None, Some(nic)) => nic.node(),
+            (None, None) => return Ok(()),
+        };
+        let grants = grants_to_all(node, &all.cloned(), &read_only.cloned());
+        // Where only the second is given, the first stays, with its secret.
+        for grant in grants.iter().skip(usize::from(all.is_none())) {
+            self.put_in_force(grant)?;
         }
         Ok(())
     }
@@ -268,6 +290,16 @@ impl Server {
     pub fn agents(&self) -> &[Agent] {
         &self.agents
     }
+}
+
+/// The grants that open all tables: everything, and where there is a secret for that, to read everything.
+fn grants_to_all(node: &shm::Node, all: &Option<Secret>, read_only: &Option<Secret>) -> Vec<Grant> {
+    let read_only = read_only.clone();
+    let read_only =
+        read_only.map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ));
+    std::iter::once(Grant::everything(all.clone()))
+        .chain(read_only)
+        .collect()
 }
 
 /// Puts the port that was chosen in place of any.

@@ -1,6 +1,7 @@
 //! The program as its users run it: real processes, on one machine. All of it is one test program, for each would link
 //! the store.
 
+mod admission;
 mod advice;
 mod bench;
 #[path = "../common/mod.rs"]

@@ -13,8 +13,9 @@ pub enum Refusal {
         /// The agent's.
         agent: u8,
     },
-    /// The client's proof is wrong.
-    #[error("the secret is wrong")]
+    /// The client's proof is wrong, or the grant that it asks for is none. A client that does not
+    /// know a secret is not told which names there are.
+    #[error("the secret is wrong, or there is no such grant")]
     WrongSecret,
     /// The grant has a secret and the client none.
     #[error("the grant needs a secret and the client has none")]
@@ -22,7 +23,7 @@ pub enum Refusal {
     /// The client has a secret that the node did not prove to know.
     #[error("the node does not know the client's secret")]
     NodeUnproved,
-    /// There is no such grant.
+    /// There is no such grant, where no grant has a secret.
     #[error("the node has no such grant")]
     NoSuchGrant,
     /// The grant was revoked.
@@ -33,6 +34,21 @@ pub enum Refusal {
     TooManyConnections {
         /// The limit.
         limit: u32,
+    },
+    /// The client has asked for too much that is refused.
+    #[error("{limit} verbs of the client were refused, one after the other")]
+    TooManyRefused {
+        /// The limit.
+        limit: u32,
+    },
+    /// The clients of the grant, or all clients, keep the agent's memory for unfinished verbs full.
+    #[error(
+        "the node has room for {bytes} bytes more of unfinished verbs, which the client's verb does \
+         not fit into"
+    )]
+    NoRoom {
+        /// What the connection might have held more.
+        bytes: u32,
     },
     /// The handshake took too long.
     #[error("the handshake was not done within {after_ms} ms")]
@@ -61,7 +77,10 @@ impl Refusal {
     /// Whether the same client may be admitted later without any change.
     #[must_use]
     pub const fn is_passing(self) -> bool {
-        matches!(self, Self::TooManyConnections { .. } | Self::TooSlow { .. })
+        matches!(
+            self,
+            Self::TooManyConnections { .. } | Self::TooSlow { .. } | Self::NoRoom { .. }
+        )
     }
 
     /// The refusal as the code and the detail of a REFUSED.
@@ -78,6 +97,8 @@ impl Refusal {
             Self::OtherCarrier { client } => [9, matches!(client, Carrier::Rdma) as u64],
             Self::NoQueuePair { limit } => [10, limit as u64],
             Self::NoPath => [11, 0],
+            Self::TooManyRefused { limit } => [12, limit as u64],
+            Self::NoRoom { bytes } => [13, bytes as u64],
         }
     }
 
@@ -109,6 +130,12 @@ impl Refusal {
                 limit: detail as u32,
             },
             11 => Self::NoPath,
+            12 => Self::TooManyRefused {
+                limit: detail as u32,
+            },
+            13 => Self::NoRoom {
+                bytes: detail as u32,
+            },
             _ => return None,
         })
     }

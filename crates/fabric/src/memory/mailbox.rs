@@ -13,7 +13,7 @@
 
 use crate::Message;
 use crate::words::SharedWords;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 const HEAD_AT: u64 = 4096;
 const TAIL_AT: u64 = 4104;
@@ -39,10 +39,14 @@ const fn entry_at(position: u64) -> u64 {
     ENTRIES_AT + position % CAPACITY * 8
 }
 
-/// Puts a message into the ring; false if it is full.
+/// Steps after which a loop ends: none over sound words takes so many, but for threads that overtake
+/// each other all the while.
+const MOST_STEPS: u64 = 4 * CAPACITY;
+
+/// Puts a message into the ring; false if it is full, or was damaged: then it is empty again.
 pub(crate) fn put(memory: SharedWords<'_>, message: Message) -> bool {
     let tail = memory.word(TAIL_AT);
-    loop {
+    for _ in 0..MOST_STEPS {
         let position = tail.load(Acquire);
         let entry = memory.word(entry_at(position));
         let seen =
@@ -56,14 +60,64 @@ pub(crate) fn put(memory: SharedWords<'_>, message: Message) -> bool {
                 }
                 continue;
             }
-            // Another sender was faster; its tail may lag.
-            Err(_) => false,
+            // Another sender was faster, and maybe a receiver too; the tail may lag.
+            Err(seen) if is_of_next(seen, position) || tail.load(Acquire) != position => false,
+            Err(_) => break,
         };
         let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
         if placed {
             return true;
         }
     }
+    reset_if_damaged(memory);
+    false
+}
+
+/// Whether an entry has what comes after an empty place at this position.
+fn is_of_next(seen: u64, position: u64) -> bool {
+    let next = position.wrapping_add(CAPACITY);
+    let none = Message { imm: 0, len: 0 };
+    seen == empty(next)
+        || [position, next]
+            .iter()
+            .any(|of| seen >> 55 == full(*of, none) >> 55)
+}
+
+/// Empties the ring if its words are such as no senders and receivers leave them. What waited in it
+/// is lost. Whoever uses it meanwhile may put a message in vain, or find it damaged once more.
+#[cold]
+fn reset_if_damaged(memory: SharedWords<'_>) {
+    if !is_damaged(memory) {
+        return;
+    }
+    log::error!(
+        "the mailbox of a node is damaged: it is emptied, and the messages that waited are lost"
+    );
+    let (head, tail) = (memory.word(HEAD_AT), memory.word(TAIL_AT));
+    // The next lap's first place, so that most that was seen before is seen to be old.
+    let start = (tail.load(Acquire) / CAPACITY).wrapping_add(1);
+    let start = start.wrapping_mul(CAPACITY);
+    for position in (0..CAPACITY).map(|place| start.wrapping_add(place)) {
+        memory
+            .word(entry_at(position))
+            .store(empty(position), Release);
+    }
+    tail.store(start, Release);
+    head.store(start, Release);
+}
+
+/// Whether head, tail and entries do not fit each other, while nobody moves them.
+fn is_damaged(memory: SharedWords<'_>) -> bool {
+    let ends = || [HEAD_AT, TAIL_AT].map(|at| memory.word(at).load(Acquire));
+    let before @ [head, tail] = ends();
+    // They lag behind by less than a lap, whatever they do.
+    let fits = tail.wrapping_sub(head).wrapping_add(CAPACITY) <= 3 * CAPACITY;
+    let fit = (0..CAPACITY).all(|place| {
+        let position = head.wrapping_add(place);
+        let seen = memory.word(entry_at(position)).load(Acquire);
+        seen == empty(position) || is_of_next(seen, position)
+    });
+    !(fits && fit) && ends() == before
 }
 
 /// How many messages wait, while nobody puts or takes any.
@@ -72,10 +126,11 @@ pub(crate) fn waiting(memory: SharedWords<'_>) -> u64 {
     tail.load(Acquire).wrapping_sub(head.load(Acquire))
 }
 
-/// Takes the oldest message out of the ring.
+/// Takes the oldest message out of the ring; nothing if there is none, or it was damaged: then it is
+/// empty again.
 pub(crate) fn take(memory: SharedWords<'_>) -> Option<Message> {
     let head = memory.word(HEAD_AT);
-    loop {
+    for _ in 0..MOST_STEPS {
         let position = head.load(Acquire);
         let entry = memory.word(entry_at(position));
         let seen = entry.load(Acquire);
@@ -85,6 +140,9 @@ pub(crate) fn take(memory: SharedWords<'_>) -> Option<Message> {
                 return None;
             }
             continue;
+        }
+        if !is_of_next(seen, position) && head.load(Acquire) == position {
+            break;
         }
         let of_this_lap = seen >> 55 == empty(position) >> 55 | 1;
         let next_lap = empty(position.wrapping_add(CAPACITY));
@@ -100,6 +158,8 @@ pub(crate) fn take(memory: SharedWords<'_>) -> Option<Message> {
             });
         }
     }
+    reset_if_damaged(memory);
+    None
 }
 
 #[cfg(test)]
@@ -139,6 +199,71 @@ mod tests {
         assert!(put(memory, Message { imm: 2, len: 2 }));
         assert_eq!(take(memory), Some(dead));
         assert_eq!(take(memory).map(|message| message.imm), Some(2));
+    }
+
+    /// A sound ring with messages in it, damaged by a seed in one of several ways.
+    fn damaged(seed: u64) -> Vec<AtomicU64> {
+        use rand::{Rng, RngExt, SeedableRng};
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let words = memory();
+        let memory = SharedWords::new(&words);
+        for imm in 0..random.random_range(0..3000) {
+            if !put(memory, Message { imm, len: 8 }) || random.random_range(0..3) == 0 {
+                take(memory);
+            }
+        }
+        let entries = (ENTRIES_AT / 8) as usize..(END / 8) as usize;
+        let garbage = |random: &mut rand_chacha::ChaCha8Rng| match random.random_range(0..4) {
+            0 => random.next_u64(),
+            // Not full, and not empty either.
+            1 => random.random_range(0..1u64 << 55) | random.random::<u64>() << 56,
+            2 => FULL | random.random::<u64>() << 56,
+            _ => u64::from(random.random::<u8>()) << 56,
+        };
+        match random.random_range(0..4) {
+            0 => entries.for_each(|at| words[at].store(garbage(&mut random), Relaxed)),
+            1 => {
+                let at = random.random_range(entries);
+                words[at].store(garbage(&mut random), Relaxed);
+            }
+            2 => words[(HEAD_AT / 8) as usize].store(random.random(), Relaxed),
+            _ => words[(TAIL_AT / 8) as usize].store(random.random(), Relaxed),
+        }
+        words
+    }
+
+    #[test]
+    fn a_damaged_ring_hangs_nobody_and_works_again() {
+        for seed in 0..2_000 {
+            let words = damaged(seed);
+            let memory = SharedWords::new(&words);
+            // It is emptied, and emptied by those who look for messages; some may be of the damage.
+            for _ in 0..4 * CAPACITY {
+                let _ = (put(memory, Message { imm: 1, len: 0 }), take(memory));
+            }
+            for _ in 0..4 * CAPACITY {
+                let _ = take(memory);
+            }
+            assert_eq!(take(memory), None, "seed {seed}");
+            for imm in 0..3_000 {
+                let message = Message { imm, len: 9 };
+                assert!(put(memory, message), "seed {seed}, message {imm}");
+                assert_eq!(take(memory), Some(message), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sound_ring_is_never_taken_for_damaged() {
+        let words = memory();
+        let memory = SharedWords::new(&words);
+        for step in 0..5_000u32 {
+            let _ = put(memory, Message { imm: step, len: 1 });
+            if step % 3 == 0 {
+                take(memory);
+            }
+            assert!(!is_damaged(memory), "step {step}");
+        }
     }
 
     #[test]

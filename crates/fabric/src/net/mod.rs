@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub(crate) mod agent;
+mod audit;
 mod backoff;
 pub(crate) mod dialer;
 mod hangup;
@@ -14,12 +15,15 @@ mod options;
 pub(crate) mod peers;
 mod posted;
 mod redial;
+pub(crate) mod room;
 pub(crate) mod socket;
 pub(crate) mod spin;
 pub(crate) mod stream;
 pub mod wire;
 
 pub use agent::AgentCounters;
+pub(crate) use audit::Reports;
+pub use audit::{Audit, AuditEvent, AuditKind, utc_time};
 pub use backoff::Backoff;
 pub use options::{ConnectOptions, ServeOptions};
 pub use posted::Posted;

@@ -1,8 +1,10 @@
 //! The options that TCP and RDMA verbs share, for agents and for endpoints.
 
 use super::admission::{Grant, Secret};
+use super::audit::Audit;
 use super::backoff::Backoff;
 use crate::{Limits, Rights};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an agent accepts clients.
@@ -20,10 +22,22 @@ pub struct ServeOptions {
     /// The most connections, those in their handshake included. An RDMA device has a limit of its
     /// own as well.
     pub connections: usize,
-    /// The longest that a client's handshake may take.
+    /// The longest that a client's handshake may take, and that a client stays which is told to
+    /// leave.
     pub handshake_timeout: Duration,
+    /// The most connections whose clients are not admitted. When another comes, the oldest of these
+    /// is closed, so that those who are quick are admitted however many others wait.
+    pub strangers: usize,
+    /// The most of these from one address: the oldest from there is closed for another from there.
+    pub strangers_of_address: usize,
+    /// The most bytes that all connections keep together between their turns: of verbs that have
+    /// not arrived whole, and of answers that are not taken. The clients of one grant may keep half
+    /// of it. Every connection may keep a few KiB besides: see `docs/security.md`.
+    pub held_bytes: usize,
     /// The longest that a message waits for room in the node's inbox, whatever its sender asks for.
     pub receiver_wait: Duration,
+    /// Where to write down who came and what was refused them.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for ServeOptions {
@@ -35,7 +49,11 @@ impl Default for ServeOptions {
             peer_timeout: Duration::from_secs(30),
             connections: 16 << 10,
             handshake_timeout: Duration::from_secs(5),
+            strangers: 1024,
+            strangers_of_address: 512,
+            held_bytes: 128 << 20,
             receiver_wait: Duration::from_secs(10),
+            audit: None,
         }
     }
 }

@@ -8,7 +8,9 @@ use super::wire::{FrameKind, Header, LARGEST_COUNT};
 use std::net::TcpStream;
 
 /// What is received at once where nothing larger is waited for.
-const RECEIVE_BYTES: usize = 256 << 10;
+pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
+/// A rest of at most so many bytes is copied to a buffer that many connections use in turns.
+pub(crate) const LENT_BYTES: usize = 16 << 10;
 /// A buffer that grew past this for a large verb is given up when it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -31,8 +33,14 @@ impl Inbound {
         }
     }
 
-    pub(crate) fn has_memory(&self) -> bool {
-        !self.words.is_empty()
+    /// Bytes of memory that it has.
+    pub(crate) fn memory(&self) -> usize {
+        self.words.len() * 8
+    }
+
+    /// Bytes that have arrived and are not used up.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start * 8
     }
 
     /// The whole words that have arrived and are not used up.
@@ -70,6 +78,34 @@ impl Inbound {
         received
     }
 
+    /// Receives once, at most `most` bytes, into the memory that is there; there must be room.
+    pub(crate) fn receive_within(&mut self, stream: &TcpStream, most: usize) -> Io {
+        self.move_to_front();
+        let space = &mut bytemuck::cast_slice_mut(&mut self.words)[self.end..];
+        let most = most.min(space.len());
+        let received = socket::receive(stream, &mut space[..most]);
+        if let Io::Moved(bytes) = received {
+            self.end += bytes;
+        }
+        received
+    }
+
+    /// Has memory for so many bytes in all.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        let words = bytes.div_ceil(8);
+        if self.words.len() < words {
+            self.words.reserve_exact(words - self.words.len());
+            self.words.resize(words, 0);
+        }
+    }
+
+    /// Takes a copy of what another has left, in place of its own; it must have the memory.
+    pub(crate) fn copy_rest(&mut self, other: &Self) {
+        let rest = &other.words[other.start..other.end.div_ceil(8)];
+        self.words[..rest.len()].copy_from_slice(rest);
+        (self.start, self.end) = (0, other.len());
+    }
+
     /// Takes bytes that have arrived otherwise.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.make_room((self.end - self.start * 8 + bytes.len()).div_ceil(8));
@@ -85,10 +121,8 @@ impl Inbound {
             if self.words.len() * 8 > KEPT_BYTES && wanted * 8 <= KEPT_BYTES {
                 self.words = Vec::new();
             }
-        } else if self.start > 0 {
-            self.words.copy_within(self.start..self.end.div_ceil(8), 0);
-            self.end -= self.start * 8;
-            self.start = 0;
+        } else {
+            self.move_to_front();
         }
         // Always more than what has arrived: there is room for another word at least.
         let needed = wanted.max(RECEIVE_BYTES / 8).max(self.end / 8 + 1);
@@ -97,12 +131,22 @@ impl Inbound {
         }
     }
 
+    fn move_to_front(&mut self) {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 {
+            self.words.copy_within(self.start..self.end.div_ceil(8), 0);
+            self.end -= self.start * 8;
+            self.start = 0;
+        }
+    }
+
     /// Takes out what is left, in memory of just its size, and leaves nothing.
     pub(crate) fn take_rest(&mut self) -> Self {
         let rest = Self {
             words: self.words[self.start..self.end.div_ceil(8)].to_vec(),
             start: 0,
-            end: self.end - self.start * 8,
+            end: self.len(),
         };
         (self.start, self.end) = (0, 0);
         rest
@@ -120,6 +164,11 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
+    /// Bytes of memory that it has.
+    pub(crate) fn memory(&self) -> usize {
+        self.words.capacity() * 8
+    }
+
     /// Bytes that did not go yet.
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
@@ -168,6 +217,23 @@ impl Outbound {
     pub(crate) fn frame(&mut self, kind: FrameKind, frame: &[u64]) {
         self.close(kind);
         self.words.extend_from_slice(frame);
+    }
+
+    /// Begins a frame of one entry of so many words, behind the open one of the same kind; they are
+    /// appended to [`Outbound::end`].
+    pub(crate) fn begin(&mut self, kind: FrameKind, words: usize) {
+        let words = words as u32 + 1;
+        let header = Header {
+            kind,
+            count: 1,
+            words,
+        };
+        self.frame(kind, &[header.encode()]);
+    }
+
+    /// Where the words of a frame that was [begun](Outbound::begin) go.
+    pub(crate) fn end(&mut self) -> &mut Vec<u64> {
+        &mut self.words
     }
 
     /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.

@@ -1,7 +1,7 @@
 //! The owner's side: an agent whose threads check and execute the verbs of clients.
 
+use super::executing::Executing;
 use super::options::AgentOptions;
-use super::serving::Executing;
 use crate::Result;
 use crate::memory::Node;
 use crate::net::AgentCounters;

@@ -1,11 +1,12 @@
 //! A conversation between a client and an agent in memory, for fuzzing.
 
+use super::executing::Executing;
 use super::options::AgentOptions;
-use super::serving::Executing;
 use crate::Result;
 use crate::error::Malformed;
 use crate::memory::Node;
-use crate::net::agent::{Dialogue, End, Pause, Shared, Warn, Warnings};
+use crate::net::Reports;
+use crate::net::agent::{Dialogue, End, Pause, Quota, Shared, Warn};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
 use std::fmt;
@@ -19,7 +20,7 @@ pub struct Conversation {
     dialogue: Dialogue,
     input: Inbound,
     out: Outbound,
-    warnings: Warnings,
+    reports: Reports,
     is_over: bool,
 }
 
@@ -48,14 +49,15 @@ impl Conversation {
             Box::new(service),
         )?;
         for grant in &options.serve.grants {
-            shared.grants.issue(grant, shared.served.node.info())?;
+            let node = shared.served.node.info();
+            shared.grants.issue(grant, node, shared.room_of_a_grant)?;
         }
         Ok(Self {
             shared,
             dialogue: Dialogue::new(None),
             input: Inbound::default(),
             out: Outbound::default(),
-            warnings: Warnings::new(),
+            reports: Reports::new(None),
             is_over: false,
         })
     }
@@ -75,20 +77,29 @@ impl Conversation {
         loop {
             let warn = Warn {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-                warnings: &mut self.warnings,
+                reports: &mut self.reports,
             };
+            let mut quota = Quota {
+                work: Quota::TURN,
+                unsent: self.shared.served.unsent_bytes,
+                at_once: self.shared.served.unsent_bytes,
+            };
+            let (input, out) = (&mut self.input, &mut self.out);
             let gone_on = self
                 .dialogue
-                .go_on(&mut self.input, &mut self.out, &self.shared, warn);
+                .go_on(input, out, &self.shared, &mut quota, warn);
             self.out.take_bytes(FrameKind::Completions, &mut answers);
             match gone_on {
-                Ok((Pause::Full | Pause::Refused(_), _)) => {}
-                Ok((Pause::Hungry(_) | Pause::Stalled, _)) => return Ok(answers),
+                Ok((Pause::Full | Pause::Spent | Pause::Resting, _)) => {}
+                // Refused or cut it is never here: the dialogue has told so already.
+                Ok((Pause::Hungry(_) | Pause::Stalled | Pause::Refused(_) | Pause::Cut, _)) => {
+                    return Ok(answers);
+                }
                 Err(end) => {
                     self.is_over = true;
                     return match end {
                         End::Malformed(reason) => Err(reason),
-                        End::Closed | End::Replaced => Ok(answers),
+                        End::Closed | End::Replaced | End::Revoked => Ok(answers),
                     };
                 }
             }

@@ -70,6 +70,8 @@
 mod agent;
 mod conversation;
 mod endpoint;
+mod executing;
+mod in_parts;
 mod options;
 mod peer;
 mod serving;
@@ -77,7 +79,9 @@ mod serving;
 pub use crate::error::Refusal;
 pub use crate::net::admission::{self, Area, Grant, Secret};
 pub use crate::net::wire;
-pub use crate::net::{AgentCounters, ConnectOptions, Posted, ServeOptions};
+pub use crate::net::{
+    AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, Posted, ServeOptions, utc_time,
+};
 pub use agent::Agent;
 pub use conversation::Conversation;
 pub use endpoint::TcpEndpoint;

@@ -1,8 +1,9 @@
 //! One node and the connection to it: verbs become frames, frames become completions.
 
-use crate::error::Malformed;
+use crate::error::{Malformed, Refusal};
 use crate::memory::mailbox;
 use crate::net::admission::Admitted;
+use crate::net::admission::handshake::{REFUSED_WORDS, decode_refused};
 use crate::net::dialer::{Connected, Dialer, Next};
 use crate::net::peers::Peer;
 use crate::net::socket::Io;
@@ -50,6 +51,8 @@ pub(super) struct TcpPeer {
     /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
     state: State,
+    /// Why the agent serves this client no more, if it said so.
+    refused: Option<Refusal>,
     /// What verbs fail with where nothing is known that is worse.
     down: FabricError,
 }
@@ -82,6 +85,7 @@ impl Peer for TcpPeer {
             awaited: 0,
             lost: Vec::new(),
             state: State::Broken,
+            refused: None,
             down,
         }
     }
@@ -360,7 +364,14 @@ impl TcpPeer {
                 }
                 if let Err(reason) = taken {
                     let peer = self.address().to_owned();
-                    done += self.break_with(&FabricError::Protocol { peer, reason }, slots);
+                    let error = match self.refused.take() {
+                        Some(reason) => FabricError::NotAdmitted {
+                            address: peer,
+                            reason,
+                        },
+                        None => FabricError::Protocol { peer, reason },
+                    };
+                    done += self.break_with(&error, slots);
                 }
                 done
             }
@@ -401,6 +412,16 @@ impl TcpPeer {
                     let slot = self.pending.pop_front().ok_or(Malformed::Answer)?;
                     arrivals.fail(slot, error);
                     self.input.consume(FAILURE_WORDS);
+                }
+                FrameKind::Refused if header.words as usize == REFUSED_WORDS => {
+                    let Some(frame) = words.first_chunk::<REFUSED_WORDS>() else {
+                        return Ok(());
+                    };
+                    // The agent serves this client no more, and says why.
+                    self.refused = decode_refused(frame);
+                    return Err(Malformed::Kind {
+                        found: header.kind as u8,
+                    });
                 }
                 kind => return Err(Malformed::Kind { found: kind as u8 }),
             }

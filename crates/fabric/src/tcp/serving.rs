@@ -1,14 +1,16 @@
 //! Executes the verbs of an admitted client: each is checked, executed and answered, in order of
 //! arrival.
 
-use crate::error::{Carrier, Malformed};
-use crate::memory::{AgentClaim, Node, mailbox};
+use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
+use crate::error::{Malformed, Refusal};
+use crate::memory::{Node, mailbox};
 use crate::net::admission::Issued;
-use crate::net::agent::{Client, Pause, Serve, Served, Service, Tell, count};
-use crate::net::stream::{Inbound, Outbound};
+use crate::net::agent::{Pause, Quota, Serve, Served, Tell, count};
+use crate::net::room::LEAST;
+use crate::net::stream::{Inbound, LENT_BYTES, Outbound};
 use crate::net::wire::{
-    self, FrameKind, Header, Pieces, Request, Span, decode_reads, decode_request, request_words,
-    words_of,
+    self, FrameKind, Header, Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_reads,
+    decode_request, decode_start, request_words, words_of,
 };
 use crate::verb::{check_access, check_aligned};
 use crate::words::SharedWords;
@@ -18,47 +20,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The verbs come over the connection, and are executed by the agent's threads.
-pub(super) struct Executing {
-    _claim: AgentClaim,
-}
-
-impl Executing {
-    /// On the memory of that node.
-    ///
-    /// # Errors
-    /// [`FabricError::NicAndProcessor`].
-    pub(super) fn new(node: &Node) -> Result<Self> {
-        let claim = node.claim_for_agent()?;
-        Ok(Self { _claim: claim })
-    }
-}
-
-impl Service for Executing {
-    fn carrier(&self) -> Carrier {
-        Carrier::Tcp
-    }
-
-    fn admit(&self, client: Client<'_>) -> Box<dyn Serve> {
-        let Client {
-            node,
-            grant,
-            regions,
-            receiver_wait,
-            ..
-        } = client;
-        Box::new(Serving::new(node, grant, regions, receiver_wait))
-    }
-}
-
 /// How a client's verbs are executed.
-struct Serving {
+pub(super) struct Serving {
     grant: Arc<Issued>,
     regions: SmallVec<[Granted; 2]>,
     /// What the frame that has begun still has: verbs and words.
     frame: (u16, u32),
-    stalled: Option<Stalled>,
+    begun: Option<Begun>,
     receiver_wait: Duration,
+    /// Verbs that were refused, and not made up for by others.
+    offences: u32,
 }
 
 struct Granted {
@@ -68,19 +39,19 @@ struct Granted {
     key: u64,
 }
 
-/// A message that its receiver has no room for; its bytes are written.
-struct Stalled {
-    message: Message,
-    until: Instant,
-}
-
+/// A client with so many offences has a rest after every turn in which it goes on so.
+const SLOWED: u32 = 256;
+/// A client with so many is cut off.
+const CUT_OFF: u32 = 10_000;
+/// Verbs that make up for one that was refused.
+const MAKE_UP: u64 = 8;
 /// The most pieces of READs whose memory is asked for before the first of them is copied.
 const BURST: usize = 64;
 /// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
 const ASKED_AHEAD: u32 = 256;
 
 impl Serving {
-    fn new(
+    pub(super) fn new(
         node: &Node,
         grant: Arc<Issued>,
         regions: &[RegionInfo],
@@ -96,8 +67,9 @@ impl Serving {
             regions: regions.collect(),
             grant,
             frame: (0, 0),
-            stalled: None,
+            begun: None,
             receiver_wait,
+            offences: 0,
         }
     }
 
@@ -106,16 +78,28 @@ impl Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         served: &Served,
+        quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
-        if self.stalled.is_some() && !self.deliver(out, served) {
-            return Ok(Pause::Stalled);
-        }
         let words = input.words();
-        let (mut at, mut verbs) = (0, 0);
+        let (mut at, mut verbs, offences) = (0, 0, self.offences);
         let pause = loop {
-            let (left, left_words) = self.frame;
+            if quota.work == 0 {
+                break Pause::Spent;
+            }
+            if out.unsent() >= quota.unsent {
+                break Pause::Full;
+            }
             let rest = &words[at..];
+            if let Some(begun) = self.begun.take() {
+                let (used, pause) = self.go_on(begun, rest, out, served, quota, tell);
+                at += used;
+                match pause {
+                    Some(pause) => break pause,
+                    None => continue,
+                }
+            }
+            let (left, left_words) = self.frame;
             let Some(&first) = rest.first() else {
                 break Pause::Hungry(1);
             };
@@ -124,48 +108,185 @@ impl Serving {
                 at += 1;
                 continue;
             }
-            if out.unsent() >= served.unsent_bytes {
-                break Pause::Full;
-            }
-            let (reads, used) = self.run_reads(rest, out, served);
+            let (reads, used) = self.run_reads(rest, out, served, quota);
             if reads > 0 {
                 at += used;
                 verbs += u64::from(reads);
                 continue;
             }
             let count = Malformed::Count { count: left };
-            let Some((request, used)) = decode_request(rest)? else {
-                let needed = request_words(first)?;
-                if needed > left_words as usize {
-                    return Err(count);
-                }
-                break Pause::Hungry(needed);
+            let whole = decode_request(rest)?;
+            let needed = match &whole {
+                Some((_, needed)) => *needed,
+                None => request_words(first)?,
             };
-            if used > left_words as usize {
+            // Noticed before anything of the verb is done.
+            if needed > left_words as usize || left == 1 && needed < left_words as usize {
                 return Err(count);
             }
-            self.frame = (left - 1, left_words - used as u32);
-            if self.frame.0 == 0 && self.frame.1 > 0 {
-                return Err(count);
-            }
+            let (executed, used) = match whole {
+                Some((request, _)) => match self.execute(request, out, served, quota) {
+                    Ok(kept) => (Ok(()), needed - kept),
+                    Err(error) => (Err(error), needed),
+                },
+                None => match self.begin_long(rest, needed)? {
+                    Some(begun) => begun,
+                    None => break Pause::Hungry(needed),
+                },
+            };
+            self.frame = (left - 1, left_words - needed as u32);
             at += used;
             verbs += 1;
-            if let Err(error) = self.execute(request, out, served) {
-                self.fail(&error, out, served);
-                tell(&self.grant.name, &error);
-            } else if self.stalled.is_some() {
-                break Pause::Stalled;
+            quota.spend(Quota::VERB + used * 8);
+            if let Err(error) = executed {
+                self.fail(&error, out, served, quota, tell);
             }
         };
         input.consume(at);
         count(&served.tally.verbs, verbs);
-        Ok(pause)
+        Ok(self.judge(pause, verbs, offences, served))
+    }
+
+    /// What becomes of a client that asked for so many verbs, and whose offences were so many.
+    #[inline]
+    fn judge(&mut self, pause: Pause, verbs: u64, offences: u32, served: &Served) -> Pause {
+        if self.offences == offences {
+            let made_up = u32::try_from(verbs / MAKE_UP).unwrap_or(u32::MAX);
+            self.offences = offences.saturating_sub(made_up);
+            return pause;
+        }
+        if self.offences >= CUT_OFF {
+            count(&served.tally.cut_off, 1);
+            return match pause {
+                // A frame has begun, in which no refusal can be told.
+                Pause::Full | Pause::Spent if matches!(self.begun, Some(Begun::Copying { .. })) => {
+                    Pause::Cut
+                }
+                _ => Pause::Refused(Refusal::TooManyRefused { limit: CUT_OFF }),
+            };
+        }
+        match pause {
+            Pause::Spent | Pause::Hungry(_) if self.offences >= SLOWED => Pause::Resting,
+            pause => pause,
+        }
+    }
+
+    /// Goes on with what has begun; returns how many words of the input are done, and why it goes no
+    /// further.
+    fn go_on(
+        &mut self,
+        begun: Begun,
+        rest: &[u64],
+        out: &mut Outbound,
+        served: &Served,
+        quota: &mut Quota,
+        tell: &mut Tell<'_>,
+    ) -> (usize, Option<Pause>) {
+        let locate = |piece: Span| self.locate(piece, piece.len.into(), Rights::READ);
+        let around = Surroundings {
+            served,
+            grant: &self.grant,
+            locate: &locate,
+        };
+        // The answers to WRITEs and READs that are moved in pieces.
+        let is_write = matches!(begun, Begun::Stalled { .. } | Begun::Placing { .. });
+        match begun.go_on(rest, out, &around, quota) {
+            Gone::Done(used, message) => {
+                if let Some(message) = message {
+                    self.put(message, out, served);
+                } else if is_write {
+                    out.entry(FrameKind::Completions, 0, served.frame_words as usize);
+                }
+                (used, None)
+            }
+            Gone::Waits(used, begun, pause) => {
+                self.begun = Some(begun);
+                (used, Some(pause))
+            }
+            Gone::Failed(used, error, skip) => {
+                if skip > 0 {
+                    self.begun = Some(Begun::Skipping { words: skip });
+                }
+                if let FabricError::ReceiverNotReady { .. } = error {
+                    // The receiver's fault, not the client's.
+                    out.frame(FrameKind::Completions, &wire::encode_failure(&error));
+                    count(&served.tally.failed_verbs, 1);
+                } else {
+                    self.fail(&error, out, served, quota, tell);
+                }
+                (used, None)
+            }
+            Gone::Cut => (0, Some(Pause::Cut)),
+        }
+    }
+
+    /// Begins a verb of which only the first words are here, `needed` in all: checks it, and returns
+    /// how many words of it are done. Nothing where all of it has to be here.
+    #[allow(clippy::type_complexity, reason = "a verb's error beside a frame's")]
+    fn begin_long(
+        &mut self,
+        rest: &[u64],
+        needed: usize,
+    ) -> std::result::Result<Option<(Result<()>, usize)>, Malformed> {
+        let Some(start) = decode_start(rest)? else {
+            return Ok(None);
+        };
+        let (checked, to, message, head) = match start {
+            Request::Write(to, _) => {
+                let byte = self.locate(to, to.len.into(), Rights::WRITE);
+                (byte.map(Some), to, None, WRITE_WORDS)
+            }
+            Request::WriteImm { to, imm, .. } => {
+                let message = Message { imm, len: to.len };
+                let byte = self.locate_message(to);
+                (byte.map(Some), to, Some(message), WRITE_WORDS + 1)
+            }
+            Request::Call { to, .. } => (self.check_call(to).map(|()| None), to, None, WRITE_WORDS),
+            _ => return Ok(None),
+        };
+        let begun = match checked {
+            Ok(Some(byte)) if byte.is_multiple_of(8) && needed * 8 > LENT_BYTES => {
+                self.begun = Some(Begun::Placing {
+                    byte,
+                    bytes: to.len,
+                    message,
+                });
+                Ok(())
+            }
+            Ok(_) => return Ok(None),
+            Err(error) => {
+                let words = needed - head;
+                self.begun = Some(Begun::Skipping { words });
+                Err(error)
+            }
+        };
+        Ok(Some((begun, head)))
+    }
+
+    /// Puts a message whose bytes are written, and answers it, or has it wait.
+    fn put(&mut self, message: Message, out: &mut Outbound, served: &Served) {
+        if mailbox::put(served.node.words(), message) {
+            out.entry(FrameKind::Completions, 0, served.frame_words as usize);
+        } else {
+            let until = Instant::now() + self.receiver_wait;
+            self.begun = Some(Begun::Stalled { message, until });
+        }
     }
 
     #[cold]
-    fn fail(&self, error: &FabricError, out: &mut Outbound, served: &Served) {
+    fn fail(
+        &mut self,
+        error: &FabricError,
+        out: &mut Outbound,
+        served: &Served,
+        quota: &mut Quota,
+        tell: &mut Tell<'_>,
+    ) {
         out.frame(FrameKind::Completions, &wire::encode_failure(error));
         count(&served.tally.failed_verbs, 1);
+        quota.spend(Quota::REFUSED);
+        self.offences = self.offences.saturating_add(1);
+        tell(&self.grant.name, error);
     }
 
     /// The byte of the node's memory at which a checked access starts.
@@ -204,6 +325,17 @@ impl Serving {
         Ok(())
     }
 
+    /// As [`Serving::locate`], of a message's bytes.
+    fn locate_message(&self, to: Span) -> Result<u64> {
+        if to.len as usize > mailbox::LONGEST {
+            return Err(FabricError::BufferTooLarge {
+                requested: to.len as usize,
+                limit: mailbox::LONGEST,
+            });
+        }
+        self.locate(to, to.len.into(), Rights::WRITE)
+    }
+
     fn locate_word(&self, at: Span) -> Result<u64> {
         check_aligned(RemoteAddr {
             node: NodeId(0),
@@ -221,11 +353,17 @@ impl Serving {
     /// wait for memory side by side, where READs that are decoded and copied in turns wait one
     /// after the other.
     #[inline]
-    fn run_reads(&mut self, words: &[u64], out: &mut Outbound, served: &Served) -> (u16, usize) {
+    fn run_reads(
+        &mut self,
+        words: &[u64],
+        out: &mut Outbound,
+        served: &Served,
+        quota: &mut Quota,
+    ) -> (u16, usize) {
         let memory = served.node.words();
         let limit = served.frame_words as usize;
         let (left, left_words) = self.frame;
-        let mut room = served.unsent_bytes.saturating_sub(out.unsent());
+        let mut room = quota.unsent.saturating_sub(out.unsent()).min(quota.work);
         // Of each READ its pieces, its words, and those of its answer; of each piece where it is.
         let mut reads = SmallVec::<[(usize, usize, usize); BURST]>::new();
         let mut burst = SmallVec::<[(u64, u32); BURST]>::new();
@@ -237,12 +375,13 @@ impl Serving {
         {
             let answer = pieces.map(|piece| words_of(piece.len)).sum();
             let known = burst.len();
-            if answer >= limit || answer * 8 > room || !self.ask_for(pieces, &mut burst, memory) {
+            let work = answer * 8 + Quota::VERB;
+            if answer >= limit || work > room || !self.ask_for(pieces, &mut burst, memory) {
                 burst.truncate(known);
                 break;
             }
             reads.push((pieces.len(), needed, answer));
-            room -= answer * 8;
+            room -= work;
             used += needed;
         }
         if reads.len() == usize::from(left) && used < left_words as usize {
@@ -255,6 +394,7 @@ impl Serving {
             for (byte, len) in located.by_ref().take(pieces) {
                 memory.append_to(byte, len as usize, to);
             }
+            quota.spend(answer * 8 + Quota::VERB);
         }
         let count = reads.len() as u16;
         self.frame = (left - count, left_words - used as u32);
@@ -279,26 +419,61 @@ impl Serving {
         true
     }
 
-    /// Executes a verb, and answers it if it is done.
+    /// Executes a verb, and answers it if it is done; returns how many of its last words have to
+    /// stay in the input.
     #[inline]
-    fn execute(&mut self, request: Request<'_>, out: &mut Outbound, served: &Served) -> Result<()> {
+    fn execute(
+        &mut self,
+        request: Request<'_>,
+        out: &mut Outbound,
+        served: &Served,
+        quota: &mut Quota,
+    ) -> Result<usize> {
         let memory = served.node.words();
         match request {
             Request::Read(from) => {
                 let byte = self.locate(from, from.len.into(), Rights::READ)?;
-                let to = answer(words_of(from.len), out, served)?;
-                memory.append_to(byte, from.len as usize, to);
+                let words = words_of(from.len);
+                let limit = check_answer(words, served)?;
+                if words * 8 <= LEAST || !byte.is_multiple_of(8) {
+                    check_at_once(words, quota)?;
+                    let to = out.entry(FrameKind::Completions, words, limit);
+                    memory.append_to(byte, from.len as usize, to);
+                    quota.spend(words * 8);
+                } else {
+                    self.begun = Some(begin_copying(words, (byte, from.len), 0, out));
+                }
             }
             Request::ReadMany(pieces) => {
                 let mut bytes = SmallVec::<[u64; 8]>::new();
-                let mut total = 0;
+                let (mut total, mut starts) = (0, 0);
                 for piece in pieces {
-                    bytes.push(self.locate(piece, piece.len.into(), Rights::READ)?);
+                    let byte = self.locate(piece, piece.len.into(), Rights::READ)?;
                     total += words_of(piece.len);
+                    starts |= byte;
+                    if total * 8 <= LEAST {
+                        bytes.push(byte);
+                    }
                 }
-                let to = answer(total, out, served)?;
-                for (piece, byte) in pieces.zip(bytes) {
-                    memory.append_to(byte, piece.len as usize, to);
+                let limit = check_answer(total, served)?;
+                quota.spend(pieces.len() * Quota::VERB);
+                if total * 8 <= LEAST {
+                    let to = out.entry(FrameKind::Completions, total, limit);
+                    for (piece, byte) in pieces.zip(bytes) {
+                        memory.append_to(byte, piece.len as usize, to);
+                    }
+                } else if starts.is_multiple_of(8) {
+                    // The pieces stay in the input until each is copied.
+                    self.begun = Some(begin_copying(total, (0, 0), pieces.len(), out));
+                    return Ok(pieces.len() * READ_WORDS);
+                } else {
+                    check_at_once(total, quota)?;
+                    let to = out.entry(FrameKind::Completions, total, limit);
+                    for piece in pieces {
+                        let byte = self.locate(piece, piece.len.into(), Rights::READ)?;
+                        memory.append_to(byte, piece.len as usize, to);
+                    }
+                    quota.spend(total * 8);
                 }
             }
             Request::Write(to, payload) => {
@@ -330,6 +505,8 @@ impl Serving {
                 let room = usize::try_from(to.offset).unwrap_or(usize::MAX);
                 // Its length, then its bytes.
                 let words = room.div_ceil(8).saturating_add(1);
+                check_answer(words, served)?;
+                check_at_once(words, quota)?;
                 let reply = answer(words, out, served)?;
                 let start = reply.len();
                 reply.resize(start + words, 0);
@@ -341,48 +518,15 @@ impl Serving {
                     .answer_call(&*handler, region, request, bytes, &allowed);
                 len[0] = replied as u64;
                 reply.truncate(start + 1 + replied.div_ceil(8));
+                quota.spend(words * 8);
             }
             Request::WriteImm { to, imm, payload } => {
-                if to.len as usize > mailbox::LONGEST {
-                    return Err(FabricError::BufferTooLarge {
-                        requested: to.len as usize,
-                        limit: mailbox::LONGEST,
-                    });
-                }
-                let byte = self.locate(to, to.len.into(), Rights::WRITE)?;
+                let byte = self.locate_message(to)?;
                 memory.copy_in(byte, to.len as usize, payload);
-                let message = Message { imm, len: to.len };
-                if mailbox::put(memory, message) {
-                    answer(0, out, served)?;
-                } else {
-                    let until = Instant::now() + self.receiver_wait;
-                    self.stalled = Some(Stalled { message, until });
-                }
+                self.put(Message { imm, len: to.len }, out, served);
             }
         }
-        Ok(())
-    }
-
-    /// Delivers the message that waits, or gives it up; false if it goes on waiting.
-    fn deliver(&mut self, out: &mut Outbound, served: &Served) -> bool {
-        let Some(stalled) = &self.stalled else {
-            return true;
-        };
-        let revoked = self.grant.is_revoked();
-        if !revoked && mailbox::put(served.node.words(), stalled.message) {
-            out.entry(FrameKind::Completions, 0, served.frame_words as usize);
-        } else if revoked || Instant::now() >= stalled.until {
-            // Its bytes are written, whatever becomes of the message: no other error says so.
-            let error = FabricError::ReceiverNotReady {
-                node: NodeId(0),
-                capacity: mailbox::CAPACITY as usize,
-            };
-            self.fail(&error, out, served);
-        } else {
-            return false;
-        }
-        self.stalled = None;
-        true
+        Ok(0)
     }
 }
 
@@ -393,9 +537,14 @@ impl Serve for Serving {
         input: &mut Inbound,
         out: &mut Outbound,
         served: &Served,
+        quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
-        self.execute_all(input, out, served, tell)
+        self.execute_all(input, out, served, quota, tell)
+    }
+
+    fn grant(&self) -> &Arc<Issued> {
+        &self.grant
     }
 }
 
@@ -417,15 +566,33 @@ fn begin(first: u64, served: &Served) -> std::result::Result<(u16, u32), Malform
     Ok((count, words - 1))
 }
 
-/// Where to append the answer to a verb, which has so many words.
+/// Checks that an answer of so many words fits a frame; returns the limit of frames.
 #[inline]
-fn answer<'o>(words: usize, out: &'o mut Outbound, served: &Served) -> Result<&'o mut Vec<u64>> {
+fn check_answer(words: usize, served: &Served) -> Result<usize> {
     let limit = served.frame_words as usize;
     if words >= limit {
         return Err(FabricError::BufferTooLarge {
-            requested: words * 8,
+            requested: words.saturating_mul(8),
             limit: (limit - 1) * 8,
         });
     }
+    Ok(limit)
+}
+
+/// Checks that there is room for an answer of so many words, which cannot be made in pieces.
+fn check_at_once(words: usize, quota: &Quota) -> Result<()> {
+    if words * 8 > quota.at_once {
+        return Err(FabricError::BufferTooLarge {
+            requested: words * 8,
+            limit: quota.at_once,
+        });
+    }
+    Ok(())
+}
+
+/// Where to append the answer to a verb, which has so many words.
+#[inline]
+fn answer<'o>(words: usize, out: &'o mut Outbound, served: &Served) -> Result<&'o mut Vec<u64>> {
+    let limit = check_answer(words, served)?;
     Ok(out.entry(FrameKind::Completions, words, limit))
 }

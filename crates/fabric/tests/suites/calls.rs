@@ -57,7 +57,7 @@ pub fn a_call_is_answered_with_what_its_handler_says<F: Fabric>() {
         call(0, &[5; 100], 11).unwrap(),
         b"\x07\0\0\0\0\0\0\0\x05\x05\x05"
     );
-    assert_eq!(call(0, &[1], 0).unwrap(), []);
+    assert!(call(0, &[1], 0).unwrap().is_empty());
     let read = executor.block_on(endpoint.read(at(64), 8)).unwrap();
     assert_eq!(read.words(), [7 + 500 + 1]);
     for len in [1000, 1001, 60_000] {

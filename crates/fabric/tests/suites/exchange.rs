@@ -261,7 +261,7 @@ pub fn only_those_who_know_the_secret_are_let_in_and_the_others_are_told_why<N: 
     };
     assert_eq!(refusal(&asking("default", secret(2))), Refusal::WrongSecret);
     assert_eq!(refusal(&asking("default", None)), Refusal::SecretNeeded);
-    assert_eq!(refusal(&asking("other", secret(1))), Refusal::NoSuchGrant);
+    assert_eq!(refusal(&asking("other", secret(1))), Refusal::WrongSecret);
     let executor = client_as::<N>(&agent, &asking("default", secret(1)));
     let added = executor.block_on(executor.endpoint().fetch_add(at(0), 1));
     assert_eq!(added, Ok(0));

@@ -23,6 +23,7 @@ mod sim_memory;
 mod sim_timing;
 mod tcp_admission;
 mod tcp_alone;
+mod tcp_attacks;
 mod tcp_batches;
 mod tcp_errors;
 mod tcp_fuzz;
@@ -30,6 +31,7 @@ mod tcp_half_open;
 mod tcp_hostile;
 mod tcp_many_connections;
 mod tcp_reconnect;
+mod tcp_siege;
 
 /// What the memory of nodes does, whoever executes the verbs.
 mod over_memory {

@@ -72,7 +72,7 @@ fn only_those_who_know_the_secret_are_let_in_and_the_others_are_told_why() {
     assert!(connect(&agent, &asking("default", secret(1))).is_ok());
     for (options, told) in [
         (asking("default", secret(2)), Refusal::WrongSecret),
-        (asking("other", secret(1)), Refusal::NoSuchGrant),
+        (asking("other", secret(1)), Refusal::WrongSecret),
     ] {
         assert_eq!(refusal(&agent, &options), told);
     }

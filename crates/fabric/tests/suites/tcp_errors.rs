@@ -202,7 +202,7 @@ fn a_wrong_secret_is_told_to_both_sides() {
         (asking("default", secret(9)), Refusal::WrongSecret),
         // Of another grant.
         (asking("reader", secret(1)), Refusal::WrongSecret),
-        (asking("writer", secret(1)), Refusal::NoSuchGrant),
+        (asking("writer", secret(1)), Refusal::WrongSecret),
     ] {
         let address = agent.address().to_string();
         let refused = connect(&agent, &options).map(drop);

@@ -89,7 +89,7 @@ fn a_secret_is_proved_by_both_sides() {
     let place = address.strip_prefix("tcp://").unwrap();
     assert_eq!(
         message,
-        format!("no admission to {place}: the secret is wrong")
+        format!("no admission to {place}: the secret is wrong, or there is no such grant")
     );
     // Who has a secret trusts no node that does not.
     let open = Server::start("tcp://127.0.0.1:0", 16 * MIB).unwrap();

@@ -165,6 +165,11 @@ impl Grants {
         self.held.values().any(|held| !held.in_force)
     }
 
+    /// Notes other secrets that open more than single tables.
+    pub fn set_mightier(&mut self, mightier: Vec<Secret>) {
+        self.mightier = mightier;
+    }
+
     /// Reads the file again, and does what it says now. Where something is wrong with it, it says so and
     /// nothing changes.
     pub fn reload(&mut self, server: &Server) {

@@ -1,7 +1,9 @@
 //! `farslot serve`: lends memory, and does nothing else.
 
+mod audit;
 mod grants;
 
+use self::audit::{Tables, audit_to};
 use self::grants::Grants;
 use crate::context::{Context, secret_in};
 use crate::failure::{Failure, Result};
@@ -38,6 +40,10 @@ pub struct Args {
     /// [NAME] with tables = ["..."], rights = "read" or "all", and secret_file = "..."; SIGHUP has it read again
     #[arg(long, value_name = "FILE")]
     grants: Option<PathBuf>,
+    /// Append a line of JSON to this file for every client that is admitted or refused, every grant that is put in
+    /// force or revoked, and every table that is made or dropped; at most ten a second of each kind
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
     /// Serve an address that other machines can reach to anybody, without a secret
     #[arg(long)]
     insecure: bool,
@@ -48,6 +54,8 @@ pub struct Args {
 
 /// How often a node looks whether tables have been made that a grant waits for.
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
+/// How often it looks which tables were made and dropped, to write that down.
+const AUDIT_TABLES: Duration = Duration::from_secs(1);
 
 /// Serves until the process is told to stop.
 ///
@@ -71,16 +79,18 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         }
     }
     let over_network = all.iter().any(by_network);
-    let admission = if over_network {
+    let audit = args.audit.as_deref().map(audit_to).transpose()?;
+    let mut admission = if over_network {
         Admission::read(&args, context)?
     } else {
         Admission::of_this_user(&args)?
     };
     let options = ServerOptions {
         threads: args.threads,
-        secret: admission.secret,
-        read_only_secret: admission.read_only_secret,
+        secret: admission.secret.clone(),
+        read_only_secret: admission.read_only_secret.clone(),
         insecure: args.insecure,
+        audit: audit.clone(),
         ..ServerOptions::default()
     };
     let bytes = args.memory.map_or_else(
@@ -88,7 +98,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         |size| size.as_u64(),
     );
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
-    let told = switch(args.while_stdin, admission.grants.is_some())?;
+    let reloads = admission.grants.is_some() || over_network && context.secret_file.is_some();
+    let told = switch(args.while_stdin, reloads)?;
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
@@ -106,13 +117,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         options.secret.is_some(),
         context.json,
     )?;
-    match admission.grants {
-        Some(grants) => keep_in_force(grants, &server, &told),
-        // Nothing but its end is ever told.
-        None => {
-            let _ = told.recv();
-        }
-    }
+    let mut tables = audit.map(|audit| Tables::new(audit, &server));
+    admission.keep_in_force(&args, context, &server, &told, &mut tables);
     drop(server);
     Ok(())
 }
@@ -138,6 +144,18 @@ impl Admission {
 
     /// Of memory that is served over a network.
     fn read(args: &Args, context: &Context) -> Result<Self> {
+        let secrets = Self::secrets(args, context)?;
+        let both = secrets.secret.iter().chain(&secrets.read_only_secret);
+        let mightier: Vec<_> = both.cloned().collect();
+        let grants = args.grants.as_deref();
+        let grants = grants
+            .map(|file| Grants::read(file, mightier))
+            .transpose()?;
+        Ok(Self { grants, ..secrets })
+    }
+
+    /// The secrets that open more than single tables.
+    fn secrets(args: &Args, context: &Context) -> Result<Self> {
         let secret = context.secret()?;
         // Whoever may do less must not be able to ask for the grant to everything.
         let Some(all) = &secret else {
@@ -157,15 +175,10 @@ impl Admission {
                     .into(),
             ));
         }
-        let mightier = secret.iter().chain(&read_only_secret).cloned().collect();
-        let grants = args.grants.as_deref();
-        let grants = grants
-            .map(|file| Grants::read(file, mightier))
-            .transpose()?;
         Ok(Self {
             secret,
             read_only_secret,
-            grants,
+            grants: None,
         })
     }
 }
@@ -177,20 +190,75 @@ fn limiting_option(args: &Args) -> Option<&'static str> {
     read_only.map(|_| "--read-only-secret-file").or(grants)
 }
 
-/// Keeps grants as their file says, until the process is to end.
-fn keep_in_force(mut grants: Grants, server: &Server, told: &mpsc::Receiver<Told>) {
-    loop {
-        grants.put_in_force(server);
-        let heard = if grants.is_waiting() {
-            told.recv_timeout(LOOK_FOR_TABLES)
-        } else {
-            told.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        };
-        match heard {
-            Ok(Told::Reload) => grants.reload(server),
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
+impl Admission {
+    /// Keeps grants and secrets as their files say, until the process is to end.
+    fn keep_in_force(
+        &mut self,
+        args: &Args,
+        context: &Context,
+        server: &Server,
+        told: &mpsc::Receiver<Told>,
+        tables: &mut Option<Tables>,
+    ) {
+        loop {
+            if let Some(grants) = &mut self.grants {
+                grants.put_in_force(server);
+            }
+            if let Some(tables) = tables {
+                tables.look(server);
+            }
+            let waiting = self.grants.as_ref().is_some_and(Grants::is_waiting);
+            let look = waiting.then_some(LOOK_FOR_TABLES);
+            let heard = match look.or(tables.as_ref().map(|_| AUDIT_TABLES)) {
+                Some(look) => told.recv_timeout(look),
+                None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match heard {
+                Ok(Told::Reload) => self.reload(args, context, server),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
+    }
+
+    /// Reads all files again. Where something is wrong with one, it says so and nothing of it changes.
+    fn reload(&mut self, args: &Args, context: &Context, server: &Server) {
+        if let Err(failure) = self.reload_secrets(args, context, server) {
+            output::note(format_args!(
+                "error: {failure}\n  all secrets stay as they were"
+            ));
+        }
+        if let Some(grants) = &mut self.grants {
+            grants.reload(server);
+        }
+    }
+
+    fn reload_secrets(&mut self, args: &Args, context: &Context, server: &Server) -> Result<()> {
+        let Self {
+            secret,
+            read_only_secret,
+            ..
+        } = Self::secrets(args, context)?;
+        let other = |before: &Option<Secret>, now: &Option<Secret>| {
+            now.clone().filter(|now| before.as_ref() != Some(now))
+        };
+        let all = other(&self.secret, &secret);
+        let read_only = other(&self.read_only_secret, &read_only_secret);
+        server.change_secrets(all.as_ref(), read_only.as_ref())?;
+        let changed = [
+            (&all, "--secret-file"),
+            (&read_only, "--read-only-secret-file"),
+        ];
+        for (_, option) in changed.iter().filter(|(other, _)| other.is_some()) {
+            output::note(format_args!(
+                "the secret of {option} is another now: clients with the one before connect anew"
+            ));
+        }
+        if let Some(grants) = &mut self.grants {
+            grants.set_mightier(secret.iter().chain(&read_only_secret).cloned().collect());
+        }
+        (self.secret, self.read_only_secret) = (secret, read_only_secret);
+        Ok(())
     }
 }
 

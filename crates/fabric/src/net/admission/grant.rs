@@ -2,11 +2,11 @@
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
-use crate::error::Refusal;
+use crate::net::room::Room;
 use crate::{FabricError, NodeInfo, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What an agent opens to clients that know a secret.
@@ -85,11 +85,19 @@ pub(crate) struct Issued {
     /// Random, one a region.
     pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
+    /// Of all grants of this process, from 1.
+    pub(crate) number: u64,
+    /// What the connections of its clients hold.
+    pub(crate) room: Room,
 }
 
+/// Grants that were ever issued by this process.
+static ISSUED: AtomicU64 = AtomicU64::new(0);
+
 impl Issued {
-    /// The grant as it is for a node; `keys` are its own.
-    pub(crate) fn new(grant: &Grant, node: &NodeInfo) -> Result<Self> {
+    /// The grant as it is for a node; `keys` are its own. The connections of its clients may hold
+    /// `room` bytes together.
+    pub(crate) fn new(grant: &Grant, node: &NodeInfo, room: usize) -> Result<Self> {
         if grant.name.len() > LONGEST_NAME {
             return Err(FabricError::BadName {
                 name: grant.name.clone(),
@@ -119,6 +127,8 @@ impl Issued {
             regions,
             areas,
             revoked: AtomicBool::new(false),
+            number: ISSUED.fetch_add(1, Ordering::Relaxed) + 1,
+            room: Room::new(room),
         })
     }
 
@@ -215,8 +225,8 @@ pub(crate) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
 
 impl Grants {
     /// Puts a grant in force, with keys of its own. One of the same name is revoked.
-    pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo) -> Result<()> {
-        self.put_in_force(Arc::new(Issued::new(grant, node)?));
+    pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo, room: usize) -> Result<()> {
+        self.put_in_force(Arc::new(Issued::new(grant, node, room)?));
         Ok(())
     }
 
@@ -235,14 +245,16 @@ impl Grants {
         grant.is_some_and(|grant| !grant.revoked.swap(true, Ordering::AcqRel))
     }
 
-    /// The grant in force by that name.
-    pub(crate) fn find(&self, name: &str) -> std::result::Result<Arc<Issued>, Refusal> {
+    /// The grant of that name, which may be revoked.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Issued>> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        match grants.get(name) {
-            None => Err(Refusal::NoSuchGrant),
-            Some(grant) if grant.is_revoked() => Err(Refusal::GrantRevoked),
-            Some(grant) => Ok(Arc::clone(grant)),
-        }
+        grants.get(name).map(Arc::clone)
+    }
+
+    /// Whether any of them needs a secret.
+    pub(crate) fn need_secrets(&self) -> bool {
+        let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        grants.values().any(|grant| grant.secret.is_some())
     }
 }
 
@@ -262,23 +274,23 @@ mod tests {
         let grants = Grants::default();
         let mut grant = Grant::limited("some", None, &node, Rights::ALL);
         grant.areas.as_mut().unwrap().remove(0);
-        grants.issue(&grant, &node).unwrap();
+        grants.issue(&grant, &node, 1 << 20).unwrap();
         let first = grants.find("some").unwrap();
         let rights: Vec<_> = first.regions.iter().map(|region| region.rights).collect();
         assert_eq!(rights, [Rights::NONE, Rights::READ, Rights::ALL]);
 
         // Granted anew: other keys, and the ones before are void.
-        grants.issue(&grant, &node).unwrap();
+        grants.issue(&grant, &node, 1 << 20).unwrap();
         let again = grants.find("some").unwrap();
         assert!(first.is_revoked() && !again.is_revoked());
         assert_ne!(first.keys, again.keys);
 
         assert!(grants.revoke("some") && !grants.revoke("some") && !grants.revoke("none"));
-        assert_eq!(grants.find("some").err(), Some(Refusal::GrantRevoked));
-        assert_eq!(grants.find("none").err(), Some(Refusal::NoSuchGrant));
+        assert!(grants.find("some").unwrap().is_revoked());
+        assert!(grants.find("none").is_none() && !grants.need_secrets());
         grant.areas = Some(vec![Area::whole(RegionId(3), Rights::READ)]);
         assert!(matches!(
-            grants.issue(&grant, &node),
+            grants.issue(&grant, &node, 1 << 20),
             Err(FabricError::UnknownRegion { regions: 3, .. })
         ));
     }
@@ -303,7 +315,7 @@ mod tests {
             secret: None,
             areas: Some(areas.collect()),
         };
-        Issued::new(&grant, &node)
+        Issued::new(&grant, &node, 1 << 20)
     }
 
     #[test]

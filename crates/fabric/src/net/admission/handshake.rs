@@ -316,6 +316,8 @@ mod tests {
             },
             Refusal::NoQueuePair { limit: 128 },
             Refusal::NoPath,
+            Refusal::TooManyRefused { limit: 3 },
+            Refusal::NoRoom { bytes: 4096 },
         ] {
             assert_eq!(decode_refused(&refused(refusal)), Some(refusal));
         }

@@ -29,6 +29,11 @@ impl Secret {
         }
         Ok(Self(bytes.into()))
     }
+
+    /// One that nobody knows.
+    pub(crate) fn random() -> Self {
+        Self(Arc::new(rand::random::<[u8; 32]>()))
+    }
 }
 
 impl fmt::Debug for Secret {

@@ -1,5 +1,6 @@
 //! Accepts connections from the listening socket and spreads them over the threads.
 
+use super::counters::count;
 use super::shared::{Newcomer, Shared};
 use crate::error::Refusal;
 use crate::net::socket::prepare;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long none are taken after the process ran out of files or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The most that are taken before those that are there have their turn.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 /// Connections over the limit that are told so; more are closed without a word.
 const TURNED_AWAY: usize = 64;
 
@@ -82,7 +83,7 @@ impl Acceptor {
                     break;
                 }
             };
-            shared.served.tally.accepted.fetch_add(1, Ordering::Relaxed);
+            count(&shared.served.tally.accepted, 1);
             let limit = shared.connections;
             let held = shared.served.tally.connections.load(Ordering::Relaxed);
             // Nothing ever blocks on a client; one that cannot be set up so is let go.
@@ -90,6 +91,7 @@ impl Acceptor {
                 || stream.set_nonblocking(true).is_err()
                 || prepare(&stream, shared.peer_timeout).is_err()
             {
+                count(&shared.served.tally.turned_away, 1);
                 continue;
             }
             shared

@@ -6,11 +6,11 @@ use super::shared::Shared;
 use crate::Rights;
 use crate::error::Malformed;
 use crate::error::Refusal;
-use crate::net::admission::Issued;
 use crate::net::admission::handshake::{
     CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
     is_proved, proof, prove, refused, set_proof,
 };
+use crate::net::admission::{Issued, Secret};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, VERSION};
 use std::sync::Arc;
@@ -27,20 +27,27 @@ pub(crate) enum Handshake {
 pub(crate) struct Challenged {
     hello: [u64; HELLO_WORDS],
     challenge: [u64; CHALLENGE_WORDS],
-    grant: Arc<Issued>,
+    /// Nothing if there is no grant of the name that the client asked for.
+    grant: Option<Arc<Issued>>,
+    /// What the client must know: where there is no grant, what nobody knows.
+    secret: Option<Secret>,
+    name: String,
     rights: Rights,
     receiver_wait: Duration,
 }
 
 impl Handshake {
-    /// The grant whose secret a client was asked to prove that it knows, and has not yet.
-    pub(crate) fn unproved(&self) -> Option<&str> {
+    /// The name of the grant that the client asks for.
+    pub(crate) fn asked(&self) -> Option<&str> {
         match self {
-            Self::Proof(challenged) if challenged.grant.secret.is_some() => {
-                Some(&challenged.grant.name)
-            }
-            Self::Proof(_) | Self::Hello(_) => None,
+            Self::Proof(challenged) => Some(&challenged.name),
+            Self::Hello(_) => None,
         }
+    }
+
+    /// Whether a client was asked to prove that it knows a secret, and has not yet.
+    pub(crate) fn is_unproved(&self) -> bool {
+        matches!(self, Self::Proof(challenged) if challenged.secret.is_some())
     }
 }
 
@@ -130,16 +137,24 @@ fn hello(
     if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
-    Ok(shared.grants.find(&hello.grant).map(|grant| {
-        let wait = Duration::from_nanos(hello.receiver_wait);
-        Box::new(Challenged {
-            hello: *frame,
-            challenge: challenge(grant.secret.is_some(), rand::random()),
-            grant,
-            rights: hello.rights,
-            receiver_wait: wait.min(shared.receiver_wait),
-        })
-    }))
+    let grant = shared.grants.find(&hello.grant);
+    let secret = match &grant {
+        Some(grant) => grant.secret.clone(),
+        // Where there are secrets, those without one are not told which names there are: they are
+        // asked for a secret that nobody knows.
+        None if shared.grants.need_secrets() => Some(Secret::random()),
+        None => return Ok(Err(Refusal::NoSuchGrant)),
+    };
+    let wait = Duration::from_nanos(hello.receiver_wait);
+    Ok(Ok(Box::new(Challenged {
+        hello: *frame,
+        challenge: challenge(secret.is_some(), rand::random()),
+        grant,
+        secret,
+        name: hello.grant,
+        rights: hello.rights,
+        receiver_wait: wait.min(shared.receiver_wait),
+    })))
 }
 
 impl Challenged {
@@ -150,7 +165,7 @@ impl Challenged {
         out: &mut Outbound,
         shared: &Shared,
     ) -> Result<(Session, Box<dyn Serve>), Refusal> {
-        let secret = self.grant.secret.as_ref();
+        let secret = self.secret.as_ref();
         let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
         };
@@ -163,12 +178,15 @@ impl Challenged {
         ) {
             return Err(Refusal::WrongSecret);
         }
-        // It may have been revoked since the HELLO.
-        if self.grant.is_revoked() {
+        let Some(grant) = &self.grant else {
+            return Err(Refusal::WrongSecret);
+        };
+        // Only who knows its secret is told so.
+        if grant.is_revoked() {
             return Err(Refusal::GrantRevoked);
         }
         let mut node = shared.served.node.info().clone();
-        node.regions.clone_from(&self.grant.regions);
+        node.regions.clone_from(&grant.regions);
         for region in &mut node.regions {
             region.rights = region.rights.masked_by(self.rights);
         }
@@ -176,7 +194,7 @@ impl Challenged {
         let session = shared.sessions.begin();
         let serving = shared.service.admit(Client {
             node: &shared.served.node,
-            grant: Arc::clone(&self.grant),
+            grant: Arc::clone(grant),
             regions: &node.regions,
             receiver_wait: self.receiver_wait,
             session: session.number(),
@@ -184,7 +202,7 @@ impl Challenged {
         });
         let mut welcome = Welcome {
             node,
-            keys: self.grant.keys.clone(),
+            keys: grant.keys.clone(),
             frame_words: shared.served.frame_words,
             session: session.number(),
         }

@@ -1,8 +1,6 @@
-//! What an agent counts, and the warnings that it logs at a limited rate.
+//! What an agent counts.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// What an agent has counted so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -21,6 +19,18 @@ pub struct AgentCounters {
     pub verbs: u64,
     /// Verbs that were answered with an error.
     pub failed_verbs: u64,
+    /// Connections that were closed before their clients were admitted, because there were too many
+    /// such connections, or too many in all.
+    pub turned_away: u64,
+    /// Clients that were cut off because of verbs that were refused again and again.
+    pub cut_off: u64,
+    /// Clients that were cut off because there was no room for their unfinished verbs.
+    pub no_room: u64,
+    /// Connections that were closed because their grants were revoked.
+    pub revoked: u64,
+    /// Bytes that all connections hold now: of verbs that have not arrived whole, and of answers
+    /// that are not taken.
+    pub held_bytes: usize,
 }
 
 /// The counters of all threads of an agent.
@@ -33,10 +43,15 @@ pub(crate) struct Tally {
     pub(crate) malformed: AtomicU64,
     pub(crate) verbs: AtomicU64,
     pub(crate) failed_verbs: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
+    pub(crate) cut_off: AtomicU64,
+    pub(crate) no_room: AtomicU64,
+    pub(crate) revoked: AtomicU64,
 }
 
 impl Tally {
-    pub(crate) fn snapshot(&self) -> AgentCounters {
+    /// What was counted so far, where the connections hold so many bytes.
+    pub(crate) fn snapshot(&self, held_bytes: usize) -> AgentCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         AgentCounters {
             connections: self.connections.load(Ordering::Relaxed),
@@ -46,6 +61,11 @@ impl Tally {
             malformed: get(&self.malformed),
             verbs: get(&self.verbs),
             failed_verbs: get(&self.failed_verbs),
+            turned_away: get(&self.turned_away),
+            cut_off: get(&self.cut_off),
+            no_room: get(&self.no_room),
+            revoked: get(&self.revoked),
+            held_bytes,
         }
     }
 }
@@ -53,63 +73,4 @@ impl Tally {
 #[inline]
 pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
-}
-
-/// Warnings that strangers can cause: a few a second, so that nobody can fill a disk with them.
-pub(crate) struct Warnings {
-    since: Instant,
-    written: u32,
-    left_out: u64,
-}
-
-const A_SECOND: Duration = Duration::from_secs(1);
-const MOST_A_SECOND: u32 = 10;
-
-impl Warnings {
-    pub(crate) fn new() -> Self {
-        Self {
-            since: Instant::now(),
-            written: 0,
-            left_out: 0,
-        }
-    }
-
-    pub(crate) fn warn(&mut self, what: fmt::Arguments<'_>) {
-        if self.may_write(Instant::now()) {
-            log::warn!("{what}");
-        }
-    }
-
-    fn may_write(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= A_SECOND {
-            if self.left_out > 0 {
-                log::warn!("{} more warnings like the last ones", self.left_out);
-            }
-            *self = Self {
-                since: now,
-                ..Self::new()
-            };
-        }
-        if self.written == MOST_A_SECOND {
-            self.left_out += 1;
-            return false;
-        }
-        self.written += 1;
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_few_and_the_rest_are_counted() {
-        let mut warnings = Warnings::new();
-        let now = warnings.since;
-        let written = (0..25).filter(|_| warnings.may_write(now)).count();
-        assert_eq!((written, warnings.left_out), (10, 15));
-        assert!(warnings.may_write(now + A_SECOND));
-        assert_eq!(warnings.left_out, 0);
-    }
 }

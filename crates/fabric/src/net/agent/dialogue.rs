@@ -1,16 +1,17 @@
 //! An agent's conversation with one client, without the connection that carries it.
 
 use super::admit::{Handshake, Step, refuse};
-use super::counters::Warnings;
-use super::service::Pause;
-use super::service::Serve;
+use super::service::{Pause, Quota, Serve};
 use super::session::Session;
 use super::shared::Shared;
 use crate::FabricError;
 use crate::error::Malformed;
 use crate::error::Refusal;
+use crate::net::admission::Issued;
 use crate::net::stream::{Inbound, Outbound};
+use crate::net::{AuditEvent, AuditKind, Reports};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// How far a client has come.
 pub(crate) struct Dialogue(Phase);
@@ -21,12 +22,11 @@ enum Phase {
     /// Refused, and told so: what it still sends is thrown away until it has closed. What it was
     /// served by stays until then: a NIC goes on refusing its verbs.
     Leaving {
-        _served_by: Option<Box<dyn Serve>>,
+        #[allow(dead_code, reason = "it is kept for what it does when it is dropped")]
+        served_by: Option<Box<dyn Serve>>,
+        /// The name of the grant that it asked for.
+        asked: Option<Box<str>>,
     },
-}
-
-impl Phase {
-    const LEAVING: Self = Self::Leaving { _served_by: None };
 }
 
 /// What became of a client.
@@ -42,13 +42,15 @@ pub(crate) enum End {
     Closed,
     /// Its client has another connection in its place.
     Replaced,
+    /// Its grant was revoked in the middle of an answer.
+    Revoked,
     Malformed(Malformed),
 }
 
 /// Where to tell of verbs that are refused, and whose they are.
 pub(crate) struct Warn<'w> {
     pub(crate) peer: SocketAddr,
-    pub(crate) warnings: &'w mut Warnings,
+    pub(crate) reports: &'w mut Reports,
 }
 
 impl Dialogue {
@@ -69,11 +71,45 @@ impl Dialogue {
         matches!(self.0, Phase::Leaving { .. })
     }
 
-    /// The grant whose secret the client was asked for, if it is at that.
-    pub(crate) fn unproved(&self) -> Option<&str> {
+    /// The name of the grant that the client asks for or is served under, if it is at that.
+    pub(crate) fn asked(&self) -> Option<&str> {
         match &self.0 {
-            Phase::Handshake(handshake) => handshake.unproved(),
-            Phase::Serving(..) | Phase::Leaving { .. } => None,
+            Phase::Handshake(handshake) => handshake.asked(),
+            Phase::Serving(_, serving) => Some(&serving.grant().name),
+            Phase::Leaving { asked, .. } => asked.as_deref(),
+        }
+    }
+
+    /// Whether the client was asked to prove that it knows a secret, and has not yet.
+    pub(crate) fn is_unproved(&self) -> bool {
+        matches!(&self.0, Phase::Handshake(handshake) if handshake.is_unproved())
+    }
+
+    /// The grant that the client was admitted under, while it is served.
+    pub(crate) fn grant(&self) -> Option<&Arc<Issued>> {
+        match &self.0 {
+            Phase::Serving(_, serving) => Some(serving.grant()),
+            Phase::Handshake(_) | Phase::Leaving { .. } => None,
+        }
+    }
+
+    /// Refuses the client, whatever it was at.
+    pub(crate) fn refuse(&mut self, refusal: Refusal, out: &mut Outbound) {
+        refuse(out, refusal);
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        let asked = self.asked().map(Into::into);
+        let leaving = Phase::Leaving {
+            served_by: None,
+            asked,
+        };
+        let before = std::mem::replace(&mut self.0, leaving);
+        if let (Phase::Serving(_, serving), Phase::Leaving { served_by, .. }) =
+            (before, &mut self.0)
+        {
+            *served_by = Some(serving);
         }
     }
 
@@ -84,6 +120,7 @@ impl Dialogue {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        quota: &mut Quota,
         warn: Warn<'_>,
     ) -> Result<(Pause, Option<News>), End> {
         let mut news = None;
@@ -92,24 +129,23 @@ impl Dialogue {
                 Phase::Serving(session, serving) => {
                     let going = session.go_on().ok_or(End::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
-                        let peer = warn.peer;
-                        warn.warnings.warn(format_args!(
-                            "refused a verb of {peer} under the grant {grant:?}: {error}"
-                        ));
+                        warn.reports.tell(&AuditEvent {
+                            kind: AuditKind::VerbRefused,
+                            peer: Some(warn.peer),
+                            grant: Some(grant),
+                            detail: Some(format_args!("{error}")),
+                        });
                     };
-                    let pause = serving.run(input, out, &shared.served, &mut tell);
+                    let pause = serving.run(input, out, &shared.served, quota, &mut tell);
                     drop(going);
                     let pause = pause.map_err(End::Malformed)?;
-                    let Pause::Refused(refusal) = pause else {
-                        return Ok((pause, news));
-                    };
-                    refuse(out, refusal);
-                    news = Some(News::Refused(refusal));
-                    let before = std::mem::replace(&mut self.0, Phase::LEAVING);
-                    if let Phase::Serving(_, serving) = before {
-                        self.0 = Phase::Leaving {
-                            _served_by: Some(serving),
-                        };
+                    match pause {
+                        Pause::Refused(refusal) => {
+                            self.refuse(refusal, out);
+                            news = Some(News::Refused(refusal));
+                        }
+                        Pause::Cut => return Err(End::Revoked),
+                        pause => return Ok((pause, news)),
                     }
                 }
                 Phase::Leaving { .. } => {
@@ -118,6 +154,7 @@ impl Dialogue {
                 }
                 Phase::Handshake(handshake) => {
                     let step = handshake.step(input, out, shared);
+                    quota.spend(Quota::REFUSED);
                     match step.map_err(End::Malformed)? {
                         Step::Wait(words) => return Ok((Pause::Hungry(words), news)),
                         Step::Admit(session, serving) => {
@@ -125,8 +162,7 @@ impl Dialogue {
                             news = Some(News::Admitted);
                         }
                         Step::Refuse(refusal) => {
-                            refuse(out, refusal);
-                            self.0 = Phase::LEAVING;
+                            self.refuse(refusal, out);
                             news = Some(News::Refused(refusal));
                         }
                     }

@@ -1,8 +1,11 @@
 //! The owner's side: threads that accept clients, admit them, and pass them to a [`Service`].
 //!
 //! Each thread owns its connections; threads share only the memory, the grants and the counters.
-//! The memory that one client can tie up is bounded: one unfinished verb, and answers up to a
-//! limit. Past that limit the agent stops reading from the client until it has taken its answers.
+//!
+//! What a client can tie up is bounded. Its rights are checked when a verb's first words are here;
+//! memory is taken for bytes that have arrived, never for bytes that are announced; large READs and
+//! WRITEs are moved in pieces. What all connections keep between their turns is [counted](super::room) and
+//! limited. Connections have their [turns](turns) by grants, and a turn is bounded.
 
 mod accept;
 mod admit;
@@ -13,11 +16,13 @@ mod server;
 mod service;
 mod session;
 mod shared;
+mod strangers;
+mod turns;
 mod worker;
 
 pub use counters::AgentCounters;
-pub(crate) use counters::{Warnings, count};
+pub(crate) use counters::count;
 pub(crate) use dialogue::{Dialogue, End, Warn};
 pub(crate) use server::Server;
-pub(crate) use service::{Client, Pause, Serve, Served, Service, Tell};
+pub(crate) use service::{Client, Pause, Quota, Serve, Served, Service, Tell};
 pub(crate) use shared::{Shared, Workers};

@@ -9,6 +9,7 @@ use crate::error::os;
 use crate::memory::{Node, raise_file_limit};
 use crate::net::admission::{Grant, Issued};
 use crate::net::options::ServeOptions;
+use crate::net::{AuditEvent, AuditKind};
 use crate::{FabricError, Result};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -103,20 +104,51 @@ impl Server {
     /// than 64 bytes.
     pub(crate) fn grant(&self, grant: &Grant) -> Result<()> {
         self.check_secret(grant)?;
-        self.shared
-            .grants
-            .issue(grant, self.shared.served.node.info())
+        let node = self.shared.served.node.info();
+        self.put_in_force(Arc::new(Issued::new(grant, node, self.room_of_a_grant())?));
+        Ok(())
     }
 
-    /// Ends a grant: its clients' verbs that are begun after this returned are refused. False if
-    /// there is none in force by that name.
+    /// What the connections of one grant's clients may hold, in bytes.
+    pub(crate) fn room_of_a_grant(&self) -> usize {
+        self.shared.room_of_a_grant
+    }
+
+    /// Ends a grant: its clients' verbs that are begun after this returned are refused, and their
+    /// connections are closed a while later. False if there is none in force by that name.
     pub(crate) fn revoke(&self, name: &str) -> bool {
-        self.shared.grants.revoke(name)
+        let revoked = self.shared.grants.revoke(name);
+        if revoked {
+            self.tell(AuditKind::Revoked, name);
+            self.let_go_of_revoked();
+        }
+        revoked
+    }
+
+    fn tell(&self, kind: AuditKind, grant: &str) {
+        if let Some(audit) = &self.shared.audit {
+            audit.record(&AuditEvent {
+                kind,
+                peer: None,
+                grant: Some(grant),
+                detail: None,
+            });
+        }
     }
 
     /// Puts a grant in force that a service has made ready. One of the same name is revoked.
     pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+        self.tell(AuditKind::Granted, &issued.name);
         self.shared.grants.put_in_force(issued);
+        self.let_go_of_revoked();
+    }
+
+    /// Has the threads let go of clients whose grants were revoked.
+    fn let_go_of_revoked(&self) {
+        for door in &self.shared.doors {
+            door.revoked.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// Has every client served that is admitted, whether or not anything has come from it.
@@ -129,7 +161,8 @@ impl Server {
 
     /// What it has seen so far.
     pub(crate) fn counters(&self) -> AgentCounters {
-        self.shared.served.tally.snapshot()
+        let served = &self.shared.served;
+        served.tally.snapshot(served.room.held())
     }
 }
 

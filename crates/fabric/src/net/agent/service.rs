@@ -4,6 +4,7 @@ use super::counters::Tally;
 use crate::error::{Carrier, Malformed, Refusal};
 use crate::memory::Node;
 use crate::net::admission::Issued;
+use crate::net::room::Room;
 use crate::net::stream::{Inbound, Outbound};
 use crate::{FabricError, RegionInfo};
 use std::sync::Arc;
@@ -38,14 +39,18 @@ pub(crate) type Tell<'t> = dyn FnMut(&str, &FabricError) + 't;
 
 /// One client that is served.
 pub(crate) trait Serve: Send {
-    /// Takes what has come and answers it; tells of verbs that are refused.
+    /// Takes what has come and answers it, within the quota; tells of verbs that are refused.
     fn run(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
         served: &Served,
+        quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed>;
+
+    /// The grant that it was admitted under.
+    fn grant(&self) -> &Arc<Issued>;
 }
 
 /// What an agent serves, and within which limits.
@@ -53,9 +58,39 @@ pub(crate) struct Served {
     pub(crate) node: Node,
     /// The limit of frames, in words.
     pub(crate) frame_words: u32,
-    /// Bytes of answers that may wait for a client before none of its verbs is executed.
+    /// Bytes of answers that may wait for a client before none of its verbs is executed, where
+    /// there is room for so many.
     pub(crate) unsent_bytes: usize,
+    /// What all connections hold.
+    pub(crate) room: Room,
     pub(crate) tally: Tally,
+}
+
+/// What a turn of a client may come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quota {
+    /// Work that is left of the turn, as bytes that are moved; a verb counts as
+    /// [`VERB`](Quota::VERB) besides.
+    pub(crate) work: usize,
+    /// Bytes of answers that may wait before no verb is executed.
+    pub(crate) unsent: usize,
+    /// The most bytes of an answer that can only be made at once.
+    pub(crate) at_once: usize,
+}
+
+impl Quota {
+    /// The work of one turn: some 50 microseconds.
+    pub(crate) const TURN: usize = 256 << 10;
+    /// The work of a verb, whatever it moves.
+    pub(crate) const VERB: usize = 64;
+    /// The work of a verb that is refused, and of a step of a handshake.
+    pub(crate) const REFUSED: usize = 8 << 10;
+
+    /// Counts work that was done.
+    #[inline]
+    pub(crate) fn spend(&mut self, work: usize) {
+        self.work = self.work.saturating_sub(work);
+    }
 }
 
 /// Why no more verbs are executed for now.
@@ -65,8 +100,14 @@ pub(crate) enum Pause {
     Hungry(usize),
     /// Enough answers wait to be sent.
     Full,
+    /// The turn has done its work.
+    Spent,
+    /// The client asks again and again for what is refused: it rests for a while.
+    Resting,
     /// A message waits for its receiver.
     Stalled,
     /// The client is not served any more.
     Refused(Refusal),
+    /// The client is not served any more, and its answer cannot be ended either.
+    Cut,
 }

@@ -5,8 +5,10 @@ use super::service::{Served, Service};
 use super::session::Sessions;
 use crate::error::{Refusal, os};
 use crate::memory::Node;
+use crate::net::Audit;
 use crate::net::admission::Grants;
 use crate::net::options::ServeOptions;
+use crate::net::room::Room;
 use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::net::{SocketAddr, TcpStream};
@@ -53,12 +55,17 @@ impl Workers {
 /// What the threads of an agent share.
 pub(crate) struct Shared {
     pub(crate) served: Served,
+    pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) grants: Grants,
     pub(crate) service: Box<dyn Service>,
     pub(crate) sessions: Arc<Sessions>,
     /// The most connections.
     pub(crate) connections: usize,
     pub(crate) handshake_timeout: Duration,
+    /// The most connections whose clients are not admitted, in all and of one address, of a thread.
+    pub(crate) strangers: [usize; 2],
+    /// The most bytes that the connections of one grant's clients may hold.
+    pub(crate) room_of_a_grant: usize,
     pub(crate) receiver_wait: Duration,
     pub(crate) peer_timeout: Duration,
     pub(crate) spin: Duration,
@@ -84,13 +91,18 @@ impl Shared {
                 node,
                 frame_words: workers.check()?,
                 unsent_bytes: workers.unsent_bytes,
+                room: Room::new(options.held_bytes),
                 tally: Tally::default(),
             },
+            audit: options.audit.clone(),
             grants: Grants::default(),
             service,
             sessions: Arc::default(),
             connections: options.connections,
             handshake_timeout: options.handshake_timeout,
+            strangers: [options.strangers, options.strangers_of_address]
+                .map(|most| most.div_ceil(workers.threads).max(1)),
+            room_of_a_grant: options.held_bytes / 2,
             receiver_wait: options.receiver_wait,
             peer_timeout: options.peer_timeout,
             spin: workers.spin,
@@ -112,6 +124,8 @@ pub(crate) struct Newcomer {
 pub(crate) struct Door {
     pub(crate) wake: OwnedFd,
     pub(crate) serve_everybody: AtomicBool,
+    /// Grants were revoked.
+    pub(crate) revoked: AtomicBool,
     pub(crate) newcomers: Mutex<Vec<Newcomer>>,
 }
 
@@ -121,6 +135,7 @@ impl Door {
         Ok(Self {
             wake: rustix::event::eventfd(0, flags).map_err(os("eventfd"))?,
             serve_everybody: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
             newcomers: Mutex::default(),
         })
     }

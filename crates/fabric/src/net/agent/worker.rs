@@ -6,15 +6,21 @@
 
 use super::accept::{Acceptor, LISTENER};
 use super::connection::{Connection, Scratch, Turn, Wants};
-use super::counters::{Warnings, count};
+use super::counters::count;
 use super::dialogue::{End, News};
+use super::service::Quota;
 use super::shared::{Newcomer, Shared};
+use super::strangers::Strangers;
+use super::turns::{STRANGERS, Turns};
 use crate::error::Refusal;
+use crate::net::admission::Issued;
 use crate::net::socket::{nanos, now};
 use crate::net::spin::Spin;
+use crate::net::{AuditEvent, AuditKind, Reports};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -26,6 +32,8 @@ const HOT: usize = 4;
 const ROUNDS: u32 = 8;
 /// How often a message that waits for its receiver is tried.
 const RETRY: Duration = Duration::from_micros(500);
+/// How long a client rests that asks again and again for what it may not have.
+const REST: Duration = Duration::from_millis(10);
 /// How often handshakes that take too long are looked for.
 const SWEEP: Duration = Duration::from_millis(100);
 /// Events that are taken from the kernel at once.
@@ -41,17 +49,19 @@ pub(crate) struct Worker {
     acceptor: Option<Acceptor>,
     places: Vec<Place>,
     vacant: Vec<u32>,
-    /// Connections in their handshake, or refused, and when they end.
-    strangers: usize,
+    /// Connections in their handshake, or refused, or whose grant was revoked.
+    strangers: Strangers,
     next_sweep: Instant,
     /// Those that were busy last, the latest first.
     hot: Vec<u64>,
-    /// Those that have more to do than a turn.
-    again: Vec<u64>,
+    /// Those that have more to do than a turn, and those that wait behind them.
+    turns: Turns,
+    /// Those that rest, and until when.
+    resting: VecDeque<(Instant, u64)>,
     stalled: Vec<u64>,
     next_retry: Instant,
     scratch: Scratch,
-    warnings: Warnings,
+    reports: Reports,
 }
 
 /// A place for a connection. Its number and its generation are the connection's token.
@@ -64,8 +74,25 @@ struct Place {
 struct Held {
     connection: Connection,
     wants: Wants,
-    /// By when it must have been admitted, or be gone.
-    stranger_until: Option<Instant>,
+    /// Whether it is among the strangers.
+    is_stranger: bool,
+}
+
+impl Held {
+    /// The line in which it waits for its turn.
+    fn line(&self) -> u64 {
+        match self.connection.grant() {
+            Some(grant) if !self.is_stranger => grant.number,
+            _ => STRANGERS,
+        }
+    }
+}
+
+/// What came of a turn.
+#[derive(Default)]
+struct Came {
+    active: bool,
+    work: usize,
 }
 
 fn token(place: u32, generation: u32) -> u64 {
@@ -86,6 +113,8 @@ impl Worker {
             acceptor.watch(&epoll)?;
         }
         let now = Instant::now();
+        let strangers = Strangers::new(shared.strangers);
+        let reports = Reports::new(shared.audit.clone());
         Ok(Self {
             shared,
             number,
@@ -93,14 +122,15 @@ impl Worker {
             acceptor,
             places: Vec::new(),
             vacant: Vec::new(),
-            strangers: 0,
+            strangers,
             next_sweep: now,
             hot: Vec::with_capacity(HOT + 1),
-            again: Vec::new(),
+            turns: Turns::default(),
+            resting: VecDeque::new(),
             stalled: Vec::new(),
             next_retry: now,
             scratch: Scratch::new(),
-            warnings: Warnings::new(),
+            reports,
         })
     }
 
@@ -110,16 +140,19 @@ impl Worker {
         let mut rounds = 0u32;
         let mut events = Vec::with_capacity(EVENTS);
         while !self.shared.stop.load(Ordering::Acquire) {
-            let mut active = self.go_on();
-            active |= self.try_hot();
+            let mut active = self.give_turns();
+            if self.turns.is_empty() {
+                active |= self.try_hot();
+            }
             rounds = rounds.wrapping_add(1);
             if active {
                 spin.has_come(now());
             }
             let spinning = active || spin.goes_on(now());
             self.look_at_clock(Instant::now());
-            if !spinning || self.hot.is_empty() || rounds.is_multiple_of(ROUNDS) {
-                let sleep = if spinning || !self.again.is_empty() {
+            let waits = !self.turns.is_empty();
+            if !spinning || waits || self.hot.is_empty() || rounds.is_multiple_of(ROUNDS) {
+                let sleep = if spinning || waits {
                     Some(Duration::ZERO)
                 } else {
                     self.longest_sleep(Instant::now())
@@ -133,17 +166,24 @@ impl Worker {
 
     /// Until the next thing that only the clock tells; nothing if there is none.
     fn longest_sleep(&self, now: Instant) -> Option<Duration> {
-        let sweep = (self.strangers > 0).then_some(self.next_sweep);
+        let sweep = (!self.strangers.is_empty()).then_some(self.next_sweep);
+        let rested = self.resting.front().map(|(until, _)| *until);
         let retry = (!self.stalled.is_empty()).then_some(self.next_retry);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        let next = [sweep, retry, accept].into_iter().flatten().min();
+        let next = [sweep, retry, accept, rested].into_iter().flatten().min();
         next.map(|next| next.saturating_duration_since(now))
     }
 
     fn look_at_clock(&mut self, now: Instant) {
-        if self.strangers > 0 && now >= self.next_sweep {
+        if !self.strangers.is_empty() && now >= self.next_sweep {
             self.next_sweep = now + SWEEP;
             self.sweep(now);
+        }
+        while let Some((until, token)) = self.resting.front().copied()
+            && now >= until
+        {
+            self.resting.pop_front();
+            self.wait_for_turn(token);
         }
         if !self.stalled.is_empty() && now >= self.next_retry {
             self.next_retry = now + RETRY;
@@ -162,34 +202,60 @@ impl Worker {
         let refusal = Refusal::TooSlow {
             after_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
         };
-        for place in 0..self.places.len() {
-            let Some(held) = &mut self.places[place].held else {
+        while let Some(token) = self.strangers.late(now) {
+            let Some(held) = self.held(token) else {
+                self.strangers.remove(token);
                 continue;
             };
-            if held.stranger_until.is_some_and(|until| now >= until) {
-                if held.connection.refuse_late(refusal) {
-                    let peer = held.connection.peer;
-                    self.refused(peer, refusal);
-                }
-                self.close(place as u32);
+            if held.connection.refuse_late(refusal) {
+                self.refused(token, refusal);
+            } else if held.connection.is_serving() {
+                count(&self.shared.served.tally.revoked, 1);
+                let why = "its grant was revoked";
+                self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
             }
+            self.close(token as u32);
         }
     }
 
-    fn refused(&mut self, peer: SocketAddr, refusal: Refusal) {
+    /// Tells what a connection came to.
+    fn tell(&mut self, kind: AuditKind, token: u64, detail: Option<fmt::Arguments<'_>>) {
+        let held = held_of(&mut self.places, token);
+        let connection = held.map(|held| &held.connection);
+        self.reports.tell(&AuditEvent {
+            kind,
+            peer: connection.map(|connection| connection.peer),
+            grant: connection.and_then(Connection::asked),
+            detail,
+        });
+    }
+
+    fn refused(&mut self, token: u64, refusal: Refusal) {
         count(&self.shared.served.tally.refused, 1);
-        self.warnings
-            .warn(format_args!("refused {peer}: {refusal}"));
+        self.tell(AuditKind::Refused, token, Some(format_args!("{refusal}")));
     }
 
-    /// Serves those that had more to do.
-    fn go_on(&mut self) -> bool {
-        let again = std::mem::take(&mut self.again);
-        let any = !again.is_empty();
-        for token in again {
-            self.serve(token);
+    /// Gives turns to those that wait for one.
+    fn give_turns(&mut self) -> bool {
+        if self.turns.is_empty() {
+            return false;
         }
-        any
+        self.turns.begin_round();
+        while let Some((line, token)) = self.turns.next() {
+            let work = self.serve(token).work;
+            self.turns.spend(line, work);
+        }
+        true
+    }
+
+    /// Has a connection wait for its turn; the kernel has nothing to tell of it meanwhile.
+    fn wait_for_turn(&mut self, token: u64) {
+        let Some(held) = held_of(&mut self.places, token) else {
+            return;
+        };
+        let line = held.line();
+        want(&self.epoll, token, held, Wants::Turn);
+        self.turns.wait(line, token);
     }
 
     fn try_hot(&mut self) -> bool {
@@ -203,7 +269,7 @@ impl Worker {
             let tries = self
                 .held(token)
                 .is_some_and(|held| held.wants == Wants::Input);
-            active |= tries && self.serve(token);
+            active |= tries && self.serve(token).active;
         }
         active
     }
@@ -222,29 +288,45 @@ impl Worker {
         if many {
             self.hot.clear();
         }
+        let mixed = many && self.are_mixed(events);
         for event in &*events {
             match event.data.u64() {
                 WAKE => self.answer_wake(),
                 LISTENER => self.accept(),
-                token => self.react(token, event.flags, many),
+                token => self.react(token, event.flags, many, mixed),
             }
         }
         !events.is_empty()
     }
 
-    fn react(&mut self, token: u64, flags: EventFlags, many: bool) {
-        let Some(held) = self.held(token) else {
+    /// Whether events are of connections of several lines.
+    fn are_mixed(&mut self, events: &[Event]) -> bool {
+        let mut lines = events.iter().filter_map(|event| {
+            let held = held_of(&mut self.places, event.data.u64())?;
+            Some(held.line())
+        });
+        let first = lines.next();
+        lines.any(|line| Some(line) != first)
+    }
+
+    /// Serves one of which the kernel has told, or has it wait for its turn: where connections of
+    /// other lines have more to do, or many have come at once.
+    fn react(&mut self, token: u64, flags: EventFlags, many: bool, mixed: bool) {
+        let Some(held) = held_of(&mut self.places, token) else {
             return;
         };
         let over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         match held.wants {
             // It is not read from meanwhile, so that nothing else would tell.
-            Wants::Receiver if over => return self.close(token as u32),
+            Wants::Receiver | Wants::Rest if over => return self.close(token as u32),
             // It stands in a list already, and must not stand there twice.
-            Wants::Receiver | Wants::Turn => return,
+            Wants::Receiver | Wants::Rest | Wants::Turn => return,
             Wants::Input | Wants::Output => {}
         }
-        if self.serve(token) && !many {
+        if mixed || self.turns.others_wait(held.line()) {
+            return self.wait_for_turn(token);
+        }
+        if self.serve(token).active && !many {
             self.hot.retain(|hot| *hot != token);
             self.hot.insert(0, token);
             self.hot.truncate(HOT);
@@ -252,74 +334,80 @@ impl Worker {
     }
 
     fn held(&mut self, token: u64) -> Option<&mut Held> {
-        let place = self.places.get_mut(token as u32 as usize)?;
-        if u64::from(place.generation) != token >> 32 {
-            return None;
-        }
-        place.held.as_mut()
+        held_of(&mut self.places, token)
     }
 
-    /// Gives a connection a turn, if it is still there; returns whether anything came of it.
-    fn serve(&mut self, token: u64) -> bool {
-        let place = token as u32;
-        let Some(Place {
-            generation,
-            held: Some(held),
-        }) = self.places.get_mut(place as usize)
-        else {
-            return false;
+    /// Gives a connection a turn, if it is still there; returns what came of it.
+    fn serve(&mut self, token: u64) -> Came {
+        let Some(held) = held_of(&mut self.places, token) else {
+            return Came::default();
         };
-        if u64::from(*generation) != token >> 32 {
-            return false;
-        }
+        let place = token as u32;
         match held
             .connection
-            .turn(&mut self.scratch, &self.shared, &mut self.warnings)
+            .turn(&mut self.scratch, &self.shared, &mut self.reports)
         {
             Ok(turn) => {
                 self.after(token, turn);
-                turn.active
+                Came {
+                    active: turn.active,
+                    work: turn.work,
+                }
             }
             Err(end) => {
-                let peer = held.connection.peer;
                 match end {
                     End::Malformed(reason) => {
                         count(&self.shared.served.tally.malformed, 1);
-                        self.warnings
-                            .warn(format_args!("closing the connection of {peer}: {reason}"));
+                        self.tell(AuditKind::Malformed, token, Some(format_args!("{reason}")));
                     }
                     // It has no secret, or wants one of a grant that has none.
                     End::Closed => {
-                        if let Some(grant) = held.connection.unproved() {
-                            self.warnings.warn(format_args!(
-                                "{peer} left when it was asked for the secret of the grant {grant:?}"
-                            ));
+                        if held.connection.is_unproved() {
+                            self.tell(AuditKind::Unproved, token, None);
                         }
                     }
-                    End::Replaced => log::debug!("{peer} has another connection by now"),
+                    End::Replaced => {
+                        log::debug!("{} has another connection by now", held.connection.peer);
+                    }
+                    End::Revoked => {
+                        count(&self.shared.served.tally.revoked, 1);
+                        let why = "its grant was revoked amid an answer";
+                        self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
+                    }
                 }
                 self.close(place);
-                true
+                Came {
+                    active: true,
+                    work: Quota::REFUSED,
+                }
             }
         }
     }
 
     fn after(&mut self, token: u64, turn: Turn) {
-        let Some(Place {
-            held: Some(held), ..
-        }) = self.places.get_mut(token as u32 as usize)
-        else {
+        let Some(held) = held_of(&mut self.places, token) else {
             return;
         };
-        let before = std::mem::replace(&mut held.wants, turn.wants);
-        if interest(before) != interest(turn.wants) {
-            let data = EventData::new_u64(token);
-            let stream = &held.connection.stream;
-            // It can only fail for a socket that is not registered; this one is.
-            let _ = epoll::modify(&self.epoll, stream, data, interest(turn.wants));
+        let before = want(&self.epoll, token, held, turn.wants);
+        match turn.news {
+            Some(News::Admitted) => {
+                held.is_stranger = false;
+                self.strangers.remove(token);
+                count(&self.shared.served.tally.admitted, 1);
+                self.tell(AuditKind::Admitted, token, None);
+            }
+            Some(News::Refused(refusal)) => {
+                // One that was admitted before has some time to leave.
+                if !held.is_stranger {
+                    self.become_stranger(token);
+                }
+                self.refused(token, refusal);
+            }
+            None => {}
         }
         match turn.wants {
-            Wants::Turn => self.again.push(token),
+            Wants::Turn => self.wait_for_turn(token),
+            Wants::Rest => self.resting.push_back((Instant::now() + REST, token)),
             Wants::Receiver => {
                 if self.stalled.is_empty() && before != Wants::Receiver {
                     self.next_retry = Instant::now() + RETRY;
@@ -328,37 +416,34 @@ impl Worker {
             }
             Wants::Input | Wants::Output => {}
         }
-        match turn.news {
-            Some(News::Admitted) => {
-                held.stranger_until = None;
-                self.strangers -= 1;
-                count(&self.shared.served.tally.admitted, 1);
-                log::debug!("admitted {}", held.connection.peer);
-            }
-            Some(News::Refused(refusal)) => {
-                let peer = held.connection.peer;
-                if held.stranger_until.is_none() {
-                    // It was admitted before, and has some time to leave.
-                    held.stranger_until = Some(Instant::now() + self.shared.handshake_timeout);
-                    self.strangers += 1;
-                }
-                self.refused(peer, refusal);
-            }
-            None => {}
+    }
+
+    /// Has a connection be gone after some time, unless its client is admitted.
+    fn become_stranger(&mut self, token: u64) {
+        let Some(held) = held_of(&mut self.places, token) else {
+            return;
+        };
+        held.is_stranger = true;
+        let now = Instant::now();
+        if self.strangers.is_empty() {
+            self.next_sweep = now + SWEEP;
         }
+        let until = now + self.shared.handshake_timeout;
+        self.strangers.add(token, held.connection.peer.ip(), until);
     }
 
     fn close(&mut self, place: u32) {
         let Some(slot) = self.places.get_mut(place as usize) else {
             return;
         };
-        let Some(held) = slot.held.take() else {
+        let Some(mut held) = slot.held.take() else {
             return;
         };
+        held.connection.let_go(&self.shared);
         let gone = token(place, slot.generation);
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
-        if held.stranger_until.is_some() {
-            self.strangers -= 1;
+        if held.is_stranger {
+            self.strangers.remove(gone);
         }
         self.vacant.push(place);
         self.hot.retain(|hot| *hot != gone);
@@ -395,6 +480,9 @@ impl Worker {
         if door.serve_everybody.swap(false, Ordering::AcqRel) {
             self.serve_everybody();
         }
+        if door.revoked.swap(false, Ordering::AcqRel) {
+            self.let_go_of_revoked();
+        }
         let mut newcomers = door
             .newcomers
             .lock()
@@ -418,14 +506,37 @@ impl Worker {
         }
     }
 
-    /// Gives a newcomer a place.
+    /// Gives the clients of revoked grants some time to leave. Their verbs are refused meanwhile.
+    fn let_go_of_revoked(&mut self) {
+        let revoked = |held: &Held| {
+            let grant = held.connection.grant();
+            !held.is_stranger && grant.is_some_and(Issued::is_revoked)
+        };
+        let tokens: Vec<_> = (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.held.as_ref().is_some_and(revoked))
+            .map(|(number, place)| token(number, place.generation))
+            .collect();
+        for token in tokens {
+            self.become_stranger(token);
+        }
+    }
+
+    /// Gives a newcomer a place; a stranger of longer standing may have to go for it.
     fn hold(&mut self, newcomer: Newcomer) {
+        if let Some(oldest) = self.strangers.to_go_for(newcomer.peer.ip()) {
+            count(&self.shared.served.tally.turned_away, 1);
+            let why = "too many connections wait to be admitted";
+            self.tell(AuditKind::TurnedAway, oldest, Some(format_args!("{why}")));
+            self.close(oldest as u32);
+        }
         let place = self.vacant.pop().unwrap_or(self.places.len() as u32);
         if place as usize == self.places.len() {
             self.places.push(Place::default());
         }
         let slot = &mut self.places[place as usize];
-        let data = EventData::new_u64(token(place, slot.generation));
+        let token = token(place, slot.generation);
+        let data = EventData::new_u64(token);
         let Newcomer {
             stream,
             peer,
@@ -435,18 +546,34 @@ impl Worker {
         slot.held = Some(Held {
             connection: Connection::new(stream, peer, refusal),
             wants: Wants::Input,
-            stranger_until: Some(Instant::now() + self.shared.handshake_timeout),
+            is_stranger: true,
         });
-        if self.strangers == 0 {
-            self.next_sweep = Instant::now() + SWEEP;
-        }
-        self.strangers += 1;
+        self.become_stranger(token);
         if let Err(error) = watched {
-            self.warnings
-                .warn(format_args!("cannot wait for {peer}: {error}"));
+            log::warn!("cannot wait for {peer}: {error}");
             self.close(place);
         }
     }
+}
+
+/// The connection with that token, if it is still there.
+fn held_of(places: &mut [Place], token: u64) -> Option<&mut Held> {
+    let place = places.get_mut(token as u32 as usize)?;
+    if u64::from(place.generation) != token >> 32 {
+        return None;
+    }
+    place.held.as_mut()
+}
+
+/// Notes what a connection waits for, and has the kernel tell of that; returns what it was before.
+fn want(epoll: &OwnedFd, token: u64, held: &mut Held, wants: Wants) -> Wants {
+    let before = std::mem::replace(&mut held.wants, wants);
+    if interest(before) != interest(wants) {
+        let data = EventData::new_u64(token);
+        // It can only fail for a socket that is not registered; this one is.
+        let _ = epoll::modify(epoll, &held.connection.stream, data, interest(wants));
+    }
+    before
 }
 
 /// What the kernel is to tell of a connection.
@@ -454,6 +581,6 @@ fn interest(wants: Wants) -> EventFlags {
     match wants {
         Wants::Input => EventFlags::IN,
         Wants::Output => EventFlags::OUT,
-        Wants::Receiver | Wants::Turn => EventFlags::empty(),
+        Wants::Receiver | Wants::Rest | Wants::Turn => EventFlags::empty(),
     }
 }

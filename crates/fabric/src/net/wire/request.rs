@@ -51,6 +51,14 @@ impl Span {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces<'w>(&'w [u64]);
 
+impl<'w> Pieces<'w> {
+    /// So many pieces that `words` begin with, or all that are there; they must have been checked.
+    pub(crate) fn new(words: &'w [u64], pieces: usize) -> Self {
+        let all = words.len() / READ_WORDS;
+        Self(&words[..pieces.min(all) * READ_WORDS])
+    }
+}
+
 impl ExactSizeIterator for Pieces<'_> {
     #[inline]
     fn len(&self) -> usize {
@@ -194,8 +202,7 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
                 },
                 (WRITE_IMM, [imm, payload @ ..]) => Request::WriteImm {
                     to: span,
-                    imm: u32::try_from(*imm)
-                        .map_err(|_| Malformed::Reserved { found: imm >> 32 })?,
+                    imm: number_of(*imm)?,
                     payload,
                 },
                 _ => return Err(Malformed::Verb { found: verb }),
@@ -204,6 +211,33 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
         (verb, _) => return Err(Malformed::Verb { found: verb }),
     };
     Ok(Some((request, needed)))
+}
+
+/// The first verb of `words`, which are only a part of it, as far as its first words tell where it
+/// goes: with what there is of its payload. Nothing where they do not yet, and of a READ_MANY.
+///
+/// # Errors
+/// As [`decode_request`].
+pub fn decode_start(words: &[u64]) -> Result<Option<Request<'_>>, Malformed> {
+    let [first, offset, key, rest @ ..] = words else {
+        return Ok(None);
+    };
+    let span = Span::of(*first, *offset, *key);
+    Ok(match ((first >> 48) as u8, rest) {
+        (WRITE, payload) => Some(Request::Write(span, payload)),
+        (CALL, request) => Some(Request::Call { to: span, request }),
+        (WRITE_IMM, [imm, payload @ ..]) => Some(Request::WriteImm {
+            to: span,
+            imm: number_of(*imm)?,
+            payload,
+        }),
+        _ => None,
+    })
+}
+
+/// The number that a WRITE_IMM has for its receiver.
+fn number_of(word: u64) -> Result<u32, Malformed> {
+    u32::try_from(word).map_err(|_| Malformed::Reserved { found: word >> 32 })
 }
 
 /// The pieces of the READ or READ_MANY that `words` begin with, and how many words it has; nothing

@@ -154,7 +154,11 @@ impl Agent {
 
 fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
     setup.check_secret(grant)?;
-    let issued = Arc::new(Issued::new(grant, owner.node.info())?);
+    let issued = Arc::new(Issued::new(
+        grant,
+        owner.node.info(),
+        setup.room_of_a_grant(),
+    )?);
     let registration = Registration::new(&owner.node, &owner.device, &issued)?;
     // Whoever is admitted finds it.
     let entry = (Arc::clone(&issued), Arc::new(registration));

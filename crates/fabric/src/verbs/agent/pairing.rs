@@ -5,7 +5,7 @@ use super::owner::{Owner, Slot};
 use super::registration::Registration;
 use crate::error::{Carrier, Malformed, Refusal};
 use crate::net::admission::Issued;
-use crate::net::agent::{Client, Pause, Serve, Served, Service, Tell};
+use crate::net::agent::{Client, Pause, Quota, Serve, Served, Service, Tell};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, encode_failure};
 use crate::verb::check_access;
@@ -76,6 +76,7 @@ impl Serve for Paired {
         input: &mut Inbound,
         out: &mut Outbound,
         _: &Served,
+        quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed> {
         if self.grant.is_revoked() {
@@ -86,6 +87,9 @@ impl Serve for Paired {
             let Some(&first) = words.first() else {
                 return Ok(Pause::Hungry(1));
             };
+            if quota.work == 0 {
+                return Ok(Pause::Spent);
+            }
             let header = Header::decode(first)?;
             let length = match header.kind {
                 FrameKind::Pair if !self.has_queue_pair() => PAIR_WORDS,
@@ -113,7 +117,12 @@ impl Serve for Paired {
                 out.frame(FrameKind::Completions, &encode_failure(&error));
             }
             input.consume(length);
+            quota.spend(Quota::REFUSED);
         }
+    }
+
+    fn grant(&self) -> &Arc<Issued> {
+        &self.grant
     }
 }
 

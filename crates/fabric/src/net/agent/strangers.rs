@@ -1,0 +1,117 @@
+//! The connections of a thread whose clients are not admitted, or have to leave: how many there may
+//! be, in all and of one address, and until when.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Those connections, the oldest first.
+pub(crate) struct Strangers {
+    /// The most, in all and of one address.
+    most: [usize; 2],
+    oldest_first: VecDeque<Stranger>,
+    of_address: HashMap<IpAddr, usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Stranger {
+    token: u64,
+    address: IpAddr,
+    /// By when it must have been admitted, or be gone.
+    until: Instant,
+}
+
+impl Strangers {
+    /// None, and at most so many in all and of one address.
+    pub(crate) fn new(most: [usize; 2]) -> Self {
+        Self {
+            most,
+            oldest_first: VecDeque::new(),
+            of_address: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.oldest_first.is_empty()
+    }
+
+    /// Who has to go so that one from this address may come: the oldest, of that address where
+    /// these are too many.
+    pub(crate) fn to_go_for(&self, address: IpAddr) -> Option<u64> {
+        let [most, most_of_one] = self.most;
+        let of_one = self.of_address.get(&address).copied().unwrap_or(0);
+        let mut all = self.oldest_first.iter();
+        let goes = if of_one >= most_of_one {
+            all.find(|stranger| stranger.address == address)
+        } else if self.oldest_first.len() >= most {
+            all.next()
+        } else {
+            None
+        };
+        goes.map(|stranger| stranger.token)
+    }
+
+    /// Adds one, which has the same time as all others, from now on.
+    pub(crate) fn add(&mut self, token: u64, address: IpAddr, until: Instant) {
+        *self.of_address.entry(address).or_default() += 1;
+        self.oldest_first.push_back(Stranger {
+            token,
+            address,
+            until,
+        });
+    }
+
+    /// Removes one; false if it was none of these.
+    pub(crate) fn remove(&mut self, token: u64) -> bool {
+        let mut all = self.oldest_first.iter();
+        let Some(place) = all.position(|stranger| stranger.token == token) else {
+            return false;
+        };
+        if let Some(Stranger { address, .. }) = self.oldest_first.remove(place)
+            && let Some(of_one) = self.of_address.get_mut(&address)
+        {
+            *of_one -= 1;
+            if *of_one == 0 {
+                self.of_address.remove(&address);
+            }
+        }
+        true
+    }
+
+    /// The next whose time is up.
+    pub(crate) fn late(&self, now: Instant) -> Option<u64> {
+        let oldest = self.oldest_first.front()?;
+        (now >= oldest.until).then_some(oldest.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    #[test]
+    fn the_oldest_goes_for_the_newest_and_no_address_takes_all_places() {
+        let address = |last| IpAddr::from(Ipv4Addr::new(10, 0, 0, last));
+        let mut strangers = Strangers::new([4, 2]);
+        let now = Instant::now();
+        let mut gone = Vec::new();
+        for (token, last) in [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3), (5, 4), (6, 5)] {
+            if let Some(oldest) = strangers.to_go_for(address(last)) {
+                assert!(strangers.remove(oldest));
+                gone.push(oldest);
+            }
+            strangers.add(token, address(last), now + Duration::from_secs(token));
+        }
+        // 1 goes for another of its address, the others for want of room.
+        assert_eq!(gone, [1, 0, 2]);
+        assert!(!strangers.remove(1));
+        assert_eq!(strangers.late(now), None);
+        assert_eq!(strangers.late(now + Duration::from_secs(3)), Some(3));
+        for token in [3, 4, 5, 6] {
+            assert!(strangers.remove(token));
+        }
+        assert!(strangers.is_empty() && strangers.of_address.is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Whose turn it is, where there is more to do than one turn.
+//!
+//! Connections that have more to do wait in lines, one for each grant and one for those that are not
+//! admitted. In every round each line has turns of about the same work, one connection after the
+//! other. So clients of one grant cannot keep those of another from being served, however many they
+//! are and whatever they ask for; nor can strangers.
+
+use super::service::Quota;
+use std::collections::VecDeque;
+
+/// The line of those who are not admitted.
+pub(crate) const STRANGERS: u64 = 0;
+
+/// The lines in which connections wait, by their tokens.
+#[derive(Default)]
+pub(crate) struct Turns {
+    lines: Vec<Line>,
+    waiting: usize,
+}
+
+struct Line {
+    /// The number of the grant, or [`STRANGERS`].
+    of: u64,
+    waiting: VecDeque<u64>,
+    /// Work of its round that is left.
+    left: usize,
+}
+
+impl Turns {
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Whether somebody waits in another line than this.
+    pub(crate) fn others_wait(&self, of: u64) -> bool {
+        let mut lines = self.lines.iter();
+        lines.any(|line| line.of != of && !line.waiting.is_empty())
+    }
+
+    /// Has one wait at the end of its line.
+    pub(crate) fn wait(&mut self, of: u64, token: u64) {
+        self.waiting += 1;
+        if let Some(line) = self.lines.iter_mut().find(|line| line.of == of) {
+            line.waiting.push_back(token);
+            return;
+        }
+        // Lines of grants that have gone make room for others.
+        self.lines.retain(|line| !line.waiting.is_empty());
+        self.lines.push(Line {
+            of,
+            waiting: VecDeque::from([token]),
+            left: 0,
+        });
+    }
+
+    /// Begins a round: every line has a turn's work.
+    pub(crate) fn begin_round(&mut self) {
+        for line in &mut self.lines {
+            line.left = Quota::TURN;
+        }
+    }
+
+    /// The next whose turn it is in this round, and its line.
+    pub(crate) fn next(&mut self) -> Option<(u64, u64)> {
+        let mut lines = self.lines.iter_mut();
+        let line = lines.find(|line| line.left > 0 && !line.waiting.is_empty())?;
+        let token = line.waiting.pop_front()?;
+        self.waiting -= 1;
+        Some((line.of, token))
+    }
+
+    /// Notes what the turn of one in that line came to.
+    pub(crate) fn spend(&mut self, of: u64, work: usize) {
+        // A turn costs something even if nothing came of it.
+        let work = work.max(Quota::TURN / 64);
+        if let Some(line) = self.lines.iter_mut().find(|line| line.of == of) {
+            line.left = line.left.saturating_sub(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_same_work_however_many_wait_in_them() {
+        let mut turns = Turns::default();
+        (0..500).for_each(|token| turns.wait(7, token));
+        turns.wait(8, 1000);
+        turns.wait(STRANGERS, 2000);
+        assert!(turns.others_wait(8) && turns.others_wait(7));
+        let mut served = [0, 0, 0];
+        for _ in 0..100 {
+            turns.begin_round();
+            while let Some((of, token)) = turns.next() {
+                turns.spend(of, Quota::TURN / 4);
+                turns.wait(of, token);
+                served[[7, 8, 0].iter().position(|line| *line == of).unwrap()] += 1;
+            }
+        }
+        assert_eq!(served, [400; 3]);
+    }
+
+    #[test]
+    fn everybody_in_a_line_has_a_turn_before_anybody_has_another() {
+        let mut turns = Turns::default();
+        (0..10).for_each(|token| turns.wait(1, token));
+        let mut order = Vec::new();
+        while order.len() < 20 {
+            turns.begin_round();
+            while let Some((of, token)) = turns.next() {
+                turns.spend(of, Quota::TURN);
+                turns.wait(of, token);
+                order.push(token);
+            }
+        }
+        assert_eq!(order, (0..10).chain(0..10).collect::<Vec<_>>());
+        assert!(!turns.is_empty() && !turns.others_wait(1));
+    }
+}
