@@ -28,9 +28,9 @@ pub(crate) const FIG2: Reproduction = Reproduction {
     run: |scale, progress| run("002-fig2", &ALL_LOADS, scale, progress),
 };
 
-/// Half a minute each.
+/// A minute of one core each; with fewer slots the clusters at load 0.9 differ from table to table.
 const SCALE: Scale = Scale {
-    slots: 1 << 17,
+    slots: 1 << 20,
     tables: 3,
     lookups: 1,
     seed: 0,
@@ -53,10 +53,8 @@ const ROUND_TRIPS: [[f64; 5]; 5] = [
     [2.1, 1.4, 1.1, 1.0, 1.0],
     [5.7, 3.2, 2.0, 1.4, 1.1],
 ];
-/// The figure's; the paper's insertions go on to the last.
-const ALL_LOADS: [f64; 12] = [
-    0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92,
-];
+/// The figure's. The paper's go on to 0.92, where a find-or-put may find no room in its reach.
+const ALL_LOADS: [f64; 11] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9];
 /// Load factor, chunk size and round trips of section 4.3.
 const PROBES: [(f64, usize, f64); 2] = [(0.75, 32, 1.04), (0.75, 64, 1.006)];
 /// Load factor and chunk sizes of the latencies that the network is fitted on.
