@@ -25,6 +25,7 @@ use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -124,12 +125,14 @@ impl Service {
         let needed = if is_lookup { Rights::READ } else { WRITES };
         OPEN.with_borrow_mut(|open| {
             let tables = self.tables_of(open);
-            if !tables.contains_key(&request.table) {
-                let record = self.find(request.table, memory, now)?;
-                allowed(record.extent(), needed).map_err(|_| Status::Denied)?;
-                tables.insert(request.table, self.open(&record, memory, now)?);
-            }
-            let table = tables.get(&request.table).ok_or(Status::NotServed)?;
+            let table = match tables.entry(request.table) {
+                Entry::Occupied(open) => open.into_mut(),
+                Entry::Vacant(place) => {
+                    let record = self.find(request.table, memory, now)?;
+                    allowed(record.extent(), needed).map_err(|_| Status::Denied)?;
+                    place.insert(self.open(&record, memory, now)?)
+                }
+            };
             allowed(table.extent.clone(), needed).map_err(|_| Status::Denied)?;
             let run = || match request.question {
                 Question::Run => Ok(table.run(operations, writer)),

@@ -505,6 +505,17 @@ fn a_caller_may_do_what_it_may_do_by_verbs() {
     }
     let writer = admitted("writer of a", 3);
     assert_eq!(status(&writer, &put(places[0])), Status::Done);
+    // So long a request reaches the agent in pieces.
+    let values = vec![vec![7; 100]; 1_000];
+    let keys: Vec<_> = (0..1_000_u64).map(|key| (key % 50).to_le_bytes()).collect();
+    let updates: Vec<_> = keys
+        .iter()
+        .zip(&values)
+        .map(|(key, value)| Operation::Update(key, value))
+        .collect();
+    let long = request(Question::Run, places[0], &updates);
+    let reply = call(&writer, &long, 100_000).unwrap();
+    assert_eq!(status_of(&reply), Some((Status::Done, 1_000)));
     let both = admitted("both", 5);
     assert_eq!(status(&both, &put(places[1])), Status::Done);
     let all = admitted("default", 1);
