@@ -85,6 +85,7 @@ int main(void) {
     CHECK(fs_map_find(first.map, (const uint8_t *)"name 1", 6, &index) == FS_ABSENT);
     CHECK(fs_map_find(first.map, (const uint8_t *)"name 2", 6, &index) == FS_FOUND);
     CHECK(fs_map_load(first.map, index, 0, &count) && count == 2 * ranks);
+    CHECK(fs_job_barrier(job));
     CHECK(fs_map_set_flags(first.map, index, 0, 1ull << 40, NULL));
     CHECK(fs_job_barrier(job));
     CHECK(fs_map_load(first.map, index, 0, &count) && count == (2 * ranks | 1ull << 40));
