@@ -1,5 +1,6 @@
 //! What all commands share: the store's address and the form of the output.
 
+use crate::commands::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
 use farslot::fabric::FabricError;
@@ -42,6 +43,14 @@ pub struct Context {
         default_value = Grant::DEFAULT
     )]
     pub grant: String,
+    /// By what operations on keys are done at a tcp:// address
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value_t = AccessArg::default()
+    )]
+    pub access: AccessArg,
 }
 
 /// The environment variable with the secret: command lines can be read by all.
@@ -185,6 +194,7 @@ impl Context {
                 _ => None,
             },
             grant: self.grant.clone(),
+            access: self.access.into(),
             ..OpenOptions::default()
         })
     }
@@ -195,6 +205,7 @@ impl Context {
         let options = OpenOptions {
             secret: admission.secret,
             grant: admission.grant,
+            access: admission.access,
             ..options
         };
         let since = Instant::now();

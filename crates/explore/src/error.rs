@@ -1,7 +1,9 @@
 //! Why an exploration ended early.
 
 use crate::model::NoRoom;
+use farslot_fabric::FabricError;
 use farslot_set::SetError;
+use farslot_set::job::JobError;
 use std::path::PathBuf;
 
 /// Why an exploration ended without a result.
@@ -11,6 +13,9 @@ pub enum ExploreError {
     /// The set of states failed.
     #[error(transparent)]
     Set(#[from] SetError),
+    /// The ranks of an exploration by several processes did not come to an end together.
+    #[error(transparent)]
+    Rank(#[from] RankError),
     /// A state does not fit into the model's bits.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -56,4 +61,75 @@ pub enum ExploreError {
         /// What is wrong with it.
         reason: &'static str,
     },
+}
+
+/// Why ranks could not explore together.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RankError {
+    /// The job ended, or did not come to be.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// A rank's memory could not be reached: its process has ended, or the network has lost it. Its part of the states is lost.
+    #[error("rank {rank} is lost: {error}")]
+    Fabric {
+        /// The rank.
+        rank: usize,
+        /// What the fabric says.
+        error: FabricError,
+    },
+    /// A rank has given up, for a reason that it tells itself.
+    #[error("rank {rank} has given up")]
+    GaveUp {
+        /// The rank.
+        rank: usize,
+    },
+    /// A rank sent what it cannot have meant.
+    #[error("rank {rank} sent {what}")]
+    Malformed {
+        /// The rank.
+        rank: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Not as many states of a level came from a rank as it has sent.
+    #[error("rank {rank} has sent {sent} states of a level, of which {received} came")]
+    Miscounted {
+        /// The rank.
+        rank: usize,
+        /// States that it has sent.
+        sent: u64,
+        /// States that came.
+        received: u64,
+    },
+    /// A rank's memory is not as long as the rings are.
+    #[error("rank {rank} has {found} bytes of memory for rings that take {needed}")]
+    WrongMemory {
+        /// The rank.
+        rank: usize,
+        /// Bytes that it has.
+        found: u64,
+        /// Bytes that the rings take.
+        needed: u64,
+    },
+    /// A number of ranks that cannot be.
+    #[error("{ranks} ranks: there must be from 1 to {max}", max = farslot_set::MAX_RANKS)]
+    TooManyRanks {
+        /// How many were asked for.
+        ranks: u64,
+    },
+    /// States too long to be sent.
+    #[error("states of {words} words, above the limit of {limit}")]
+    LongState {
+        /// Words of a state.
+        words: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl RankError {
+    pub(crate) fn malformed(rank: usize, what: &'static str) -> Self {
+        Self::Malformed { rank, what }
+    }
 }

@@ -32,9 +32,11 @@ pub mod order;
 pub mod packed;
 pub mod pnml;
 pub mod report;
+mod sample;
+mod split;
 pub mod symbolic;
 
-pub use error::ExploreError;
+pub use error::{ExploreError, RankError};
 
 /// Bytes of this machine's memory.
 #[must_use]

@@ -9,12 +9,9 @@ use crate::formula::Formula;
 use crate::model::{Model, NoRoom, Successors, Tokens};
 use crate::net::Net;
 use crate::order::places_in_order;
-
-/// Random walks that places are sized by, and their longest length.
-const WALKS: u64 = 64;
-const STEPS: usize = 4_000;
-/// Walks take no more than this many tests of transitions together, whatever the net's size.
-const WALK_TESTS: usize = 20_000_000;
+use crate::sample::Samples;
+use crate::split;
+use std::sync::Arc;
 
 /// Where a place's tokens are in the words of a state.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +65,7 @@ pub struct PackedNet<'n> {
     net: &'n Net,
     invariant: Option<&'n Formula>,
     widths: Vec<u32>,
+    samples: Arc<Samples>,
     fields: Vec<Field>,
     bits: usize,
     /// The place to which each bit of each word belongs.
@@ -84,8 +82,9 @@ impl<'n> PackedNet<'n> {
     /// A net with so many bits a place as random walks from the initial marking needed.
     #[must_use]
     pub fn sampled(net: &'n Net, invariant: Option<&'n Formula>) -> Self {
-        let widths = largest_seen(net).into_iter().map(bits_for).collect();
-        Self::with_widths(net, invariant, widths)
+        let samples = Arc::new(Samples::of(net));
+        let widths = samples.largest.iter().map(|most| bits_for(*most));
+        Self::packed(net, invariant, widths.collect(), samples)
     }
 
     /// The same net with more bits for a place that had no room, or `None` where it has 32 already.
@@ -97,18 +96,39 @@ impl<'n> PackedNet<'n> {
             return None;
         }
         *width = (*width * 2).max(bits_for(no_room.value)).min(u32::BITS);
-        Some(Self::with_widths(self.net, self.invariant, widths))
+        let samples = Arc::clone(&self.samples);
+        Some(Self::packed(self.net, self.invariant, widths, samples))
     }
 
     /// A net with these numbers of bits for its places, each 1 to 32 and enough for the initial
     /// marking.
     #[must_use]
-    pub fn with_widths(net: &'n Net, invariant: Option<&'n Formula>, mut widths: Vec<u32>) -> Self {
+    pub fn with_widths(net: &'n Net, invariant: Option<&'n Formula>, widths: Vec<u32>) -> Self {
+        Self::packed(net, invariant, widths, Arc::new(Samples::of(net)))
+    }
+
+    fn packed(
+        net: &'n Net,
+        invariant: Option<&'n Formula>,
+        mut widths: Vec<u32>,
+        samples: Arc<Samples>,
+    ) -> Self {
         widths.resize(net.places().len(), 1);
         for (width, place) in widths.iter_mut().zip(net.places()) {
             *width = (*width).clamp(bits_for(u64::from(place.initial)), u32::BITS);
         }
-        let (fields, bits) = lay_out(&widths, &places_in_order(net));
+        let mut order = places_in_order(net);
+        let (mut fields, mut bits) = lay_out(&widths, &order);
+        if bits > ONE_WORD {
+            let halves = bits.div_ceil(32);
+            let side = |field: &Field| {
+                let at = 2 * field.word + (field.shift / 32) as usize;
+                split::side_of(at, halves)
+            };
+            let sides: Vec<usize> = fields.iter().map(side).collect();
+            split::improve(&mut order, &sides, &widths, &samples);
+            (fields, bits) = lay_out(&widths, &order);
+        }
         let mut owner = vec![0; bits.div_ceil(64) * 64];
         for (place, (field, width)) in fields.iter().zip(&widths).enumerate() {
             let start = field.word * 64 + field.shift as usize;
@@ -123,6 +143,7 @@ impl<'n> PackedNet<'n> {
             net,
             invariant,
             widths,
+            samples,
             fields,
             bits,
             owner,
@@ -371,58 +392,5 @@ fn gather(all: &mut Vec<Bits>, one: Bits) {
     match all.iter_mut().find(|bits| bits.word == one.word) {
         Some(bits) => bits.mask |= one.mask,
         None => all.push(one),
-    }
-}
-
-/// The most tokens that each place had on random walks from the initial marking.
-fn largest_seen(net: &Net) -> Vec<u64> {
-    let initial: Vec<u64> = net.initial().into_iter().map(u64::from).collect();
-    let mut most = initial.clone();
-    let effects: Vec<_> = net
-        .transitions()
-        .iter()
-        .map(|transition| transition.effects())
-        .collect();
-    let mut chance = Chance(1);
-    let mut tests_left = WALK_TESTS;
-    for _ in 0..WALKS {
-        let mut marking = initial.clone();
-        for _ in 0..STEPS {
-            if tests_left < effects.len() || effects.is_empty() {
-                return most;
-            }
-            // The first enabled one from a random start: every enabled transition has a chance.
-            let start = chance.below(effects.len());
-            let mut tried = (start..effects.len()).chain(0..start);
-            let enabled = tried.find(|&number| {
-                tests_left = tests_left.saturating_sub(1);
-                effects[number]
-                    .iter()
-                    .all(|e| marking[e.place] >= u64::from(e.needs))
-            });
-            let Some(number) = enabled else { break };
-            for effect in &effects[number] {
-                let tokens = &mut marking[effect.place];
-                *tokens = tokens.saturating_add_signed(effect.change);
-                if *tokens > u64::from(u32::MAX) {
-                    return most;
-                }
-                most[effect.place] = most[effect.place].max(*tokens);
-            }
-        }
-    }
-    most
-}
-
-/// SplitMix64: walks need variety, and the same walks on every run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 }

@@ -9,7 +9,7 @@ use crate::tcp::TcpEndpoint;
 use crate::verbs::VerbsEndpoint;
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, InPlace, Nanos, NodeId, NodeInfo, NodeState,
-    PostError, RemoteAddr, Result, Rights, Verb,
+    OwnerEndpoint, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -22,6 +22,7 @@ pub enum AnyEndpoint {
     Shm(ShmEndpoint),
     Tcp(TcpEndpoint),
     Verbs(VerbsEndpoint),
+    Owner(Rc<OwnerEndpoint>),
 }
 
 /// A verb that one of them has posted.
@@ -32,6 +33,7 @@ pub enum AnyPosted {
     Shm(<ShmEndpoint as Endpoint>::Posted),
     Tcp(<TcpEndpoint as Endpoint>::Posted),
     Verbs(<VerbsEndpoint as Endpoint>::Posted),
+    Owner(<OwnerEndpoint as Endpoint>::Posted),
 }
 
 /// Asks the endpoint, whichever it is.
@@ -42,6 +44,7 @@ macro_rules! ask {
             AnyEndpoint::Shm($endpoint) => $question,
             AnyEndpoint::Tcp($endpoint) => $question,
             AnyEndpoint::Verbs($endpoint) => $question,
+            AnyEndpoint::Owner($endpoint) => $question,
         }
     };
 }
@@ -54,6 +57,7 @@ macro_rules! post {
             AnyEndpoint::Shm($endpoint) => $posting.map(AnyPosted::Shm),
             AnyEndpoint::Tcp($endpoint) => $posting.map(AnyPosted::Tcp),
             AnyEndpoint::Verbs($endpoint) => $posting.map(AnyPosted::Verbs),
+            AnyEndpoint::Owner($endpoint) => $posting.map(AnyPosted::Owner),
         }
     };
 }
@@ -66,6 +70,7 @@ macro_rules! poll {
             (AnyEndpoint::Shm($endpoint), AnyPosted::Shm($posted)) => $poll,
             (AnyEndpoint::Tcp($endpoint), AnyPosted::Tcp($posted)) => $poll,
             (AnyEndpoint::Verbs($endpoint), AnyPosted::Verbs($posted)) => $poll,
+            (AnyEndpoint::Owner($endpoint), AnyPosted::Owner($posted)) => $poll,
             _ => unreachable!("an endpoint is asked for what it has posted itself"),
         }
     };
@@ -110,7 +115,7 @@ impl Endpoint for AnyEndpoint {
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
         match self {
             Self::Shm(endpoint) => endpoint.in_place(at, needed),
-            Self::Sim(_) | Self::Tcp(_) | Self::Verbs(_) => None,
+            Self::Sim(_) | Self::Tcp(_) | Self::Verbs(_) | Self::Owner(_) => None,
         }
     }
 

@@ -1,13 +1,14 @@
 //! Calls: requests that the owner of a node answers by work in its own memory.
 //!
-//! A call goes to a region, of which the caller needs [`Rights::CALL`](crate::Rights::CALL), and completes
+//! A call goes to a region, of which the caller needs [`Rights::CALL`], and completes
 //! with the reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion queue
 //! whatever the number of its senders (paper 003, section 5.2); what the other fabrics make of it they say
 //! themselves. Over RDMA verbs calls are refused so far
 //! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can call. A call that fails may have been executed; a layer above makes retries safe.
 
-use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result};
+use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;
+use std::ops::Range;
 
 /// What the owner of a node does for calls (`rpc_handler` of paper 003, table 3).
 ///
@@ -18,6 +19,12 @@ pub trait Handler: Send + Sync {
     ///
     /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other clients as well.
     fn handle(&self, call: Call<'_>) -> usize;
+
+    /// Whether the handler itself holds every caller to its rights, by [`Call::allowed`]. Else a caller needs
+    /// [`Rights::CALL`] for all of the region. Over the simulator, callers need that in any case.
+    fn checks_callers(&self) -> bool {
+        false
+    }
 }
 
 /// A call as its handler gets it. Every byte of the request is the client's word, and may be anything.
@@ -32,7 +39,12 @@ pub struct Call<'c> {
     pub memory: &'c mut dyn OwnerMemory,
     /// Room for the reply: as much as the caller gave. What it holds is unspecified.
     pub reply: &'c mut [u8],
+    /// What the caller might do to bytes of the region by verbs.
+    pub allowed: Allowed<'c>,
 }
+
+/// Says of bytes of a region whether a caller has these rights to all of them; else why not.
+pub type Allowed<'c> = &'c dyn Fn(Range<u64>, Rights) -> Result<()>;
 
 impl fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -68,6 +68,16 @@ impl Booking {
         self.depth += 1;
     }
 
+    /// Books a call that answers several operations to one of them: its part of the bytes, and the call itself where
+    /// no other has it.
+    #[inline]
+    pub fn called(&mut self, calls: u32, bytes: u64) {
+        self.verbs += calls;
+        self.bytes += bytes;
+        self.doorbells += 1;
+        self.depth += 1;
+    }
+
     /// Takes in verbs that were under way side by side with its own last ones.
     pub(crate) fn beside(&mut self, other: Self) {
         self.verbs += other.verbs;

@@ -15,13 +15,14 @@ use crate::{Piece, RemoteAddr};
 pub struct InPlace<'m> {
     /// The region's words and no others.
     words: SharedWords<'m>,
-    /// The region's first byte.
+    /// The first byte that there is.
     start: RemoteAddr,
+    /// Bytes from there on.
     len: u64,
 }
 
 impl<'m> InPlace<'m> {
-    /// A view of the region that starts at `start` and has these words.
+    /// A view of `len` bytes from `start` on, in a region that has these words.
     #[inline]
     pub(crate) fn new(words: SharedWords<'m>, start: RemoteAddr, len: u64) -> Self {
         Self { words, start, len }
@@ -33,8 +34,10 @@ impl<'m> InPlace<'m> {
     pub fn offset_of(&self, piece: Piece) -> Option<u64> {
         let Piece { from, len } = piece;
         let is_here = from.node == self.start.node && from.region == self.start.region;
-        // No region is so long that this overflows: the sum is compared only if neither part is longer.
-        let is_within = len as u64 <= self.len && from.offset <= self.len - len as u64;
+        // What lies before the start wraps to more than there is. No region is so long that the rest overflows: the sum
+        // is compared only if neither part is longer.
+        let at = from.offset.wrapping_sub(self.start.offset);
+        let is_within = len as u64 <= self.len && at <= self.len - len as u64;
         (is_here && is_within).then_some(from.offset)
     }
 

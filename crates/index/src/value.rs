@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// A value's bytes: a small one in itself, a longer one in the registered buffer that it was read
-/// into, or in the cache that has answered. Nothing is allocated for it. It belongs to the thread that looked it up.
+/// into, in the reply of a call, or in the cache that has answered. Nothing is allocated for it. It belongs to the thread that looked it up.
 pub struct Value(Bytes);
 
 enum Bytes {
@@ -17,6 +17,11 @@ enum Bytes {
     },
     Read {
         buffer: Buffer,
+        range: Range<u32>,
+    },
+    /// A part of a reply, which has other values as well.
+    Replied {
+        reply: Rc<Buffer>,
         range: Range<u32>,
     },
     /// From this byte on.
@@ -50,9 +55,20 @@ impl Value {
     #[must_use]
     pub fn detached(self) -> Self {
         match self.0 {
-            Bytes::Read { .. } => Self::from(&*self),
+            Bytes::Read { .. } | Bytes::Replied { .. } => Self::from(&*self),
             Bytes::Small { .. } | Bytes::Shared { .. } => self,
         }
+    }
+
+    /// A part of a reply.
+    pub(crate) fn of_reply(reply: &Rc<Buffer>, range: Range<usize>) -> Self {
+        if range.len() <= 8 {
+            return Self::from(&reply[range]);
+        }
+        Self(Bytes::Replied {
+            reply: Rc::clone(reply),
+            range: range.start as u32..range.end as u32,
+        })
     }
 
     /// What follows the first `from` bytes of a cached record.
@@ -80,7 +96,7 @@ impl Clone for Value {
     fn clone(&self) -> Self {
         match &self.0 {
             Bytes::Shared { bytes, from } => Self::of_shared(Rc::clone(bytes), *from),
-            Bytes::Small { .. } | Bytes::Read { .. } => Self::from(&**self),
+            Bytes::Small { .. } | Bytes::Read { .. } | Bytes::Replied { .. } => Self::from(&**self),
         }
     }
 }
@@ -101,6 +117,7 @@ impl Deref for Value {
         match &self.0 {
             Bytes::Small { word, len } => &bytemuck::bytes_of(word)[..usize::from(*len)],
             Bytes::Read { buffer, range } => &buffer[range.start as usize..range.end as usize],
+            Bytes::Replied { reply, range } => &reply[range.start as usize..range.end as usize],
             Bytes::Shared { bytes, from } => &bytes[*from..],
         }
     }

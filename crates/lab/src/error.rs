@@ -6,6 +6,7 @@ use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
 use farslot_bench::BenchError;
 use farslot_set::SetError;
+use farslot_txn::TxnError;
 use std::net::SocketAddr;
 
 /// The result of a reproduction.
@@ -70,6 +71,19 @@ pub enum LabError {
         found: usize,
         /// How many are needed.
         least: usize,
+    },
+    /// What a transaction says.
+    #[error(transparent)]
+    Transaction(#[from] TxnError),
+    /// A total that is not what was loaded with what transactions have added since.
+    #[error("{system} has {found} in all, where {expected} were loaded and added since")]
+    WrongTotal {
+        /// The system.
+        system: &'static str,
+        /// The total that there is.
+        found: i64,
+        /// The total that there should be.
+        expected: i64,
     },
     /// What a set says.
     #[error(transparent)]

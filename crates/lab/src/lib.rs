@@ -6,6 +6,7 @@
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
+//! * [`transactions`]: TATP and SmallBank, beside other stores.
 //! * [`baseline`]: MapEmbed and TEA, the designs that paper 001 compares CuckooDuo with.
 //! * [`program`]: the program `farslot-lab`, which prints and draws these reports.
 //!
@@ -18,6 +19,7 @@ mod error;
 mod paper000;
 mod paper001;
 mod paper002;
+mod paper003;
 mod paper004;
 pub mod program;
 mod report;
@@ -25,9 +27,10 @@ pub mod repro;
 mod scale;
 mod stats;
 mod threads;
+pub mod transactions;
 pub mod ycsb;
 
 pub use error::{LabError, Result};
-pub use report::{Axis, Line, Plot, ReproReport, ReproRow, Source};
+pub use report::{Axis, Basis, Line, Plot, ReproReport, ReproRow, Source};
 
 use farslot_bench::Progress;

@@ -34,6 +34,19 @@ pub struct ReproRow {
     /// The standard error of ours, where it is a mean of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<f64>,
+    /// Whether ours was fitted to the paper's or follows from what was, where a paper's machines are emulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+}
+
+/// What a figure of an emulation rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// A number of the emulation was chosen such that this is the paper's.
+    Fitted,
+    /// It follows from numbers that were fitted on other figures.
+    Predicted,
 }
 
 impl ReproRow {
@@ -47,6 +60,25 @@ impl ReproRow {
             ratio: paper.map(|paper| ours / paper),
             model: None,
             standard_error: None,
+            basis: None,
+        }
+    }
+
+    /// The same, fitted to the paper's.
+    #[must_use]
+    pub fn fitted(self) -> Self {
+        Self {
+            basis: Some(Basis::Fitted),
+            ..self
+        }
+    }
+
+    /// The same, predicted.
+    #[must_use]
+    pub fn predicted(self) -> Self {
+        Self {
+            basis: Some(Basis::Predicted),
+            ..self
         }
     }
 }
@@ -146,10 +178,75 @@ impl Line {
     }
 }
 
+/// How far a predicted figure may be off without being named.
+const NEAR: f64 = 0.15;
+/// Predicted figures that are named.
+const NAMED: usize = 5;
+
+impl ReproReport {
+    /// A report of an emulation: its setup says which predicted figures are not within 15 % of the paper's, or how many where they are
+    /// more than five.
+    pub(crate) fn emulated(
+        id: &'static str,
+        mut setup: String,
+        rows: Vec<ReproRow>,
+        plots: Vec<Plot>,
+    ) -> Self {
+        let predicted: Vec<_> = rows
+            .iter()
+            .filter(|row| row.basis == Some(Basis::Predicted))
+            .filter_map(|row| Some((row.cell.as_str(), (row.ratio? - 1.0).abs())))
+            .collect();
+        let off: Vec<_> = predicted
+            .iter()
+            .filter(|(_, error)| *error > NEAR)
+            .collect();
+        if off.len() > NAMED {
+            setup += &format!(
+                " {} of {} predicted figures are not within 15 % of the paper's.",
+                off.len(),
+                predicted.len()
+            );
+        } else if !off.is_empty() {
+            let cells: Vec<_> = off.iter().map(|(cell, _)| *cell).collect();
+            setup += &format!(
+                " Predicted, and not within 15 % of the paper's: {}.",
+                cells.join("; ")
+            );
+        }
+        Self {
+            id,
+            setup,
+            rows,
+            plots,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_emulation_names_what_it_does_not_predict() {
+        let row = |cell: &str, ours: f64| ReproRow::new(cell, Some(1.0), ours);
+        let setup = |rows: Vec<ReproRow>| {
+            ReproReport::emulated("000-table1", "Small.".into(), rows, Vec::new()).setup
+        };
+        let few = vec![
+            row("a", 1.14).predicted(),
+            row("b", 0.8).predicted(),
+            row("c", 2.0).fitted(),
+            row("d", 2.0),
+        ];
+        let named = " Predicted, and not within 15 % of the paper's: b.";
+        assert_eq!(setup(few), format!("Small.{named}"));
+        let many = vec![row("a", 1.2).predicted(); 6];
+        let counted = " 6 of 6 predicted figures are not within 15 % of the paper's.";
+        assert_eq!(setup(many), format!("Small.{counted}"));
+        assert_eq!(setup(vec![row("a", 1.0).predicted()]), "Small.");
+    }
 
     #[test]
     fn a_cell_without_a_paper_has_nulls() {
@@ -158,7 +255,7 @@ mod tests {
             setup: "small".into(),
             rows: vec![
                 ReproRow::new("a", None, 2.0),
-                ReproRow::new("b", Some(2.0), 3.0),
+                ReproRow::new("b", Some(2.0), 3.0).predicted(),
             ],
             plots: vec![Plot {
                 title: "c".into(),
@@ -175,7 +272,7 @@ mod tests {
         }]);
         let expected = json!({"id": "000-table1", "setup": "small", "plots": plots, "rows": [
             {"cell": "a", "paper": null, "ours": 2.0, "ratio": null},
-            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5},
+            {"cell": "b", "paper": 2.0, "ours": 3.0, "ratio": 1.5, "basis": "predicted"},
         ]});
         assert_eq!(serde_json::to_value(&report).unwrap(), expected);
     }

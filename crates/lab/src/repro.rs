@@ -3,7 +3,9 @@
 pub use crate::scale::Options;
 
 use crate::scale::Reproduction;
-use crate::{LabError, Progress, ReproReport, Result, paper000, paper001, paper002, paper004};
+use crate::{
+    LabError, Progress, ReproReport, Result, paper000, paper001, paper002, paper003, paper004,
+};
 
 const ALL: &[Reproduction] = &[
     Reproduction {
@@ -162,11 +164,55 @@ const ALL: &[Reproduction] = &[
         scale: paper001::supplement::SCALE,
         run: paper001::supplement::run,
     },
+    paper002::latency::TABLE1,
+    paper002::latency::FIG2,
     Reproduction {
-        id: paper002::table1::ID,
-        title: "paper 002, table 1 (left): latencies and round trips of find-or-put",
-        scale: paper002::table1::SCALE,
-        run: paper002::table1::run,
+        id: paper002::throughput::ID,
+        title: "paper 002, table 1 (right) and figure 3: find-or-puts/s of 2 to 48 machines",
+        scale: paper002::throughput::SCALE,
+        run: paper002::throughput::run,
+    },
+    Reproduction {
+        id: paper003::fig1::ID,
+        title: "paper 003, figure 1: READs by connections, three generations of NICs",
+        scale: paper003::fig1::SCALE,
+        run: paper003::fig1::run,
+    },
+    Reproduction {
+        id: paper003::fig4::ID,
+        title: "paper 003, figure 4: lookups in Storm",
+        scale: paper003::fig4::SCALE,
+        run: paper003::fig4::run,
+    },
+    Reproduction {
+        id: paper003::fig5::ID,
+        title: "paper 003, figure 5: Storm, eRPC, FaRM and LITE",
+        scale: paper003::fig5::SCALE,
+        run: paper003::fig5::run,
+    },
+    Reproduction {
+        id: paper003::fig6::ID,
+        title: "paper 003, figure 6: TATP, by the verbs of its transactions",
+        scale: paper003::fig6::SCALE,
+        run: paper003::fig6::run,
+    },
+    Reproduction {
+        id: paper003::fig7::ID,
+        title: "paper 003, figure 7: up to 128 machines",
+        scale: paper003::fig7::SCALE,
+        run: paper003::fig7::run,
+    },
+    Reproduction {
+        id: paper003::segments::ID,
+        title: "paper 003, section 6.2.5: physical segments",
+        scale: paper003::segments::SCALE,
+        run: paper003::segments::run,
+    },
+    Reproduction {
+        id: paper003::table5::ID,
+        title: "paper 003, table 5: round trips of an idle cluster",
+        scale: paper003::table5::SCALE,
+        run: paper003::table5::run,
     },
     Reproduction {
         id: paper004::loop_ratio::ID,
@@ -208,7 +254,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The papers of which there is something.
 pub fn papers() -> impl Iterator<Item = &'static str> {
-    ["000", "001", "002", "004"].into_iter()
+    ["000", "001", "002", "003", "004"].into_iter()
 }
 
 /// The ids of a paper's tables and figures, in order; none if nothing of that paper is here.

@@ -10,6 +10,7 @@
 //!   how many READs that takes.
 //! - [`ProbeDistribution::ordered`]: the same for a table whose keys stand in the order of their hashes.
 //! - [`NicModel`]: what a READ costs.
+//! - [`hit_ratios`]: how much of what a NIC needs it finds in its cache (paper 003).
 //! - [`ReadSizeModel`]: the two together; chooses R.
 //! - [`advise`]: what an operation costs in each scheme.
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
@@ -57,6 +58,7 @@ mod hinted_table;
 mod hybrid;
 mod mean;
 mod nic;
+mod nic_cache;
 mod ordered;
 mod probe;
 mod read_size;
@@ -72,6 +74,7 @@ pub use hinted::Hint;
 pub use hinted_table::HintedReadSizes;
 pub use hybrid::{HybridPrices, HybridShape, InlineCandidate, MOST_LOAD, RecordSize};
 pub use nic::NicModel;
+pub use nic_cache::{CacheClass, Reuse, hit_ratios};
 pub use probe::{MAX_TABULATED, ProbeDistribution};
 pub use read_size::{DEFAULT_MAX_READ_BYTES, MAX_READ_SLOTS, Objective, ReadCost, ReadSizeModel};
 pub use read_table::ReadSizeTable;

@@ -60,6 +60,8 @@ pub(crate) enum Refusal {
     /// The request is none.
     Malformed = 1,
     Full = 2,
+    /// Another transaction holds what was to be changed.
+    Locked = 3,
 }
 
 impl From<Refusal> for Fault {
@@ -72,6 +74,9 @@ impl From<RpcError> for RemoteError {
     fn from(error: RpcError) -> Self {
         match error {
             RpcError::Refused { reason, .. } if reason == Refusal::Full as u32 => Self::Full,
+            RpcError::Refused { reason, .. } if reason == Refusal::Locked as u32 => Self::Locked {
+                by: Lock { owner: 0, epoch: 0 },
+            },
             RpcError::Fabric(error) => Self::Fabric(error),
             other => Self::Rpc(other),
         }

@@ -212,8 +212,11 @@ impl Job {
         Self::join_over(launch, listener)
     }
 
-    /// [`Job::join`], where rank 0 listens already.
-    fn join_over(launch: Launch, listener: Option<TcpListener>) -> Result<Self, JobError> {
+    /// [`Job::join`], where rank 0 listens already, and the others connect to where [`Launch::rendezvous`] says.
+    ///
+    /// # Errors
+    /// As [`Job::join`].
+    pub fn join_over(launch: Launch, listener: Option<TcpListener>) -> Result<Self, JobError> {
         let (rank, ranks) = (launch.rank, launch.ranks);
         if rank >= ranks || ranks > MAX_RANKS {
             return Err(JobError::NoSuchRank { rank, ranks });

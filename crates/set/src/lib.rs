@@ -9,6 +9,10 @@
 //! * [`PairSet`]: pairs of words, the nodes of decision diagrams.
 //! * [`TreeSet`]: state vectors, compressed without loss to about one bucket each.
 //!
+//! An inserter that is killed, or whose verb fails, between its compare-and-swap and the answer may have inserted an element
+//! that nobody is told `Inserted` for. It is there whole, once, and all others find it; nothing else is lost but the space that it
+//! had taken.
+//!
 //! A table belongs to p *ranks*, each of which owns k consecutive buckets of it. These types reach all
 //! of its memory by loads and compare-and-swap: one process with any number of threads, or several
 //! processes that have mapped each other's memory. Those of [`shared`] reach other ranks' memory by the

@@ -78,7 +78,21 @@ impl PairSet {
         Ok(())
     }
 
-    fn capacity(&self) -> u64 {
+    /// Drops the pairs whose indices `keep` says no to, in memory of the same size; the others keep their indices, and the space of
+    /// those that are dropped is used again. Spare space stays good.
+    ///
+    /// # Errors
+    /// As [`PairSet::new`]; the set is as it was then.
+    pub fn collect(&mut self, mut keep: impl FnMut(u32) -> bool) -> Result<(), SetError> {
+        let layout = self.0.segments().layout();
+        let (buckets, words) = (layout.buckets(), layout.element_words());
+        self.0 = self.0.rebuilt(buckets, words, |index| keep(index as u32))?;
+        Ok(())
+    }
+
+    /// One above the largest index that any pair may have.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
         self.0.segments().layout().element_words() / 2
     }
 }
@@ -91,6 +105,28 @@ const fn buckets_for(pairs: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn collected_pairs_make_room_for_others() {
+        let mut set = PairSet::new(1000).unwrap();
+        let mut spare = Spare::default();
+        let put = |set: &PairSet, spare: &mut Spare, pair| {
+            set.find_or_put(spare, [pair, 7]).place().unwrap()
+        };
+        let indices: Vec<u32> = (0..900).map(|pair| put(&set, &mut spare, pair)).collect();
+        for round in 1..20 {
+            let kept = |index: u32| indices[..100].contains(&index);
+            set.collect(kept).unwrap();
+            assert!(set.len() < 300, "{}", set.len());
+            for pair in 0..700 {
+                put(&set, &mut spare, round * 1000 + pair);
+            }
+        }
+        for (pair, index) in (0..100).zip(&indices) {
+            assert_eq!(set.get(*index), [pair, 7]);
+            assert_eq!(put(&set, &mut spare, pair), *index);
+        }
+    }
 
     #[test]
     fn pairs_keep_their_indices_when_the_set_grows() {

@@ -25,9 +25,6 @@ const MOST_BYTES: u64 = 1 << 20;
 const HALF: u32 = 31;
 /// A table of more of its buckets in use than this share is crowded: walks become long.
 const CROWDED: (u64, u64) = (9, 10);
-/// Tables below so many buckets double when they grow, larger ones grow by a quarter: so a large one is
-/// never less than 0.72 full for want of room.
-const LARGE: u64 = 1 << 24;
 
 /// A compressed vector: both halves of its tree's root. It stays good for as long as the vector is in the
 /// set, also when the set grows.
@@ -71,8 +68,8 @@ impl TreeShape {
     pub const fn new(state_bytes: usize) -> Self {
         Self {
             state_bytes,
-            root_buckets: 1 << 16,
-            nodes: 1 << 14,
+            root_buckets: 1 << 10,
+            nodes: 1 << 8,
         }
     }
 }
@@ -418,7 +415,8 @@ impl TreeSet {
         self.roots.segments().bytes() + self.nodes.segments().bytes()
     }
 
-    /// Whether it is time to [grow](TreeSet::grow): vectors or nodes take more than nine tenths of their table.
+    /// Whether it is time to [grow](TreeSet::grow): vectors take more than nine tenths of their table, or nodes nearly all of
+    /// their room.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.roots_are_crowded() || self.nodes_are_crowded()
@@ -431,21 +429,23 @@ impl TreeSet {
 
     fn nodes_are_crowded(&self) -> bool {
         let room = self.nodes.segments().layout().element_words();
-        self.nodes() * CROWDED.1 > room * CROWDED.0
+        self.nodes() > room - room / 32
     }
 
-    /// Rebuilds what is crowded in larger memory; if nothing is, the table of vectors. Ids, trees and spare space stay
+    /// Rebuilds what is crowded in larger memory; if nothing is, both tables. Ids, trees and spare space stay
     /// good.
     ///
     /// # Errors
     /// As [`TreeSet::new`]; the set is as it was then.
     pub fn grow(&mut self) -> Result<(), SetError> {
-        let grow_nodes = self.nodes_are_crowded();
-        if self.roots_are_crowded() || !grow_nodes {
+        let (roots, nodes) = (self.roots_are_crowded(), self.nodes_are_crowded());
+        // A walk has found no room in one of them: nothing says in which.
+        let neither = !roots && !nodes;
+        if roots || neither {
             let buckets = larger(self.roots.segments().layout().buckets());
             self.roots = self.roots.rebuilt(buckets, |_| true)?;
         }
-        if grow_nodes {
+        if nodes || neither {
             let nodes = larger(self.nodes.segments().layout().element_words());
             self.nodes = self.nodes.rebuilt(buckets_for(nodes), nodes, |_| true)?;
         }
@@ -500,16 +500,12 @@ pub(crate) fn check_state_bytes(state_bytes: usize) -> Result<(), SetError> {
     check_range("the bytes of a vector", state_bytes as u64, 1, MOST_BYTES)
 }
 
-/// Buckets for so many nodes: three quarters full when all are there.
+/// Buckets for so many nodes: six sevenths full when all are there.
 const fn buckets_for(nodes: u64) -> u64 {
-    nodes + nodes / 3 + 1
+    nodes + nodes / 6 + 1
 }
 
-/// The next size of a table.
+/// The next size of a table: an eighth more, so that none is less than 0.8 full but a new one.
 const fn larger(size: u64) -> u64 {
-    if size < LARGE {
-        size * 2
-    } else {
-        size + size / 4
-    }
+    size + size / 8 + 1
 }

@@ -48,7 +48,9 @@ mod open_options;
 mod options;
 mod profile;
 mod server;
+mod service;
 mod session;
+mod sessions;
 mod shapes;
 mod slot_map;
 mod spread;
@@ -79,7 +81,7 @@ pub use farslot_index::{
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
-pub use open_options::{OpenOptions, RECORD_LOCATIONS};
+pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
 #[cfg(feature = "unstable")]
 pub use profile::read_cost;

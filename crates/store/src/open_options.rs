@@ -13,6 +13,42 @@ use std::time::Duration;
 /// MiB of memory for each table that it has open, once that many keys were met.
 pub const RECORD_LOCATIONS: usize = 1 << 18;
 
+/// By what a table's operations are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// By one-sided verbs alone: the owner of the memory takes no part.
+    Reads,
+    /// By calls: the owner executes operations in its own memory, each in one round trip, many in one call. Opening a
+    /// table fails where the owner answers no calls: over shared memory and over RDMA verbs. Cuckoo tables are written,
+    /// and CuckooDuo tables used, by verbs all the same, as is whatever the owner leaves to the client. A simulated
+    /// owner's atomics are atomic against those of clients, which no NIC promises.
+    Calls,
+    /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and else by verbs.
+    #[default]
+    Auto,
+}
+
+impl Access {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Reads, Self::Calls, Self::Auto];
+
+    /// Its name in commands and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Calls => "calls",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl std::fmt::Display for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// How a store is opened, where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
@@ -39,6 +75,8 @@ pub struct OpenOptions {
     /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
     /// it reads the table once when it becomes the writer).
     pub predetermination: bool,
+    /// By what operations are done: one-sided verbs, or calls of the owner.
+    pub access: Access,
     /// What may be done to the memory.
     pub rights: Rights,
     /// The name of the grant under which a `tcp://` or `verbs://` address is used.
@@ -62,6 +100,7 @@ impl Default for OpenOptions {
             cache: None,
             lookup_order: LookupOrder::default(),
             predetermination: false,
+            access: Access::default(),
             rights: Rights::ALL,
             grant: ConnectOptions::default().grant,
             secret: None,

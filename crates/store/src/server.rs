@@ -2,6 +2,7 @@
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
+use crate::service::Service;
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{Agent, AgentOptions, Area, Audit, Grant, ServeOptions};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
@@ -139,6 +140,7 @@ impl Server {
             Some(name) => shm::Node::serve(name, &regions)?,
             None => shm::Node::embedded(&regions)?,
         };
+        node.serve_calls(Arc::new(Service::of_node(node.downgrade())));
         let grants = grants_to_all(&node, &options.secret, &options.read_only_secret);
         let serve = |listen: &str| ServeOptions {
             listen: listen.into(),

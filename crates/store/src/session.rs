@@ -21,6 +21,8 @@ pub(crate) trait Session {
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
+    /// As [`Session::run_many`], for at most so long: operations without an outcome then were given up.
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -94,6 +96,21 @@ impl<E: Endpoint, I: Index> OnOneNode<E, I> {
         self.index.change_writer(WriterChange::Resign).await?;
         flushed
     }
+
+    fn run_within(
+        &self,
+        limit: Option<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        run_batch(I::WAITS, done, |done| {
+            let done = |number, outcome: Answer<Outcome>| {
+                done(number, outcome.map_err(StoreError::from));
+            };
+            let running = self.index.run_many(operations, done);
+            block_on_within(&self.executor, limit, running);
+        });
+    }
 }
 
 impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
@@ -117,13 +134,11 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
     }
 
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        run_batch(I::WAITS, done, |done| {
-            let done = |number, outcome: Answer<Outcome>| {
-                done(number, outcome.map_err(StoreError::from));
-            };
-            self.executor
-                .block_on(self.index.run_many(operations, done));
-        });
+        self.run_within(None, operations, done);
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.run_within(Some(limit), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
@@ -176,6 +191,20 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
 
     fn now(&self) -> Nanos {
         self.executor.endpoint().now()
+    }
+}
+
+/// Runs a batch, for at most so long if there is a limit. Whoever asked knows which operations have no outcome.
+pub(crate) fn block_on_within<E: Endpoint>(
+    executor: &Executor<E>,
+    limit: Option<Nanos>,
+    running: impl Future<Output = ()>,
+) {
+    match limit {
+        None => executor.block_on(running),
+        Some(limit) => {
+            let _ = executor.block_on(executor.endpoint().timeout(limit, running));
+        }
     }
 }
 

@@ -1,21 +1,17 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::cache::Cache;
-use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
-use crate::duo::DuoOwners;
+use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord};
 use crate::fabrics::Fabric;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
-use crate::session::{OnOneNode, Session};
+use crate::service::serve_simulated;
+use crate::sessions::{Sessions, calls_of};
 use crate::slot_map::SlotMap;
-use crate::spread::{
-    self, Caching, Found, KnownSizes, NewTable, Opener, OverNodes, Spread, SpreadTable,
-};
+use crate::spread::{self, Found, NewTable};
 use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, shm};
 use farslot_index::Record;
-use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::fmt;
 use std::rc::Rc;
@@ -30,7 +26,7 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
             .field("address", &self.0.address)
-            .field("options", &self.0.options)
+            .field("options", &self.0.sessions.options)
             .finish_non_exhaustive()
     }
 }
@@ -38,11 +34,7 @@ impl fmt::Debug for Store {
 pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
-    pub(crate) options: OpenOptions,
-    nodes: Arc<Nodes>,
-    policy: ReadPolicy,
-    sizes: Arc<KnownSizes>,
-    duo_owners: Arc<DuoOwners>,
+    sessions: Sessions,
 }
 
 /// READs of which the median is a node's round-trip time.
@@ -148,16 +140,16 @@ impl Store {
             Fabric::Verbs(_) => NicModel::connectx5_edr(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
-        let policy = options.read_policy;
-        let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
+        let nodes = Nodes::new(address.nodes(), options.on_restart);
+        if let Fabric::Sim(world) = &fabric {
+            serve_simulated(world, nodes.addresses().len() as u16);
+        }
+        let calls = calls_of(&fabric, options.access);
+        let sessions = Sessions::new(nodes, nic, options, fabric.is_networked(), calls);
         Self(Arc::new(Inner {
-            nodes: Arc::new(Nodes::new(address.nodes(), options.on_restart)),
-            policy,
-            sizes: Arc::new(KnownSizes::new(policy, options.look_ahead)),
-            duo_owners: Arc::default(),
             address,
             fabric,
-            options,
+            sessions,
         }))
     }
 
@@ -258,7 +250,7 @@ impl Store {
     }
 
     fn node_count(&self) -> u16 {
-        self.0.nodes.addresses().len() as u16
+        self.0.sessions.nodes.addresses().len() as u16
     }
 
     fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
@@ -271,7 +263,11 @@ impl Store {
 
     fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let executor = self.executor()?;
-        executor.block_on(spread::create(&**executor.endpoint(), &self.0.nodes, new))
+        executor.block_on(spread::create(
+            &**executor.endpoint(),
+            &self.0.sessions.nodes,
+            new,
+        ))
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
@@ -296,16 +292,17 @@ impl Store {
     /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
         let executor = self.executor()?;
-        let finding = spread::find(&**executor.endpoint(), &self.0.nodes, name);
+        let finding = spread::find(&**executor.endpoint(), &self.0.sessions.nodes, name);
         match (executor.block_on(finding)?, &self.0.fabric) {
-            (Found::Spread(table), _) => self.open_on_all(executor, table),
+            (Found::Spread(table), _) => self.0.sessions.open_on_all(executor, table),
             // On one node, tables are compiled for shared memory, where a verb is a few loads, and once for all
             // other fabrics.
             (Found::Whole(node, record), Fabric::Shm(nodes)) => {
-                let endpoint = ShmEndpoint::new(nodes.clone(), self.0.options.limits);
-                self.open_on_one(Executor::new(Rc::new(endpoint)), node, record)
+                let endpoint = ShmEndpoint::new(nodes.clone(), self.0.sessions.options.limits);
+                let executor = Executor::new(Rc::new(endpoint));
+                self.0.sessions.open_on_one(executor, node, record)
             }
-            (Found::Whole(node, record), _) => self.open_on_one(executor, node, record),
+            (Found::Whole(node, record), _) => self.0.sessions.open_on_one(executor, node, record),
         }
     }
 
@@ -376,7 +373,7 @@ impl Store {
     /// # }
     /// ```
     pub fn nodes(&self) -> Result<Vec<NodeReport>> {
-        let nodes = &self.0.nodes;
+        let nodes = &self.0.sessions.nodes;
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
         let answers = executor.block_on(spread::ask_all(endpoint, nodes, async |catalog| {
@@ -416,7 +413,7 @@ impl Store {
 
     /// The answers of the nodes that answer; an error if none does.
     fn ask_all(&self, question: Question) -> Result<Vec<NodeAnswer>> {
-        let nodes = &self.0.nodes;
+        let nodes = &self.0.sessions.nodes;
         let executor = self.executor()?;
         let asking = spread::ask_all(&**executor.endpoint(), nodes, async |catalog| {
             NodeAnswer::of(&catalog, question).await
@@ -440,88 +437,8 @@ impl Store {
 
     /// Of an endpoint of its own.
     fn executor(&self) -> Result<Executor<AnyEndpoint>> {
-        let endpoint = self.0.fabric.endpoint(self.0.options.limits)?;
+        let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
         Ok(Executor::new(Rc::new(endpoint)))
-    }
-
-    fn open_on_one<E: Endpoint>(
-        &self,
-        executor: Executor<E>,
-        node: NodeId,
-        record: TableRecord,
-    ) -> Result<Table> {
-        let cache = self.0.options.cache;
-        let on = (executor, node, &record, cache);
-        let session = match &record.scheme {
-            Scheme::Linear(_) => self.session_on_one(on, self.linear(cache)),
-            Scheme::Cuckoo(_) => self.session_on_one(on, self.cuckoo()),
-            Scheme::Sealed(_) => self.session_on_one(on, spread::Sealed(self.0.policy)),
-            Scheme::Race(_) => self.session_on_one(on, spread::Race),
-            Scheme::Duo(_) => self.session_on_one(on, self.duo()),
-        }?;
-        Ok(Table::new(record, session))
-    }
-
-    fn session_on_one<E: Endpoint, O: Opener<E>>(
-        &self,
-        (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
-        opener: O,
-    ) -> Result<Box<dyn Session>> {
-        let opener = Caching { opener, cache };
-        let endpoint = Rc::clone(executor.endpoint());
-        let opening = opener.open(endpoint, table_at(node, record), record);
-        let opened = executor.block_on(opening);
-        let index = opened.map_err(|error| self.0.nodes.named(node, error))?;
-        Ok(Box::new(OnOneNode { executor, index }))
-    }
-
-    fn open_on_all(&self, executor: Executor<AnyEndpoint>, table: SpreadTable) -> Result<Table> {
-        let record = table.sample.clone();
-        let partitions = table.map.slots.partitions();
-        let cache = self.0.options.cache;
-        let cache = cache.map(|cache| cache.per_partition(partitions));
-        let on = (executor, table, cache);
-        let session = match &record.scheme {
-            Scheme::Linear(_) => self.session_on_all(on, self.linear(cache)),
-            Scheme::Cuckoo(_) => self.session_on_all(on, self.cuckoo()),
-            Scheme::Sealed(_) => self.session_on_all(on, spread::Sealed(self.0.policy)),
-            Scheme::Race(_) => self.session_on_all(on, spread::Race),
-            Scheme::Duo(_) => self.session_on_all(on, self.duo()),
-        }?;
-        Ok(Table::new(record, session))
-    }
-
-    fn session_on_all<O: Opener<AnyEndpoint> + 'static>(
-        &self,
-        (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
-        opener: O,
-    ) -> Result<Box<dyn Session>> {
-        let opener = Caching { opener, cache };
-        let endpoint = Rc::clone(executor.endpoint());
-        let nodes = Arc::clone(&self.0.nodes);
-        let opening = Spread::open(endpoint, nodes, opener, table);
-        let table = executor.block_on(opening)?;
-        Ok(Box::new(OverNodes { executor, table }))
-    }
-
-    fn linear(&self, cache: Option<Cache>) -> spread::Linear {
-        let options = &self.0.options;
-        spread::Linear {
-            sizes: Arc::clone(&self.0.sizes),
-            hints: options.cluster_hints,
-            record_locations: options.record_locations_for(self.0.fabric.is_networked(), cache),
-        }
-    }
-
-    fn duo(&self) -> spread::Duo {
-        spread::Duo(Arc::clone(&self.0.duo_owners))
-    }
-
-    fn cuckoo(&self) -> spread::Cuckoo {
-        spread::Cuckoo {
-            order: self.0.options.lookup_order,
-            predetermines: self.0.options.predetermination,
-        }
     }
 }
 

@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = world.add_node(&[(SHAPE.bytes(), Rights::READ.and(Rights::CALL))]);
     world.node_handle(node).serve_calls(move || {
         let mut server = Server::new(ServerOptions::default());
-        serve(&mut server, &[(accounts, table)], OwnerOptions::default());
+        serve(
+            &mut server,
+            &[(accounts, table.into())],
+            OwnerOptions::default(),
+        );
         Arc::new(server)
     });
     let endpoint = world.endpoint(Limits::default());

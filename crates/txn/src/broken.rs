@@ -22,6 +22,8 @@ pub(crate) enum Breach {
     UnlockFirst,
     /// The witness of a read is taken after the value.
     LateVersion,
+    /// Leaves that were scanned are not validated.
+    NoRange,
 }
 
 pub(crate) struct Broken<E> {
@@ -39,6 +41,14 @@ impl<E: Endpoint> Transaction<'_, E> {
         match self.breach() {
             Some(Breach::NoValidation | Breach::WriteThrough) => false,
             Some(Breach::NoAbsence) => is_there,
+            _ => true,
+        }
+    }
+
+    pub(crate) fn is_leaf_validated(&self, is_scanned: bool) -> bool {
+        match self.breach() {
+            Some(Breach::NoRange) => !is_scanned,
+            Some(Breach::NoValidation | Breach::WriteThrough) => false,
             _ => true,
         }
     }

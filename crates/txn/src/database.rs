@@ -2,10 +2,12 @@
 
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of};
+use crate::kept::Structure;
 use crate::owner::{TRANSACTIONS, read_unfinished};
-use crate::wire::{Ask, Reader, Status};
+use crate::wire::{Ask, Reader, Seen, Status};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
-use farslot_remote::chained::{Cache, Observation, Observed, Table, Witness};
+use farslot_remote::chained::{Cache, Observation, Observed};
+use farslot_remote::ordered::{Leaf, OrderedMap};
 use farslot_remote::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
 use farslot_rpc::{Client, Reply, RpcError};
 use rand::SeedableRng;
@@ -19,7 +21,8 @@ pub enum Locking {
     /// With the write, as Storm does (paper 003, section 5.4): conflicts are noticed early.
     #[default]
     Execution,
-    /// At the commit, as FaRM does: fewer round trips while locks are held.
+    /// At the commit, as FaRM does: fewer round trips while locks are held. A transaction whose keys all lie at one node
+    /// commits by one call, and holds no lock between calls.
     Commit,
 }
 
@@ -36,7 +39,7 @@ pub struct DatabaseOptions {
     pub longest_pause: Nanos,
     /// Where pauses are drawn from. Clients should have different ones.
     pub seed: u64,
-    /// Chained keys of each table whose places are remembered.
+    /// Chained keys of each table whose places are remembered, and leaves of each map.
     pub places: usize,
     /// How lookups choose between READs and calls.
     pub policy: PolicyOptions,
@@ -56,7 +59,7 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// Chained tables on several nodes, and transactions over them: one thread's client. Any number of its coroutines
+/// Tables and maps on several nodes, and transactions over them: one thread's client. Any number of its coroutines
 /// may run transactions.
 pub struct Database<E> {
     nodes: Vec<Member<E>>,
@@ -78,7 +81,14 @@ struct Member<E> {
 pub(crate) struct Served<E> {
     pub(crate) node: u8,
     pub(crate) object: ObjectId,
-    pub(crate) remote: Remote<Observed, E>,
+    pub(crate) structure: Structure,
+    lookups: Lookups<E>,
+}
+
+/// How keys are looked up.
+enum Lookups<E> {
+    Chained(Box<Remote<Observed, E>>),
+    Ordered(Box<OrderedMap<E>>),
 }
 
 /// What a call to lock a key came to.
@@ -92,6 +102,27 @@ pub(crate) enum Locked {
         is_over: bool,
     },
     LeaseOver,
+}
+
+/// What a commit by one call came to.
+pub(crate) enum CommittedAt {
+    Done,
+    /// Another holds a key, by its place among reads and then writes.
+    ByOther {
+        at: usize,
+        by: Lock,
+        is_over: bool,
+    },
+    /// What was read has changed, by its place.
+    Changed(usize),
+}
+
+fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
+    Some(CommittedAt::ByOther {
+        at: from.half()?.into(),
+        by: from.lock()?,
+        is_over: from.byte()? != 0,
+    })
 }
 
 /// Most transactions that one request tells to be finished.
@@ -127,7 +158,7 @@ impl<E: Endpoint> Database<E> {
         })
     }
 
-    /// Adds a table that a node serves ([`serve`](crate::serve)) under this number.
+    /// Adds a table or a map that a node serves ([`serve`](crate::serve)) under this number.
     ///
     /// # Errors
     /// [`TxnError::BadNodes`] if there is no such node.
@@ -135,24 +166,32 @@ impl<E: Endpoint> Database<E> {
         &mut self,
         node: u8,
         object: ObjectId,
-        table: Table,
+        structure: impl Into<Structure>,
     ) -> Result<TableId, TxnError> {
         let limit = self.nodes.len();
         let member = self.nodes.get(usize::from(node));
         let nodes = usize::from(node) + 1;
         let member = member.ok_or(TxnError::BadNodes { nodes, limit })?;
-        let remote = Remote::new(
-            Observed(table),
-            object,
-            Rc::clone(&member.client),
-            Cache::new(self.options.places),
-            self.options.policy,
-        );
+        let structure = structure.into();
+        let (client, places) = (Rc::clone(&member.client), self.options.places);
+        let policy = self.options.policy;
+        let lookups = match structure {
+            Structure::Chained(table) => {
+                let cache = Cache::new(places);
+                let remote = Remote::new(Observed(table), object, client, cache, policy);
+                Lookups::Chained(Box::new(remote))
+            }
+            Structure::Ordered(tree) => {
+                let map = OrderedMap::new(tree, object, client, places, policy);
+                Lookups::Ordered(Box::new(map))
+            }
+        };
         let id = TableId(self.tables.len() as u16);
         self.tables.push(Served {
             node,
             object,
-            remote,
+            structure,
+            lookups,
         });
         Ok(id)
     }
@@ -217,8 +256,7 @@ impl<E: Endpoint> Database<E> {
             object: served.object.0,
             key,
         };
-        let shape = served.remote.structure().0.shape();
-        let room = 10 + usize::from(shape.value_bytes);
+        let room = 10 + usize::from(served.structure.value_bytes());
         let reply = self.call(served.node, &ask, room).await?;
         let (status, mut rest) = read(&reply)?;
         let bad = || TxnError::from(RemoteError::BadReply);
@@ -234,29 +272,48 @@ impl<E: Endpoint> Database<E> {
                 is_over: rest.byte().ok_or_else(bad)? != 0,
             },
             Status::Aborted => Locked::LeaseOver,
-            Status::Running | Status::Full => return Err(bad()),
+            Status::Running | Status::Full | Status::Changed => return Err(bad()),
         })
     }
 
-    /// What a key has, and who holds it.
+    /// What a key of a table has, and who holds it.
     pub(crate) async fn look(&self, table: TableId, key: &[u8]) -> Result<Observation, TxnError> {
-        let served = self.table(table)?;
-        let seen = served.remote.lookup(key).await?;
-        Ok(seen.ok_or(RemoteError::BadReply)?)
+        match &self.table(table)?.lookups {
+            Lookups::Chained(remote) => {
+                Ok(remote.lookup(key).await?.ok_or(RemoteError::BadReply)?)
+            }
+            Lookups::Ordered(_) => Err(RemoteError::BadReply.into()),
+        }
     }
 
-    /// Whether a witness still stands: one READ of one word.
-    pub(crate) async fn stands(&self, table: TableId, witness: &Witness) -> Result<bool, TxnError> {
+    /// The leaf of a key of a map.
+    pub(crate) async fn leaf(&self, table: TableId, key: &[u8]) -> Result<Leaf, TxnError> {
+        match &self.table(table)?.lookups {
+            Lookups::Ordered(map) => Ok(map.leaf(key).await?),
+            Lookups::Chained(_) => Err(TxnError::NotOrdered { table }),
+        }
+    }
+
+    pub(crate) fn is_ordered(&self, table: TableId) -> Result<bool, TxnError> {
+        Ok(matches!(self.table(table)?.lookups, Lookups::Ordered(_)))
+    }
+
+    /// Whether a word is what it was: one READ.
+    pub(crate) async fn stands(
+        &self,
+        table: TableId,
+        (offset, word): (u64, u64),
+    ) -> Result<bool, TxnError> {
         let client = &self.nodes[usize::from(self.table(table)?.node)].client;
         let (node, region) = client.to();
         let at = RemoteAddr {
             node,
             region,
-            offset: witness.at,
+            offset,
         };
         let read = client.endpoint().read(at, 8).await;
         let read = read.map_err(RemoteError::from)?;
-        Ok(read.words() == [witness.word])
+        Ok(read.words() == [word])
     }
 
     /// Has a transaction's home decide that it is committed.
@@ -286,6 +343,32 @@ impl<E: Endpoint> Database<E> {
         read(&reply?)
             .map(|(status, _)| status)
             .map_err(|_| RpcError::Protocol { what })
+    }
+
+    /// Has a node commit a transaction that holds no lock, and has read and changes keys of that node only.
+    pub(crate) async fn commit_at(
+        &self,
+        node: u8,
+        lock: Lock,
+        reads: Vec<Seen<'_>>,
+        writes: &[u8],
+    ) -> Result<CommittedAt, RpcError> {
+        let ask = Ask::Commit {
+            lock,
+            reads,
+            writes,
+        };
+        let reply = self.call(node, &ask, 12).await?;
+        let end = match read(&reply) {
+            Ok((Status::Done, _)) => Some(CommittedAt::Done),
+            Ok((Status::Changed, mut rest)) => {
+                rest.half().map(|at| CommittedAt::Changed(at.into()))
+            }
+            Ok((Status::Locked, rest)) => read_locked(rest),
+            _ => None,
+        };
+        let what = "it does not tell how a commit ended";
+        end.ok_or(RpcError::Protocol { what })
     }
 
     /// Has a node apply its part of a committed transaction.

@@ -50,6 +50,12 @@ pub enum TxnError {
         /// Tables that there are.
         tables: usize,
     },
+    /// A table that has no order was to be scanned.
+    #[error("{table} has no order: only ordered maps are scanned")]
+    NotOrdered {
+        /// The table.
+        table: TableId,
+    },
     /// A database of no node, or of too many.
     #[error("{nodes} nodes: a database has 1 to {limit}")]
     BadNodes {

@@ -12,12 +12,13 @@ use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, RegionId, Rights, window,
 };
 use farslot_remote::chained::{Chained, Shape, Table};
+use farslot_remote::ordered::{Tree, TreeShape};
 use farslot_remote::{ObjectId, PolicyOptions};
 use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ const KEYS: u8 = 3;
 const COROUTINES: u8 = 8;
 const LEASE: Nanos = 300_000;
 const OBJECT: ObjectId = ObjectId(2);
+const MAP: ObjectId = ObjectId(3);
+/// Keys of a map: those of a node fill a few leaves.
+const MAP_KEYS: u8 = 8;
 const SHAPE: Shape = Shape {
     at: 64,
     key_bytes: 8,
@@ -40,6 +44,17 @@ const SHAPE: Shape = Shape {
     split_after: 5,
 };
 
+fn tree() -> TreeShape {
+    TreeShape {
+        at: SHAPE.at + SHAPE.bytes(),
+        key_bytes: 8,
+        value_bytes: 640,
+        leaf_pairs: 2,
+        children: 4,
+        nodes: 200,
+    }
+}
+
 /// How a run differs from the protocol as it is.
 #[derive(Clone, Copy, Default)]
 struct Wrong {
@@ -48,6 +63,8 @@ struct Wrong {
     blind: bool,
     /// Each coroutine appends to keys of its own, so that no list loses a value.
     own_keys: bool,
+    /// Some keys are in maps, and are scanned.
+    scans: bool,
 }
 
 /// What happened in all runs, so that none of it is vacuous.
@@ -94,8 +111,9 @@ impl Record {
 fn world(seed: u64, wrong: Wrong) -> World {
     let world = World::new(seed, NicProfile::connectx5_edr());
     let table = Table::new(SHAPE).unwrap();
+    let map = Tree::new(tree()).unwrap();
     for number in 0..NODES {
-        let bytes = SHAPE.at + SHAPE.bytes();
+        let bytes = map.shape().at + map.shape().bytes();
         let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
         world.node_handle(node).serve_calls(move || {
             let options = OwnerOptions {
@@ -103,7 +121,7 @@ fn world(seed: u64, wrong: Wrong) -> World {
                 lease: LEASE,
                 ..OwnerOptions::default()
             };
-            let mut owner = Owner::new(&[(OBJECT, table)], options);
+            let mut owner = Owner::new(&[(OBJECT, table.into()), (MAP, map.into())], options);
             owner.blind = wrong.blind;
             let mut server = Server::new(ServerOptions::default());
             serve_owner(&mut server, owner);
@@ -153,6 +171,10 @@ fn database(
     for node in 0..NODES {
         database.add_table(node as u8, OBJECT, table).unwrap();
     }
+    for node in 0..NODES {
+        let map = Tree::new(tree()).unwrap();
+        database.add_table(node as u8, MAP, map).unwrap();
+    }
     database.broken = broken;
     database
 }
@@ -200,16 +222,25 @@ async fn execute(
     endpoint: &SimEndpoint,
     rng: &mut ChaCha8Rng,
     record: &Record,
-    (at, own_keys): (usize, Option<u8>),
+    (at, own_keys, scans): (usize, Option<u8>, bool),
 ) -> Result<(), TxnError> {
     for _ in 0..rng.random_range(1..=4) {
+        if scans && rng.random_bool(0.4) {
+            let (map, from) = (rng.random_range(0..NODES), rng.random_range(0..MAP_KEYS));
+            let most = rng.random_range(1..=MAP_KEYS);
+            scan(transaction, map, (from, most), record, at).await?;
+            continue;
+        }
         let appends = rng.random_bool(0.6);
         let key = match own_keys {
             Some(own) if appends => own,
             Some(_) => rng.random_range(0..COROUTINES),
             None => rng.random_range(0..KEYS),
         };
-        let key: Key = (rng.random_range(0..NODES), key);
+        let mut key: Key = (rng.random_range(0..NODES), key);
+        if scans && rng.random_bool(0.8) {
+            key = (key.0 + NODES, rng.random_range(0..MAP_KEYS));
+        }
         let (table, bytes) = (TableId(key.0), [key.1; 3]);
         // Appends of which nobody is told what they followed.
         if !appends || rng.random_bool(0.7) {
@@ -231,17 +262,51 @@ async fn execute(
     Ok(())
 }
 
+/// A scan, as a read of all keys of the range that it tells of.
+async fn scan(
+    transaction: &mut Transaction<'_, SimEndpoint>,
+    map: u16,
+    (from, most): (u8, u8),
+    record: &Record,
+    at: usize,
+) -> Result<(), TxnError> {
+    let table = map + NODES;
+    let pairs = transaction
+        .scan(TableId(table), &[from; 3], most.into())
+        .await?;
+    assert!(pairs.is_sorted_by(|(a, _), (b, _)| a < b));
+    let last = match pairs.last() {
+        Some((key, _)) if pairs.len() == usize::from(most) => key[0],
+        _ => MAP_KEYS - 1,
+    };
+    let mut found: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
+    found.extend(pairs.into_iter().map(|(key, value)| (key[0], value)));
+    for key in from..=last {
+        let value = found.remove(&key);
+        record.note(at, ListOp::Scanned((table, key), list(value)));
+    }
+    assert!(found.is_empty(), "keys from elsewhere: {found:?}");
+    Ok(())
+}
+
 async fn run_one(
     database: &Database<SimEndpoint>,
     endpoint: &SimEndpoint,
     rng: &mut ChaCha8Rng,
     record: &Record,
     tally: &RefCell<Tally>,
-    own_keys: Option<u8>,
+    (own_keys, scans): (Option<u8>, bool),
 ) {
     let at = record.begin(endpoint.now());
     let mut transaction = database.begin();
-    let mut end = execute(&mut transaction, endpoint, rng, record, (at, own_keys)).await;
+    let mut end = execute(
+        &mut transaction,
+        endpoint,
+        rng,
+        record,
+        (at, own_keys, scans),
+    )
+    .await;
     let gives_up = own_keys.is_none() && rng.random_bool(0.1);
     if gives_up || end.is_err() {
         transaction.abort().await;
@@ -293,7 +358,15 @@ fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anoma
                 let (database, record, endpoint, tally) = (&database, &record, &endpoint, &tally);
                 async move {
                     for _ in 0..10 {
-                        run_one(database, endpoint, &mut rng, record, tally, own).await;
+                        run_one(
+                            database,
+                            endpoint,
+                            &mut rng,
+                            record,
+                            tally,
+                            (own, wrong.scans),
+                        )
+                        .await;
                         endpoint.sleep(rng.random_range(0..20_000)).await;
                     }
                 }
@@ -319,8 +392,9 @@ fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Op
     let endpoint = world.endpoint(limits());
     let database = database(&endpoint, seed, Locking::Execution, Wrong::default());
     Executor::new(Rc::clone(&endpoint)).block_on(async {
-        for table in (0..NODES).filter(|node| stopped != Some(NodeId(*node))) {
-            for key in 0..KEYS {
+        let tables = if wrong.scans { 2 * NODES } else { NODES };
+        for table in (0..tables).filter(|table| stopped != Some(NodeId(*table % NODES))) {
+            for key in 0..if table < NODES { KEYS } else { MAP_KEYS } {
                 let mut attempts = 0;
                 let (start, value) = loop {
                     attempts += 1;
@@ -356,24 +430,31 @@ fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Op
     });
 }
 
-#[test]
-fn histories_under_faults_are_strictly_serializable() {
+/// Runs seeds, none of which may show an anomaly; returns what happened.
+fn judge(seeds: std::ops::Range<u64>, wrong: Wrong) -> Tally {
     let tally = Rc::default();
     let mut digests = Vec::new();
-    for seed in 0..1000 {
-        let (judged, digest) = run(seed, Wrong::default(), &tally);
+    for seed in seeds.clone() {
+        let (judged, digest) = run(seed, wrong, &tally);
         if let Err(anomaly) = judged {
             panic!("seed {seed}: {anomaly}");
         }
         digests.push(digest);
     }
-    let again = (0..3).map(|seed| run(seed, Wrong::default(), &tally).1);
+    let again = seeds
+        .clone()
+        .take(3)
+        .map(|seed| run(seed, wrong, &Rc::default()).1);
     assert!(
-        again.eq(digests[..3].iter().copied()),
+        again.eq(digests.into_iter().take(3)),
         "the same seed is the same run"
     );
-    let tally = tally.borrow();
-    println!("seeds 0 to 999: {tally:?}");
+    println!("seeds {seeds:?}: {tally:?}");
+    tally.take()
+}
+
+/// Enough has happened that it means something.
+fn check_tally(tally: &Tally) {
     for (what, count, least) in [
         ("committed", tally.committed, 20_000),
         ("conflicts", tally.conflicts, 5_000),
@@ -382,6 +463,35 @@ fn histories_under_faults_are_strictly_serializable() {
     ] {
         assert!(count > least, "{what}: {count}");
     }
+}
+
+const SCANS: Wrong = Wrong {
+    breach: None,
+    blind: false,
+    own_keys: false,
+    scans: true,
+};
+
+#[test]
+fn histories_under_faults_are_strictly_serializable() {
+    check_tally(&judge(0..1000, Wrong::default()));
+}
+
+#[test]
+fn histories_with_scans_under_faults_are_strictly_serializable() {
+    check_tally(&judge(0..1000, SCANS));
+}
+
+/// As many as `FARSLOT_SEEDS` says, 100,000 by default, half of them with scans.
+#[test]
+#[ignore = "takes minutes"]
+fn many_histories_under_faults_are_strictly_serializable() {
+    let seeds = std::env::var("FARSLOT_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok());
+    let half = seeds.unwrap_or(100_000_u64).div_ceil(2);
+    check_tally(&judge(1000..1000 + half, Wrong::default()));
+    check_tally(&judge(1000..1000 + half, SCANS));
 }
 
 /// What the checker says of seeds from 0 on, until it has said all of `expected`.
@@ -438,13 +548,22 @@ fn absent_keys_that_are_not_validated_are_noticed() {
 }
 
 #[test]
+fn ranges_that_are_not_validated_are_noticed() {
+    let wrong = Wrong {
+        breach: Some(Breach::NoRange),
+        ..SCANS
+    };
+    find(wrong, &["phantom"]);
+}
+
+#[test]
 fn changes_without_locks_are_noticed() {
     find(breach(Breach::NoLock), &["lost update", "G0", "G1c"]);
 }
 
 #[test]
 fn changes_before_the_commit_are_noticed() {
-    find(breach(Breach::WriteThrough), &["G1a", "lost update"]);
+    find(breach(Breach::WriteThrough), &["G1a", "G1b", "read skew"]);
     let wrong = Wrong {
         own_keys: true,
         ..breach(Breach::WriteThrough)

@@ -1,4 +1,4 @@
-//! Strictly serializable transactions over chained tables on any number of nodes (paper 003, section 5.4).
+//! Strictly serializable transactions over chained tables and ordered maps on any number of nodes (paper 003, section 5.4).
 //!
 //! A [`Database`] knows nodes and their tables; [`Database::begin`] gives a [`Transaction`], and [`Database::run`]
 //! retries one until it commits. [`serve`] is the owner's side.
@@ -13,12 +13,19 @@
 //! 2. *Validation.* With all locks held, one READ of 8 bytes for each key that was read and not locked: the check of its
 //!    slot, which is over lock, version and value. The witness of an absent key is its bucket's stamp; if another key of
 //!    the bucket has changed, the lookup is repeated, and no key may have been removed from the bucket meanwhile.
+//!
+//!    An ordered map is read by whole leaves, and a leaf is validated by its check, which is over lock, version, range, and all
+//!    pairs. So a [scan](Transaction::scan) is the range at one moment: what would come into it, a phantom, changes a leaf. Whoever
+//!    writes a key locks its leaf.
 //! 3. *Decision.* One call to the *home*, the owner of the first key that was locked, with the changes for all nodes.
 //!    The owner checks that every lock there is still the transaction's, applies its own part, and keeps the others'.
 //!    **A transaction is committed if and only if its home has executed this call.**
 //! 4. *Finish.* One call to each other owner applies its part and unlocks.
 //!
-//! A transaction on one node needs one call to commit, and nothing is kept of it.
+//! A transaction on one node needs one call to commit, and nothing is kept of it. With [`Locking::Commit`] it takes no
+//! lock before that call either: the owner checks all that was read, locks what is to be changed, changes it, and unlocks,
+//! all in one turn in which it answers no other call. So it holds a lock for no longer than that turn, whatever becomes of
+//! its client.
 //!
 //! # Why it is strictly serializable
 //!
@@ -56,18 +63,23 @@
 
 #[cfg(test)]
 mod broken;
+mod commit;
 mod database;
 mod error;
 #[cfg(test)]
 mod histories;
 mod identity;
+mod kept;
+mod leaf_read;
 mod owner;
 mod run;
+mod scan;
 mod transaction;
 mod wire;
 
 pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
 pub use identity::TableId;
+pub use kept::Structure;
 pub use owner::{OwnerOptions, serve};
 pub use transaction::Transaction;

@@ -1,12 +1,12 @@
 //! The owner's side: who holds which keys, until when, and which transactions are decided.
 
 use crate::identity::{home_of, name_client};
-use crate::wire::{Ask, Reader, Status, Write, Writer, writes_of};
+use crate::kept::{Found, Structure};
+use crate::wire::{Ask, Reader, Seen, Status, Write, Writer, writes_of};
 use farslot_fabric::{Nanos, OwnerMemory};
-use farslot_remote::chained::Table;
-use farslot_remote::{Lock, ObjectId, serve_alone};
+use farslot_remote::{Lock, ObjectId};
 use farslot_rpc::{Effect, Fault, Request, Server, put};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The object whose changes are the requests of transactions: no table may have it.
@@ -37,16 +37,16 @@ impl Default for OwnerOptions {
     }
 }
 
-/// Has a server answer lookups in chained tables of its region, changes to them, and transactions over them. None of
-/// the tables may be served by [`farslot_remote::serve`] besides.
-pub fn serve(server: &mut Server, tables: &[(ObjectId, Table)], options: OwnerOptions) {
+/// Has a server answer lookups in tables and maps of its region, changes to them, and transactions over them. None of
+/// them may be served by [`farslot_remote::serve`] besides.
+pub fn serve(server: &mut Server, tables: &[(ObjectId, Structure)], options: OwnerOptions) {
     serve_owner(server, Owner::new(tables, options));
 }
 
 pub(crate) fn serve_owner(server: &mut Server, owner: Owner) {
     let alone = Arc::new(Mutex::new(()));
     for (object, table) in &owner.tables {
-        serve_alone(server, ObjectId(*object), *table, Arc::clone(&alone));
+        table.serve(server, ObjectId(*object), Arc::clone(&alone));
     }
     let (_, method) = TRANSACTIONS.methods();
     let run = move |request: Request<'_>, reply: &mut [u8]| {
@@ -66,7 +66,7 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner) {
 
 /// A node's part in transactions. What it knows of them lives as long as its process, as the node's memory does.
 pub(crate) struct Owner {
-    tables: BTreeMap<u16, Table>,
+    tables: BTreeMap<u16, Structure>,
     options: OwnerOptions,
     books: Mutex<Books>,
     #[cfg(test)]
@@ -87,7 +87,8 @@ struct Held {
     until: Nanos,
     /// Whether the transaction can only commit here: this node alone decides when its locks are broken.
     at_home: bool,
-    keys: BTreeSet<(u16, Box<[u8]>)>,
+    /// What its locks are named by, and the nodes of maps that were promised with them.
+    keys: BTreeMap<(u16, Box<[u8]>), u64>,
 }
 
 struct Decided {
@@ -96,7 +97,7 @@ struct Decided {
 }
 
 impl Owner {
-    pub(crate) fn new(tables: &[(ObjectId, Table)], options: OwnerOptions) -> Self {
+    pub(crate) fn new(tables: &[(ObjectId, Structure)], options: OwnerOptions) -> Self {
         Self {
             tables: tables.iter().map(|(id, table)| (id.0, *table)).collect(),
             options,
@@ -110,7 +111,7 @@ impl Owner {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table(&self, object: u16) -> Result<&Table, Fault> {
+    fn table(&self, object: u16) -> Result<&Structure, Fault> {
         self.tables.get(&object).ok_or(Fault::Refused(MALFORMED))
     }
 }
@@ -144,6 +145,11 @@ impl Turn<'_> {
                 }
                 self.decide(lock, own, &others)?
             }
+            Ask::Commit {
+                lock,
+                reads,
+                writes,
+            } => return self.commit(lock, &reads, writes),
             Ask::Finish { lock, part } => {
                 // Without locks here, someone else has finished it.
                 if self.books.held.contains_key(&lock.word()) {
@@ -185,52 +191,126 @@ impl Turn<'_> {
         key: &[u8],
         room: usize,
     ) -> Result<Vec<u8>, Fault> {
-        let table = self.owner.table(object)?;
+        let table = *self.owner.table(object)?;
         // Status, presence, version, and the longest value; before anything is changed.
-        let most = 10 + usize::from(table.shape().value_bytes);
+        let most = 10 + usize::from(table.value_bytes());
         if room < most {
             return Err(Fault::NoRoom(most));
         }
         if !opens && !self.books.held.contains_key(&lock.word()) {
             return Ok(vec![Status::Aborted as u8]);
         }
-        // Breaks another's lock if its lease is over and its home is here.
-        if let Some(by) = table.lock_of(self.memory, key)?
+        let mut reply = Writer::default();
+        match self.take(lock, object, key)? {
+            Ok(found) => {
+                let is_there = found.value.is_some();
+                reply.byte(Status::Done as u8).byte(is_there.into());
+                reply.word(found.version.unwrap_or(0));
+                reply.bytes(&found.value.unwrap_or_default());
+                Ok(reply.0)
+            }
+            Err(by) => {
+                reply.byte(Status::Locked as u8);
+                Ok(self.held_by(by, reply))
+            }
+        }
+    }
+
+    /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose home is here.
+    fn take(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Result<Found, Lock>, Fault> {
+        let table = *self.owner.table(object)?;
+        if let Some(by) = table.look(self.memory, key)?.lock
             && by != lock
         {
             self.inquire(by, object, key)?;
         }
-        let seen = table.try_lock(self.memory, key, lock)?;
-        let mut reply = Writer::default();
-        match seen.lock {
+        let found = table.try_lock(self.memory, key, lock)?;
+        match found.lock {
             Some(by) if by == lock => {
-                self.hold(lock, object, key);
-                let item = seen.item;
-                reply.byte(Status::Done as u8).byte(item.is_some().into());
-                let version = item.as_ref().map_or(0, |item| item.version);
-                let value = item.map_or(Vec::new(), |item| item.value);
-                reply.word(version).bytes(&value);
+                self.hold(lock, object, &found.held, found.promised);
+                Ok(Ok(found))
             }
-            Some(by) => {
-                let over = self.is_over(by);
-                reply.byte(Status::Locked as u8).word(by.word());
-                reply.byte(over.into());
-            }
-            None => return Err(Fault::Damaged),
+            Some(by) => Ok(Err(by)),
+            None => Err(Fault::Damaged),
         }
-        Ok(reply.0)
     }
 
-    /// Notes that a transaction has a key locked here; its lease runs from the first on.
-    fn hold(&mut self, lock: Lock, object: u16, key: &[u8]) {
+    /// Commits a transaction that has nothing to do elsewhere, and holds no lock: nothing else happens here meanwhile. What
+    /// it changes is locked before the first change is made, for those who READ one key and then another.
+    fn commit(&mut self, lock: Lock, reads: &[Seen<'_>], writes: &[u8]) -> Result<Vec<u8>, Fault> {
+        let writes = writes_of(writes).ok_or(Fault::Refused(MALFORMED))?;
+        let about = |status: Status, at: usize| {
+            let mut reply = Writer::default();
+            reply.byte(status as u8).half(at as u16);
+            reply
+        };
+        #[cfg(test)]
+        let reads = if self.owner.blind { &[] } else { reads };
+        for (at, seen) in reads.iter().enumerate() {
+            let now = self.look(seen.object, seen.key)?;
+            if let Some(by) = now.lock {
+                return Ok(self.held_by(by, about(Status::Locked, at)));
+            }
+            if now.version != seen.version {
+                return Ok(about(Status::Changed, at).0);
+            }
+        }
+        let end = self.take_all(lock, &writes);
+        if matches!(end, Ok(None)) {
+            self.apply(lock, &writes)?;
+            return Ok(vec![Status::Done as u8]);
+        }
+        self.release(lock)?;
+        let (at, by) = end?.ok_or(Fault::Damaged)?;
+        Ok(self.held_by(by, about(Status::Locked, reads.len() + at)))
+    }
+
+    /// Locks keys until one cannot be; returns which, and who holds it.
+    fn take_all(
+        &mut self,
+        lock: Lock,
+        writes: &[Write<'_>],
+    ) -> Result<Option<(usize, Lock)>, Fault> {
+        for (at, write) in writes.iter().enumerate() {
+            let table = self.owner.table(write.object)?;
+            if write.value.unwrap_or(&[]).len() > table.value_bytes().into() {
+                return Err(Fault::Refused(MALFORMED));
+            }
+            if let Err(by) = self.take(lock, write.object, write.key)? {
+                return Ok(Some((at, by)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a key has, and who holds it: nobody whose lease is over and whose home is here.
+    fn look(&mut self, object: u16, key: &[u8]) -> Result<Found, Fault> {
+        let table = *self.owner.table(object)?;
+        let seen = table.look(self.memory, key)?;
+        match seen.lock {
+            Some(by) if self.inquire(by, object, key)? == Status::Done => {
+                table.look(self.memory, key)
+            }
+            _ => Ok(seen),
+        }
+    }
+
+    /// A reply that tells who holds a key, and whether that lock's lease is over.
+    fn held_by(&self, by: Lock, mut reply: Writer) -> Vec<u8> {
+        reply.word(by.word()).byte(self.is_over(by).into());
+        reply.0
+    }
+
+    /// Notes that a transaction has something locked here; its lease runs from the first on.
+    fn hold(&mut self, lock: Lock, object: u16, held: &[u8], promised: u64) {
         let node = self.owner.options.node;
         let until = self.now.saturating_add(self.owner.options.lease);
-        let held = self.books.held.entry(lock.word()).or_insert_with(|| Held {
+        let own = self.books.held.entry(lock.word()).or_insert_with(|| Held {
             until,
             at_home: home_of(lock) == Some(node),
-            keys: BTreeSet::new(),
+            keys: BTreeMap::new(),
         });
-        held.keys.insert((object, key.into()));
+        *own.keys.entry((object, held.into())).or_default() += promised;
     }
 
     fn is_over(&self, lock: Lock) -> bool {
@@ -239,12 +319,13 @@ impl Turn<'_> {
     }
 
     fn inquire(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Status, Fault> {
-        if self.owner.table(object)?.lock_of(self.memory, key)? != Some(lock) {
+        let found = self.owner.table(object)?.look(self.memory, key)?;
+        if found.lock != Some(lock) {
             return Ok(Status::Done);
         }
         // A lock that no transaction took: its lease runs from now on, and nobody else is to be asked.
         if !self.books.held.contains_key(&lock.word()) {
-            self.hold(lock, object, key);
+            self.hold(lock, object, &found.held, 0);
             if let Some(held) = self.books.held.get_mut(&lock.word()) {
                 held.at_home = true;
             }
@@ -273,10 +354,10 @@ impl Turn<'_> {
         for write in &writes {
             let table = self.owner.table(write.object)?;
             let value = write.value.unwrap_or(&[]);
-            if value.len() > table.shape().value_bytes.into() {
+            if value.len() > table.value_bytes().into() {
                 return Err(Fault::Refused(MALFORMED));
             }
-            if table.lock_of(self.memory, write.key)? != Some(lock) {
+            if table.look(self.memory, write.key)?.lock != Some(lock) {
                 return Ok(Status::Aborted);
             }
         }
@@ -300,10 +381,10 @@ impl Turn<'_> {
     fn decide_blindly(&mut self, writes: &[Write<'_>]) -> Result<Status, Fault> {
         for write in writes {
             let table = self.owner.table(write.object)?;
-            let by = table.lock_of(self.memory, write.key)?;
+            let by = table.look(self.memory, write.key)?.lock;
             let by = by.unwrap_or(Lock { owner: 1, epoch: 1 });
             table.try_lock(self.memory, write.key, by)?;
-            table.commit(self.memory, write.key, by, write.value)?;
+            table.change(self.memory, write.key, by, write.value)?;
         }
         Ok(Status::Done)
     }
@@ -312,7 +393,7 @@ impl Turn<'_> {
     fn apply(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<(), Fault> {
         for write in writes {
             let table = self.owner.table(write.object)?;
-            table.commit(self.memory, write.key, lock, write.value)?;
+            table.change(self.memory, write.key, lock, write.value)?;
         }
         self.release(lock)
     }
@@ -320,9 +401,9 @@ impl Turn<'_> {
     /// Unlocks what a transaction still holds here.
     fn release(&mut self, lock: Lock) -> Result<(), Fault> {
         let held = self.books.held.remove(&lock.word());
-        for (object, key) in held.into_iter().flat_map(|held| held.keys) {
+        for ((object, key), promised) in held.into_iter().flat_map(|held| held.keys) {
             let table = self.owner.table(object)?;
-            table.unlock(self.memory, &key, lock)?;
+            table.unlock(self.memory, &key, lock, promised)?;
         }
         Ok(())
     }

@@ -3,11 +3,10 @@
 use crate::database::{Database, Locked, Locking};
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{TableId, home_of};
-use crate::wire::{Part, Status, Write, put_write};
+use crate::leaf_read::LeafRead;
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::chained::Witness;
 use farslot_remote::{Lock, RemoteError};
-use std::collections::BTreeMap;
 
 /// A transaction under way (paper 003, section 5.4).
 ///
@@ -15,24 +14,26 @@ use std::collections::BTreeMap;
 /// before [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for the rest of its lease.
 pub struct Transaction<'d, E> {
     pub(crate) database: &'d Database<E>,
-    locking: Locking,
+    pub(crate) locking: Locking,
     /// Its name, from the first lock on.
-    lock: Option<Lock>,
-    reads: Vec<Read>,
+    pub(crate) lock: Option<Lock>,
+    pub(crate) reads: Vec<Read>,
+    /// Leaves of maps that it has read.
+    pub(crate) leaves: Vec<LeafRead>,
     pub(crate) entries: Vec<Entry>,
     /// Nodes at which it may hold locks.
-    nodes: Vec<u8>,
+    pub(crate) nodes: Vec<u8>,
     ended: bool,
 }
 
 /// What it has read without a lock.
-struct Read {
-    table: TableId,
-    key: Vec<u8>,
-    value: Option<Vec<u8>>,
+pub(crate) struct Read {
+    pub(crate) table: TableId,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
     /// 0 if the key was absent.
-    version: u64,
-    witness: Witness,
+    pub(crate) version: u64,
+    pub(crate) witness: Witness,
 }
 
 /// A key that it locks.
@@ -63,7 +64,7 @@ impl Entry {
 }
 
 /// Locks and validations of one transaction that are under way at a time.
-const WINDOW: usize = 16;
+pub(crate) const WINDOW: usize = 16;
 
 impl<'d, E: Endpoint> Transaction<'d, E> {
     pub(crate) fn new(database: &'d Database<E>, locking: Locking) -> Self {
@@ -72,6 +73,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             locking,
             lock: None,
             reads: Vec::new(),
+            leaves: Vec::new(),
             entries: Vec::new(),
             nodes: Vec::new(),
             ended: false,
@@ -85,6 +87,36 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     pub async fn read(&mut self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, TxnError> {
         self.check_open()?;
         let end = self.try_read(table, key).await;
+        self.end_if_failed(end).await
+    }
+
+    /// What each of the keys has, all looked up side by side.
+    ///
+    /// # Errors
+    /// See [`Transaction::read`].
+    pub async fn read_many(
+        &mut self,
+        keys: &[(TableId, &[u8])],
+    ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
+        self.check_open()?;
+        let end = self.try_read_many(keys).await;
+        self.end_if_failed(end).await
+    }
+
+    /// As [`Transaction::read_many`], of keys that are to be written. With [`Locking::Execution`] they are locked: one
+    /// call is both the lock and the read.
+    ///
+    /// # Errors
+    /// See [`Transaction::read`].
+    pub async fn read_for_update(
+        &mut self,
+        keys: &[(TableId, &[u8])],
+    ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
+        self.check_open()?;
+        let end = match self.locking {
+            Locking::Execution => self.lock_many(keys).await,
+            Locking::Commit => self.try_read_many(keys).await,
+        };
         self.end_if_failed(end).await
     }
 
@@ -182,25 +214,33 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.ended
     }
 
-    fn check_open(&self) -> Result<(), TxnError> {
+    pub(crate) fn check_open(&self) -> Result<(), TxnError> {
         if self.ended {
             return Err(TxnError::Failed);
         }
         Ok(())
     }
 
-    async fn end_if_failed<T>(&mut self, end: Result<T, TxnError>) -> Result<T, TxnError> {
+    pub(crate) async fn end_if_failed<T>(
+        &mut self,
+        end: Result<T, TxnError>,
+    ) -> Result<T, TxnError> {
         if end.is_err() {
             self.abort().await;
         }
         end
     }
 
-    fn check_fits(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<(), TxnError> {
-        let shape = *self.database.table(table)?.remote.structure().0.shape();
+    pub(crate) fn check_fits(
+        &self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), TxnError> {
+        let structure = self.database.table(table)?.structure;
         for (what, bytes, limit) in [
-            ("a key", key.len(), shape.key_bytes.into()),
-            ("a value", value.len(), shape.value_bytes.into()),
+            ("a key", key.len(), structure.key_bytes().into()),
+            ("a value", value.len(), structure.value_bytes().into()),
         ] {
             if bytes > limit {
                 return Err(RemoteError::TooLong { what, bytes, limit }.into());
@@ -218,6 +258,18 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         if let Some(read) = self.find_read(table, key) {
             return Ok(read.value.clone());
         }
+        if self.database.is_ordered(table)? {
+            let leaf = self.leaf(table, key).await?;
+            return Ok(leaf.leaf.get(key).map(Into::into));
+        }
+        let read = self.look(table, key).await?;
+        let value = read.value.clone();
+        self.reads.push(read);
+        Ok(value)
+    }
+
+    /// Reads a key, without a note of that.
+    async fn look(&self, table: TableId, key: &[u8]) -> Result<Read, TxnError> {
         self.check_fits(table, key, &[])?;
         let seen = self.database.look(table, key).await?;
         if let Some(by) = seen.lock {
@@ -226,20 +278,79 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         #[cfg(test)]
         let seen = self.look_again_later(table, key, seen).await?;
         let version = seen.item.as_ref().map_or(0, |item| item.version);
-        let value = seen.item.map(|item| item.value);
-        self.reads.push(Read {
+        Ok(Read {
             table,
             key: key.to_vec(),
-            value: value.clone(),
+            value: seen.item.map(|item| item.value),
             version,
             witness: seen.witness,
-        });
-        Ok(value)
+        })
     }
 
-    fn find_entry(&self, table: TableId, key: &[u8]) -> Option<usize> {
+    async fn try_read_many(
+        &mut self,
+        keys: &[(TableId, &[u8])],
+    ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
+        let mut in_leaves = Vec::new();
+        for (table, key) in keys {
+            if self.database.is_ordered(*table)? {
+                self.check_fits(*table, key, &[])?;
+                self.leaf(*table, key).await?;
+                in_leaves.push((*table, *key));
+            }
+        }
+        let unknown = keys.iter().enumerate().filter(|(at, (table, key))| {
+            self.find_entry(*table, key).is_none()
+                && self.find_read(*table, key).is_none()
+                && !in_leaves.contains(&(*table, *key))
+                && !keys[..*at].contains(&(*table, key))
+        });
+        let looks = unknown.map(|(_, (table, key))| self.look(*table, key));
+        let looks: Vec<_> = looks.collect();
+        let mut ends = Vec::new();
+        window(WINDOW, looks, |_, end| ends.push(end)).await;
+        for end in ends {
+            self.reads.push(end?);
+        }
+        let values = keys.iter().map(|(table, key)| {
+            if let Some(at) = self.find_entry(*table, key) {
+                return self.entries[at].value().cloned();
+            }
+            self.known(*table, key).map(Into::into)
+        });
+        Ok(values.collect())
+    }
+
+    async fn lock_many(
+        &mut self,
+        keys: &[(TableId, &[u8])],
+    ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
+        let first = self.entries.len();
+        for (table, key) in keys {
+            self.check_fits(*table, key, &[])?;
+            if self.find_entry(*table, key).is_none() {
+                self.add_entry(*table, key);
+            }
+        }
+        self.lock_from(first).await?;
+        let values = keys.iter().map(|(table, key)| {
+            let at = self.find_entry(*table, key);
+            at.and_then(|at| self.entries[at].value().cloned())
+        });
+        Ok(values.collect())
+    }
+
+    pub(crate) fn find_entry(&self, table: TableId, key: &[u8]) -> Option<usize> {
         let mut entries = self.entries.iter();
         entries.position(|entry| entry.table == table && entry.key == key)
+    }
+
+    /// What it has read of a key, in any way.
+    fn known(&self, table: TableId, key: &[u8]) -> Option<&[u8]> {
+        if let Some(read) = self.find_read(table, key) {
+            return read.value.as_deref();
+        }
+        self.find_leaf(table, key)?.leaf.get(key)
     }
 
     fn find_read(&self, table: TableId, key: &[u8]) -> Option<&Read> {
@@ -252,22 +363,24 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         if let Some(at) = self.find_entry(table, key) {
             return Ok(at);
         }
-        let was = self.find_read(table, key);
+        let at = self.add_entry(table, key);
+        if self.locking == Locking::Execution {
+            self.lock_from(at).await?;
+        }
+        Ok(at)
+    }
+
+    /// An entry of a key that has none, not locked.
+    fn add_entry(&mut self, table: TableId, key: &[u8]) -> usize {
+        let was = self.known(table, key).map(Into::into);
         self.entries.push(Entry {
             table,
             key: key.to_vec(),
             is_locked: false,
-            was: was.and_then(|read| read.value.clone()),
+            was,
             change: None,
         });
-        let at = self.entries.len() - 1;
-        if self.locking == Locking::Execution {
-            self.open(at).await?;
-            let was = self.acquire(at).await?;
-            self.entries[at].was = was;
-            self.entries[at].is_locked = true;
-        }
-        Ok(at)
+        self.entries.len() - 1
     }
 
     /// As [`Self::entry`], of a key whose presence is to be known.
@@ -292,8 +405,39 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         Ok(())
     }
 
+    /// Locks the entries from one on, side by side. A transaction that holds none yet opens with the first, which is on
+    /// its way before the others: at its home, these are locked only if that one is.
+    pub(crate) async fn lock_from(&mut self, first: usize) -> Result<(), TxnError> {
+        for at in first..self.entries.len() {
+            self.open(at).await?;
+        }
+        let holds_none = !self.entries.iter().any(|entry| entry.is_locked);
+        let locks = (first..self.entries.len()).map(|at| {
+            let opens = holds_none && at == first;
+            self.acquire(at, opens)
+        });
+        let locks: Vec<_> = locks.collect();
+        let mut ends = Vec::new();
+        window(WINDOW, locks, |number, end| ends.push((number, end))).await;
+        let mut first_error = Ok(());
+        for (number, end) in ends {
+            let entry = &mut self.entries[first + number];
+            match end {
+                Ok(was) => (entry.was, entry.is_locked) = (was, true),
+                // Whoever meets another's lock may try again; one that was refused for want of the first may only say so.
+                Err(error)
+                    if first_error.is_ok() || !matches!(error, TxnError::LeaseOver { .. }) =>
+                {
+                    first_error = Err(error);
+                }
+                Err(_) => {}
+            }
+        }
+        first_error
+    }
+
     /// Locks an entry's key; returns what it has. What was read of it before must be what it still has.
-    async fn acquire(&self, at: usize) -> Result<Option<Vec<u8>>, TxnError> {
+    async fn acquire(&self, at: usize, opens: bool) -> Result<Option<Vec<u8>>, TxnError> {
         let entry = &self.entries[at];
         let (table, key) = (entry.table, &*entry.key);
         let lock = self.lock.ok_or(TxnError::Failed)?;
@@ -303,7 +447,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         }
         // The home must know that none of its locks was broken; elsewhere none is broken before the home's are.
         let at_home = Some(self.database.table(table)?.node) == home_of(lock);
-        let opens = !at_home || !self.entries.iter().any(|entry| entry.is_locked);
+        let opens = opens || !at_home;
         match self.database.lock(table, key, lock, opens).await? {
             Locked::LeaseOver => Err(TxnError::LeaseOver { lock }),
             Locked::ByOther { by, is_over } => {
@@ -314,144 +458,19 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
                 let is_changed = |read: &Read| {
                     read.version != version || read.value.is_some() != value.is_some()
                 };
-                if read.is_some_and(is_changed) {
+                let leaf = self.find_leaf(table, key);
+                if read.is_some_and(is_changed)
+                    || leaf.is_some_and(|leaf| leaf.leaf.version != version)
+                {
                     return Err(changed(table, key));
                 }
                 Ok(value)
             }
         }
     }
-
-    async fn try_commit(&mut self) -> Result<(), TxnError> {
-        self.lock_all().await?;
-        self.validate().await?;
-        let Some(lock) = self.lock else {
-            // It changes nothing.
-            return Ok(());
-        };
-        #[cfg(test)]
-        if self.commit_plainly(lock, &self.nodes).await? {
-            return Ok(());
-        }
-        let mut parts = self.parts()?;
-        let home = home_of(lock).unwrap_or(0);
-        let own = parts.remove(&home).unwrap_or_default();
-        let others: Vec<_> = parts.into_iter().collect();
-        match self.database.decide(lock, &own, &others).await {
-            Ok(Status::Done) => {}
-            Ok(Status::Aborted) => return Err(TxnError::LeaseOver { lock }),
-            Ok(Status::Full) => {
-                self.database.recover(home).await?;
-                return Err(TxnError::TooManyUnfinished { node: home });
-            }
-            Ok(_) => return Err(RemoteError::BadReply.into()),
-            Err(cause) if cause.may_have_taken_effect() => {
-                return Err(TxnError::InDoubt { lock, cause });
-            }
-            Err(error) => return Err(error.into()),
-        }
-        // It is committed: whatever fails from now on, those that meet its locks finish it.
-        let finishes = others.iter();
-        let finishes = finishes.map(|(node, part)| self.database.finish(*node, lock, part));
-        let mut is_finished = true;
-        window(WINDOW, finishes, |_, end| is_finished &= end.is_ok()).await;
-        if is_finished && !others.is_empty() {
-            self.database.note_done(lock);
-        }
-        Ok(())
-    }
-
-    /// Locks what is not locked yet: the first key alone, which opens the transaction at its home.
-    async fn lock_all(&mut self) -> Result<(), TxnError> {
-        if self.locking == Locking::Execution || self.entries.is_empty() {
-            return Ok(());
-        }
-        for at in 0..self.entries.len() {
-            self.open(at).await?;
-        }
-        self.acquire(0).await?;
-        self.entries[0].is_locked = true;
-        let mut first_error = Ok(());
-        let locks = (1..self.entries.len()).map(|at| self.acquire(at));
-        window(WINDOW, locks, |_, end| {
-            if let Err(error) = end
-                && first_error.is_ok()
-            {
-                first_error = Err(error);
-            }
-        })
-        .await;
-        first_error
-    }
-
-    /// Checks that all that was read without a lock is still so, at a moment at which all that is written is locked.
-    async fn validate(&self) -> Result<(), TxnError> {
-        let reads = self.reads.iter();
-        let reads = reads.filter(|read| self.find_entry(read.table, &read.key).is_none());
-        #[cfg(test)]
-        let reads = reads.filter(|read| self.is_validated(read.value.is_some()));
-        let reads: Vec<_> = reads.collect();
-        // A single read and nothing else was true when it was read.
-        if reads.len() == 1 && self.lock.is_none() {
-            return Ok(());
-        }
-        let mut first_error = Ok(());
-        let checks = reads.into_iter().map(|read| self.check(read));
-        window(WINDOW, checks, |_, end| {
-            if first_error.is_ok() {
-                first_error = end;
-            }
-        })
-        .await;
-        first_error
-    }
-
-    async fn check(&self, read: &Read) -> Result<(), TxnError> {
-        let Read {
-            table,
-            key,
-            witness,
-            ..
-        } = read;
-        if self.database.stands(*table, witness).await? {
-            return Ok(());
-        }
-        if read.value.is_none() {
-            // Another key of the bucket may have changed: perhaps by this very transaction.
-            let seen = self.database.look(*table, key).await?;
-            let is_same_bucket =
-                (seen.witness.at, seen.witness.removals) == (witness.at, witness.removals);
-            if seen.item.is_none() && seen.lock.is_none() && is_same_bucket {
-                return Ok(());
-            }
-        }
-        Err(changed(*table, key))
-    }
-
-    /// What each node is to do, for every node at which something is locked.
-    fn parts(&self) -> Result<BTreeMap<u8, Part>, TxnError> {
-        let mut parts: BTreeMap<u8, Part> =
-            self.nodes.iter().map(|node| (*node, Part::new())).collect();
-        for entry in &self.entries {
-            let Some(change) = &entry.change else {
-                continue;
-            };
-            let served = self.database.table(entry.table)?;
-            let write = Write {
-                object: served.object.0,
-                key: &entry.key,
-                value: match change {
-                    Change::Set(value) => Some(value),
-                    Change::Remove => None,
-                },
-            };
-            put_write(parts.entry(served.node).or_default(), write);
-        }
-        Ok(parts)
-    }
 }
 
-fn changed(table: TableId, key: &[u8]) -> TxnError {
+pub(crate) fn changed(table: TableId, key: &[u8]) -> TxnError {
     TxnError::Conflict {
         table,
         key: key.to_vec(),

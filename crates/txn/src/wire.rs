@@ -17,6 +17,16 @@ pub(crate) struct Write<'b> {
     pub(crate) value: Option<&'b [u8]>,
 }
 
+/// What a transaction has seen of a key of a node, without a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen<'b> {
+    /// The table's number at its node.
+    pub(crate) object: u16,
+    pub(crate) key: &'b [u8],
+    /// Of a key that was there: its version.
+    pub(crate) version: Option<u64>,
+}
+
 /// What a transaction changes at one node, as bytes.
 pub(crate) type Part = Vec<u8>;
 
@@ -39,6 +49,13 @@ pub(crate) enum Ask<'b> {
         done: Vec<Lock>,
         own: &'b [u8],
         others: Vec<(u8, &'b [u8])>,
+    },
+    /// Commit a transaction that has no lock, and has read and changes keys of this node only: if all that it has read is
+    /// still so, and nobody holds a key of it.
+    Commit {
+        lock: Lock,
+        reads: Vec<Seen<'b>>,
+        writes: &'b [u8],
     },
     /// Apply this node's part of a committed transaction, and unlock.
     Finish { lock: Lock, part: &'b [u8] },
@@ -64,8 +81,8 @@ pub(crate) enum Ask<'b> {
 pub(crate) enum Status {
     /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is gone.
     Done = 0,
-    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of [`Ask::Inquire`]:
-    /// its lease is over, and its home must be asked.
+    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of [`Ask::Commit`] the
+    /// key's place in the request before that; of [`Ask::Inquire`]: its lease is over, and its home must be asked.
     Locked = 1,
     /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
     Aborted = 2,
@@ -73,6 +90,8 @@ pub(crate) enum Status {
     Running = 3,
     /// Of [`Ask::Decide`]: no further decision may be kept.
     Full = 4,
+    /// Of [`Ask::Commit`]: a key has changed since it was read. Its place in the request follows.
+    Changed = 5,
 }
 
 impl Status {
@@ -83,6 +102,7 @@ impl Status {
             2 => Self::Aborted,
             3 => Self::Running,
             4 => Self::Full,
+            5 => Self::Changed,
             _ => return None,
         })
     }
@@ -139,6 +159,17 @@ impl<'b> Reader<'b> {
 
     pub(crate) fn lock(&mut self) -> Option<Lock> {
         Lock::of_word(self.word()?)
+    }
+
+    fn seen(&mut self) -> Option<Seen<'b>> {
+        let (object, is_there) = (self.half()?, self.byte()? != 0);
+        let version = self.word()?;
+        let key = self.half()?;
+        Some(Seen {
+            object,
+            key: self.bytes(key.into())?,
+            version: is_there.then_some(version),
+        })
     }
 
     fn part(&mut self) -> Option<&'b [u8]> {
@@ -201,6 +232,19 @@ impl<'b> Ask<'b> {
                 }
                 &mut to
             }
+            Self::Commit {
+                lock,
+                reads,
+                writes,
+            } => {
+                to.byte(9).word(lock.word()).half(reads.len() as u16);
+                for seen in reads {
+                    to.half(seen.object).byte(seen.version.is_some().into());
+                    to.word(seen.version.unwrap_or(0));
+                    to.half(seen.key.len() as u16).bytes(seen.key);
+                }
+                to.bytes(writes)
+            }
             Self::Finish { lock, part } => to.byte(3).word(lock.word()).bytes(part),
             Self::Abort { lock } => to.byte(4).word(lock.word()),
             Self::Resolve { lock, node } => to.byte(5).word(lock.word()).byte(*node),
@@ -259,6 +303,15 @@ impl<'b> Ask<'b> {
                 node: from.byte()?,
             },
             8 => Self::Unfinished,
+            9 => {
+                let (lock, reads) = (from.lock()?, from.half()?);
+                let reads: Option<_> = (0..reads).map(|_| from.seen()).collect();
+                Self::Commit {
+                    lock,
+                    reads: reads?,
+                    writes: std::mem::take(&mut from.0),
+                }
+            }
             _ => return None,
         };
         from.0.is_empty().then_some(ask)
@@ -289,6 +342,11 @@ mod tests {
         ];
         writes.iter().for_each(|write| put_write(&mut part, *write));
         assert_eq!(writes_of(&part).unwrap(), writes);
+        let seen = |version| Seen {
+            object: 9,
+            key,
+            version,
+        };
         for ask in [
             Ask::Open,
             Ask::Lock {
@@ -302,6 +360,11 @@ mod tests {
                 done: vec![lock, lock],
                 own: &part,
                 others: vec![(3, &part), (4, b"")],
+            },
+            Ask::Commit {
+                lock,
+                reads: vec![seen(Some(7)), seen(None)],
+                writes: &part,
             },
             Ask::Finish { lock, part: &part },
             Ask::Abort { lock },

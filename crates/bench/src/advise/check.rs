@@ -141,7 +141,11 @@ pub fn check(
     for row in by_tables(ranked) {
         let ranked = &ranked[row];
         progress(&ranked.scheme);
-        let checked = match slots_of_check(question, &ranked.plan, options) {
+        let slots = match ranked.by_calls {
+            true => Err("the owner executes it: there are no READs to simulate".into()),
+            false => slots_of_check(question, &ranked.plan, options),
+        };
+        let checked = match slots {
             Ok(slots) => {
                 let options = CheckOptions { slots, ..*options };
                 Checked::Simulated(simulate(question, ranked, &options, &mut cuckoo)?)

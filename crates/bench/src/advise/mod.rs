@@ -72,7 +72,10 @@ pub fn advise(question: &Question) -> Result<Advice> {
     for candidate in Candidate::all(question) {
         let scheme = candidate.name();
         match candidate.plan(question, &mut places) {
-            Ok(plan) => ranked.push(price::price(question, &costs, scheme, plan)?),
+            Ok(plan) => {
+                ranked.extend(price::price_calls(question, &costs, &scheme, &plan)?);
+                ranked.push(price::price(question, &costs, scheme, plan)?);
+            }
             Err(why) => excluded.push(Excluded { scheme, why }),
         }
     }

@@ -4,17 +4,17 @@ use super::candidates::{Plan, Reads, Writers};
 use super::question::Question;
 use super::ranked::{Ranked, WritePrice};
 use crate::{BenchError, Result};
-use farslot::index::SlotKind;
 use farslot::index::cuckoo::CuckooLayout;
 use farslot::index::duo::DuoLayout;
 use farslot::index::heap::record_bytes;
 use farslot::index::linear::LinearLayout;
 use farslot::index::sealed::SlotOrder;
+use farslot::index::{BATCH_WIDTH, SlotKind};
 use farslot::model::advise::{
-    CuckooPlaces, CuckooReads, CuckooSlots, CuckooWrite, DuoPages, DuoRecords, DuoSlots, Limit,
-    LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup, cuckoo_put, cuckoo_update,
-    duo_lookup, duo_put, duo_update, linear_lookup, linear_put, linear_update, race_lookup,
-    race_put, race_update,
+    CalledOperation, CuckooPlaces, CuckooReads, CuckooSlots, CuckooWrite, DuoPages, DuoRecords,
+    DuoSlots, Limit, LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup,
+    cuckoo_put, cuckoo_update, duo_lookup, duo_put, duo_update, linear_lookup, linear_put,
+    linear_update, race_lookup, race_put, race_update,
 };
 use farslot::model::{Objective, TableLoad, Workload};
 
@@ -58,6 +58,71 @@ pub(super) fn price(
     plan: Plan,
 ) -> Result<Ranked> {
     let prices = Prices::of(question, costs, &plan)?;
+    let operation = prices.operation(question);
+    let why = why(
+        question,
+        costs,
+        &plan,
+        &prices.lookup,
+        &operation,
+        operation.capacity().limit,
+    );
+    let ranked = ranked(question, scheme, plan, prices, why);
+    Ok(ranked)
+}
+
+/// Prices a table that is used by calls of its owner; nothing where it is not.
+pub(super) fn price_calls(
+    question: &Question,
+    costs: &VerbCosts,
+    scheme: &str,
+    plan: &Plan,
+) -> Result<Option<Ranked>> {
+    let writes = match &plan.reads {
+        Reads::Linear { .. } | Reads::Race { .. } => true,
+        Reads::Cuckoo { .. } | Reads::Sealed { .. } => false,
+        Reads::Duo { .. } => return Ok(None),
+    };
+    if !question.calls {
+        return Ok(None);
+    }
+    let by_verbs = Prices::of(question, costs, plan)?;
+    let key = f64::from(question.key);
+    let value = question.mean_value();
+    let together = BATCH_WIDTH as u32;
+    // Of a call each operation has its part; the heads are of all.
+    let called = |request_bytes, reply_bytes| {
+        costs.call(CalledOperation {
+            request_bytes,
+            reply_bytes,
+            owner_ns: question.profile.handler_ns,
+            together,
+        })
+    };
+    let head = 8.0;
+    let write = called(head + key + value, head);
+    let by_call = |verbs: Option<Work>| verbs.map(|verbs| if writes { write } else { verbs });
+    let prices = Prices {
+        lookup: called(head + key, head + value * question.hit_ratio),
+        update: by_call(by_verbs.update),
+        put: by_call(by_verbs.put),
+    };
+    let why = format!(
+        "the owner executes {}: one round trip, {together} operations a call, {:.0} ns of its processor each",
+        if writes { "operations" } else { "lookups" },
+        question.profile.handler_ns
+    );
+    let scheme = format!("{scheme}, by calls");
+    let ranked = ranked(question, scheme, plan.clone(), prices, why);
+    Ok(Some(Ranked {
+        by_calls: true,
+        read_slots: None,
+        ..ranked
+    }))
+}
+
+/// A table with its prices.
+fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: String) -> Ranked {
     let Prices {
         lookup,
         update,
@@ -68,8 +133,9 @@ pub(super) fn price(
     let bytes = plan.reads.table_bytes() as u64;
     let most = question.grow_to.unwrap_or(question.entries) as f64;
     let client_bytes = plan.reads.client_bytes();
-    Ok(Ranked {
+    Ranked {
         scheme,
+        by_calls: false,
         load: plan.load,
         read_slots: plan.reads.read_slots(),
         reads: lookup.verbs,
@@ -88,9 +154,9 @@ pub(super) fn price(
         client_bytes_per_record: client_bytes as f64 / question.entries as f64,
         writers: plan.reads.writers(),
         can_grow: plan.reads.can_grow(),
-        why: why(question, costs, &plan, &lookup, &operation, capacity.limit),
+        why,
         plan,
-    })
+    }
 }
 
 /// The records that are out of band, if any are, of schemes whose slots have a part of the hash.

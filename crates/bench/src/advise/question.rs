@@ -42,6 +42,8 @@ pub struct Question {
     pub sealed: bool,
     /// What counts.
     pub objective: Objective,
+    /// Whether owners execute operations by call: where processors execute verbs too, as over tcp.
+    pub calls: bool,
     /// The NIC.
     pub profile: NicProfile,
 }
@@ -68,8 +70,26 @@ impl Question {
             unique: true,
             sealed: false,
             objective: Objective::Throughput,
+            calls: Self::has_calls(&profile),
             profile,
         }
+    }
+
+    /// Whether owners behind a profile execute operations by call unless told otherwise: those whose processors execute
+    /// verbs too.
+    #[must_use]
+    pub fn has_calls(profile: &NicProfile) -> bool {
+        profile.name.starts_with("tcp")
+    }
+
+    /// The mean length of a value, in bytes.
+    pub(super) fn mean_value(&self) -> f64 {
+        let weights: f64 = self.values.iter().map(|(_, weight)| weight).sum();
+        let bytes = self
+            .values
+            .iter()
+            .map(|(bytes, weight)| f64::from(*bytes) * weight);
+        bytes.sum::<f64>() / weights
     }
 
     pub(super) fn check(&self) -> Result<()> {

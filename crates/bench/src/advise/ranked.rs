@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct Ranked {
     /// What it is called.
     pub scheme: String,
+    /// Whether the owner executes operations by call; else all is done by verbs.
+    pub by_calls: bool,
     /// Its load factor.
     pub load: f64,
     /// Slots that a READ of a linear table fetches.

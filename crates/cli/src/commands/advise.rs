@@ -168,6 +168,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             Counts::Throughput => Objective::Throughput,
             Counts::Latency => Objective::Latency,
         },
+        calls: Question::has_calls(&args.profile),
         profile: args.profile,
     };
     let advice = advise::advise(&question)?;

@@ -1,5 +1,6 @@
 //! One module a command: its options, and what it does.
 
+pub mod access_arg;
 pub(crate) mod advise;
 pub(crate) mod bench;
 pub mod cache_args;

@@ -71,7 +71,7 @@ fn models_by_name_and_errors_are_told() {
         (
             ["explore", "missing.pnml"],
             1,
-            "missing.pnml: line 1: cannot be read",
+            "missing.pnml: cannot be read: ",
         ),
         (
             ["explore", "2pc:0"],
@@ -84,6 +84,112 @@ fn models_by_name_and_errors_are_told() {
         assert_eq!(output.status.code(), Some(code), "{args:?}");
         assert!(
             error_of(&output).contains(said),
+            "{args:?}: {}",
+            error_of(&output)
+        );
+    }
+}
+
+/// A net whose markings are all ways to spread four tokens over six places in a ring: C(9, 4) of them.
+fn ring() -> String {
+    let places: String = (0..6)
+        .map(|at| {
+            let tokens = if at == 0 { 4 } else { 0 };
+            format!(
+                "<place id=\"p{at}\"><initialMarking><text>{tokens}</text></initialMarking></place>\n"
+            )
+        })
+        .collect();
+    let steps: String = (0..6)
+        .map(|at| {
+            let next = (at + 1) % 6;
+            format!(
+                "<transition id=\"t{at}\"/><arc id=\"a{at}\" source=\"p{at}\" target=\"t{at}\"/>\
+                 <arc id=\"b{at}\" source=\"t{at}\" target=\"p{next}\"/>\n"
+            )
+        })
+        .collect();
+    let net_type = "http://www.pnml.org/version-2009/grammar/ptnet";
+    format!(
+        "<pnml><net id=\"ring\" type=\"{net_type}\"><page id=\"page\">\n{places}{steps}</page></net></pnml>\n"
+    )
+}
+
+#[test]
+fn several_processes_find_what_one_finds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pnml");
+    std::fs::write(&path, ring()).unwrap();
+    let path = path.to_str().unwrap();
+    let numbers = |args: &[&str]| {
+        let output = farslot([&["explore", path, "--json"], args].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", error_of(&output));
+        let mut found = one_object(&output);
+        for differs in ["seconds", "bytes_per_state"] {
+            found.as_object_mut().unwrap().remove(differs);
+        }
+        found
+    };
+    let alone = numbers(&[]);
+    assert_eq!([&alone["states"], &alone["transitions"]], [126, 336]);
+    for args in [
+        &["--processes", "1"][..],
+        &["--processes", "2"],
+        &["--processes", "3", "--over", "tcp"],
+        &["--processes", "3", "--over", "sim", "--seed", "5"],
+    ] {
+        assert_eq!(numbers(args), alone, "{args:?}");
+    }
+}
+
+/// Started one by one, as on several machines: by options, and by what mpirun sets.
+#[test]
+fn processes_meet_where_they_are_told() {
+    // A loopback address of this process's own, on which nobody else takes ports.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = format!("127.{}.{middle}.{low}:7003", 1 + high % 250);
+    let args = ["explore", "2pc:3", "--json", "--rendezvous", &address];
+    let mut ranks = Vec::new();
+    for rank in ["1", "2"] {
+        let mut other = farslot(args);
+        other.args(["--rank", rank, "--ranks", "3"]);
+        other.stdout(std::process::Stdio::piped());
+        ranks.push(other.spawn().unwrap());
+    }
+    let mut first = farslot(args);
+    first.env("OMPI_COMM_WORLD_RANK", "0");
+    let first = first.env("OMPI_COMM_WORLD_SIZE", "3").output().unwrap();
+    assert!(first.status.success(), "{}", error_of(&first));
+    assert_eq!(one_object(&first)["states"], 288);
+    for other in ranks {
+        let output = other.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn several_processes_find_a_violation_and_refuse_what_they_cannot_do() {
+    let output = farslot(["explore", "peterson-broken", "--processes", "2"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the invariant is violated after "), "{said}");
+    for args in [
+        &["--processes", "0"][..],
+        &["--processes", "2", "--threads", "2"],
+        &["--processes", "2", "--symbolic"],
+        &["--rank", "1"],
+        &["--rendezvous", "127.0.0.1:1", "--over", "sim"],
+    ] {
+        let output = farslot([&["explore", "2pc:3"], args].concat())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(2),
             "{args:?}: {}",
             error_of(&output)
         );

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FSEXPLOR");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Words of a level's record before its states.
 const RECORD_WORDS: usize = 8;
 /// Longest layout.

@@ -1,4 +1,5 @@
-//! Explicit exploration: every reachable state is visited once, breadth first, by several threads.
+//! Explicit exploration: every reachable state is visited once, breadth first, by several threads, or by several processes
+//! ([`ranks`]).
 //!
 //! The search goes by levels: level 0 has the initial states, level d + 1 those successors of level d
 //! that were in no level before. Within a level, threads take blocks of its states, generate their
@@ -15,6 +16,7 @@ mod journal;
 mod level;
 mod net;
 mod options;
+pub mod ranks;
 mod store;
 mod trace;
 mod worker;

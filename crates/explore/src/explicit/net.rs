@@ -59,7 +59,7 @@ pub fn explore_net<'n>(
     }
 }
 
-fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
+pub(super) fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
     ExploreError::Unbounded {
         place: net.places()[no_room.part].id.clone(),
         tokens: no_room.value,

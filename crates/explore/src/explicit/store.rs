@@ -11,8 +11,6 @@ const FEW: u64 = 1 << 10;
 const CROWDED: (u64, u64) = (9, 10);
 /// States whose buckets are asked for before the first of them is looked at.
 const AHEAD: usize = 16;
-/// Tree sets below this size double, larger ones grow by a quarter.
-const LARGE: u64 = 1 << 24;
 
 /// All states reached so far. A state is known by its *code*, a word from which it can be had back.
 #[derive(Debug)]
@@ -133,13 +131,8 @@ impl Store {
 
     /// Makes room: all threads' codes and coders stay good.
     pub(super) fn grow(&mut self, limit: u64) -> Result<(), ExploreError> {
-        // While it is copied, the old memory is there beside the new one.
-        let bytes = self.bytes();
-        let needed = if bytes < LARGE * 8 {
-            bytes * 3
-        } else {
-            bytes / 4 * 9
-        };
+        // While it is copied, the old memory is there beside the new one, which is larger by an eighth.
+        let needed = self.bytes() / 8 * 17;
         if needed > limit {
             let states = match self {
                 Self::Words(set) => set.segments().counted(),
@@ -154,7 +147,7 @@ impl Store {
         match self {
             Self::Words(set) => {
                 let buckets = set.segments().layout().buckets();
-                let buckets = buckets + buckets / 4;
+                let buckets = buckets + buckets / 8 + 1;
                 *set = set.rebuilt(buckets, |_| true)?;
             }
             Self::Tree(set) => set.grow()?,

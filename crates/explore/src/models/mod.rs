@@ -1,21 +1,25 @@
 //! Models in Rust: examples of [`Model`], and what other checkers are compared on.
 
 mod bits;
+mod filter;
 mod mutual_exclusion;
 mod philosophers;
 mod puzzle;
 mod size;
 mod two_phase;
 
+pub use filter::Filter;
 pub use mutual_exclusion::{Algorithm, MutualExclusion};
 pub use philosophers::Philosophers;
 pub use puzzle::Puzzle;
 pub use size::SizeError;
 pub use two_phase::TwoPhase;
 
-use crate::error::ExploreError;
+use crate::error::{ExploreError, RankError};
+use crate::explicit::ranks::{Exchange, RingShape, explore_rank};
 use crate::explicit::{Explored, Options, Progress, explore};
 use crate::model::Model;
+use farslot_fabric::Endpoint;
 
 /// A model that has a name.
 #[derive(Debug, Clone)]
@@ -24,6 +28,8 @@ pub enum Named {
     Puzzle(Puzzle),
     /// `peterson`, `peterson-broken`, `dekker`, `dekker-broken`.
     MutualExclusion(MutualExclusion),
+    /// `peterson:N`: for N processes.
+    Filter(Filter),
     /// `philosophers:N`.
     Philosophers(Philosophers),
     /// `2pc:N`, `2pc-broken:N`.
@@ -35,8 +41,8 @@ pub enum Named {
 pub enum NameError {
     /// No model has this name.
     #[error(
-        "no model is called {0:?}: a .pnml file, puzzle:RxC, peterson, peterson-broken, dekker, \
-         dekker-broken, philosophers:N, 2pc:N or 2pc-broken:N"
+        "no model is called {0:?}: a .pnml file, puzzle:RxC, peterson, peterson:N, peterson-broken, \
+         dekker, dekker-broken, philosophers:N, 2pc:N or 2pc-broken:N"
     )]
     Unknown(String),
     /// A size that it cannot have.
@@ -65,6 +71,7 @@ impl std::str::FromStr for Named {
                 let (rows, columns) = size.split_once('x').ok_or_else(unknown)?;
                 Self::Puzzle(Puzzle::new(number(rows)?, number(columns)?)?)
             }
+            "peterson" => Self::Filter(Filter::new(number(size)?)?),
             "philosophers" => Self::Philosophers(Philosophers::new(number(size)?)?),
             "2pc" => Self::TwoPhase(TwoPhase::new(number(size)?, false)?),
             "2pc-broken" => Self::TwoPhase(TwoPhase::new(number(size)?, true)?),
@@ -95,10 +102,55 @@ impl Named {
         match self {
             Self::Puzzle(model) => run(model, options, progress),
             Self::MutualExclusion(model) => run(model, options, progress),
+            Self::Filter(model) => run(model, options, progress),
             Self::Philosophers(model) => run(model, options, progress),
             Self::TwoPhase(model) => run(model, options, progress),
         }
     }
+
+    /// [`Named::explore`] by several ranks, each of which calls this: see [`explore_rank`].
+    ///
+    /// # Errors
+    /// As [`explore_rank`].
+    pub async fn explore_rank<E: Endpoint>(
+        &self,
+        options: &Options,
+        exchange: &mut Exchange<E>,
+        progress: &Progress,
+    ) -> Result<NamedExplored, ExploreError> {
+        match self {
+            Self::Puzzle(model) => run_rank(model, options, exchange, progress).await,
+            Self::MutualExclusion(model) => run_rank(model, options, exchange, progress).await,
+            Self::Filter(model) => run_rank(model, options, exchange, progress).await,
+            Self::Philosophers(model) => run_rank(model, options, exchange, progress).await,
+            Self::TwoPhase(model) => run_rank(model, options, exchange, progress).await,
+        }
+    }
+
+    /// The rings that ranks need for it.
+    ///
+    /// # Errors
+    /// As [`RingShape::for_states`].
+    pub fn rings(&self, ranks: u32) -> Result<RingShape, RankError> {
+        let bits = match self {
+            Self::Puzzle(model) => model.bits(),
+            Self::MutualExclusion(model) => model.bits(),
+            Self::Filter(model) => model.bits(),
+            Self::Philosophers(model) => model.bits(),
+            Self::TwoPhase(model) => model.bits(),
+        };
+        RingShape::for_states(ranks, bits.div_ceil(64))
+    }
+}
+
+async fn run_rank<E: Endpoint>(
+    model: &impl Model,
+    options: &Options,
+    exchange: &mut Exchange<E>,
+    progress: &Progress,
+) -> Result<NamedExplored, ExploreError> {
+    let explored = explore_rank(model, options, exchange, progress).await?;
+    Ok(NamedExplored::of(model, explored))
 }
 
 fn run(
@@ -107,11 +159,15 @@ fn run(
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
     let explored = explore(model, options, None, progress)?;
-    let trace = explored
-        .violation
-        .as_ref()
-        .map(|steps| steps_as_text(model, steps));
-    Ok(NamedExplored { explored, trace })
+    Ok(NamedExplored::of(model, explored))
+}
+
+impl NamedExplored {
+    fn of(model: &impl Model, explored: Explored) -> Self {
+        let violation = explored.violation.as_ref();
+        let trace = violation.map(|steps| steps_as_text(model, steps));
+        Self { explored, trace }
+    }
 }
 
 /// A trace for people: the action that leads to each state, and the state.

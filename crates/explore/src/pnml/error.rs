@@ -2,6 +2,17 @@
 
 use super::limits;
 
+/// Why a file gives no net.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+    /// The document is not a net that can be explored.
+    #[error(transparent)]
+    Document(#[from] PnmlError),
+}
+
 /// An error in a PNML document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
@@ -16,9 +27,6 @@ pub struct PnmlError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The file could not be read.
-    #[error("cannot be read: {0}")]
-    Io(String),
     /// Larger than [`limits::BYTES`].
     #[error("the document is longer than {} bytes", limits::BYTES)]
     TooLong,

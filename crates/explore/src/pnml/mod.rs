@@ -12,7 +12,7 @@ pub mod limits;
 mod resolve;
 mod text;
 
-pub use error::{PnmlError, Problem};
+pub use error::{PnmlError, Problem, ReadError};
 
 use crate::net::Net;
 use std::io::Read;
@@ -21,16 +21,14 @@ use std::path::Path;
 /// Reads the net in a file.
 ///
 /// # Errors
-/// [`PnmlError`] with the line of the document that is wrong.
-pub fn read(path: &Path) -> Result<Net, PnmlError> {
-    let at_start = |problem| PnmlError { line: 1, problem };
-    let unreadable = |error: std::io::Error| at_start(Problem::Io(error.to_string()));
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+/// [`ReadError`], of a document with the line that is wrong.
+pub fn read(path: &Path) -> Result<Net, ReadError> {
+    let file = std::fs::File::open(path)?;
     let mut bytes = Vec::new();
     // The limit holds for pipes and growing files too, whose length is not known beforehand.
     let mut limited = file.take(limits::BYTES + 1);
-    limited.read_to_end(&mut bytes).map_err(unreadable)?;
-    parse(&bytes)
+    limited.read_to_end(&mut bytes)?;
+    Ok(parse(&bytes)?)
 }
 
 /// The net in a document.

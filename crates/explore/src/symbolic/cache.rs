@@ -87,6 +87,16 @@ impl Cache {
         }
     }
 
+    /// Forgets the operations on nodes, and to nodes, that are no longer there.
+    pub(super) fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
+        for entry in &mut self.entries {
+            let Operation { one, two, .. } = entry.operation;
+            if ![one, two, entry.result].into_iter().all(&is_there) {
+                *entry = EMPTY;
+            }
+        }
+    }
+
     /// Results that were put: how much was done.
     pub(super) fn writes(&self) -> u64 {
         self.writes

@@ -10,6 +10,9 @@
 //! node, the transitions that begin at its level are fired until nothing new comes; what they lead to
 //! below is saturated first. The union of saturated sets is saturated, for a transition
 //! leads from single markings to single markings.
+//!
+//! Garbage, the nodes of what was in between, is collected between two firings of the outermost list, where only its own
+//! branches and their diagrams are in use: mark, sweep, rebuild, and forget what the cache says of dropped nodes.
 
 mod cache;
 mod count;
@@ -34,6 +37,7 @@ const STACK_PER_LEVEL: usize = 4 << 10;
 const LEAST: Limits = Limits {
     memory: 16 << 20,
     operations: 100_000,
+    garbage: 1 << 18,
 };
 const MORE: u64 = 4;
 
@@ -117,7 +121,11 @@ fn reach<'n>(
             match saturation.reachable() {
                 Ok(reached) => {
                     let operations = u64::MAX;
-                    saturation.allow(Limits { memory, operations });
+                    saturation.allow(Limits {
+                        memory,
+                        operations,
+                        ..limits
+                    });
                     return Ok((saturation, reached));
                 }
                 Err(Halt::Operations) => {}
@@ -134,5 +142,54 @@ fn reach<'n>(
                 limits.operations = limits.operations.saturating_mul(MORE);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Arc, Place, Transition};
+
+    /// Tokens that go round a ring of places, forwards and two at a time backwards.
+    fn ring(places: usize, tokens: u32) -> Net {
+        let place = |at: usize| Place {
+            id: format!("p{at}"),
+            initial: if at == 0 { tokens } else { 0 },
+        };
+        let step = |name: &str, from: usize, to: usize, weight| Transition {
+            id: format!("{name}{from}"),
+            takes: vec![Arc {
+                place: from,
+                weight,
+            }],
+            puts: vec![Arc { place: to, weight }],
+        };
+        let forwards = (0..places).map(|at| step("f", at, (at + 1) % places, 1));
+        let backwards = (0..places).map(|at| step("b", (at + 1) % places, at, 2));
+        let transitions = forwards.chain(backwards).collect();
+        Net::new("ring", (0..places).map(place).collect(), transitions).unwrap()
+    }
+
+    #[test]
+    fn collecting_garbage_changes_no_number() {
+        let net = ring(10, 8);
+        let order: Vec<usize> = (0..10).collect();
+        let progress = Progress::default();
+        let limits = Limits {
+            memory: 1 << 30,
+            operations: u64::MAX,
+            garbage: 100,
+        };
+        let mut saturation = Saturation::new(&net, &order, Nodes::new(limits).unwrap(), &progress);
+        let reached = saturation.reachable().unwrap();
+        assert!(saturation.nodes().collections() > 0);
+        let counts = count::Counts::of(&saturation, reached);
+        // Eight tokens over ten places: 17 choose 8.
+        assert_eq!(counts.states(), 24_310_u32.into());
+        let plain = explore_symbolically(&net, 1 << 30, &progress).unwrap();
+        assert_eq!(plain.states, counts.states());
+        assert_eq!(plain.transitions, counts.transitions(&saturation));
+        let dead = saturation.disabled(reached).unwrap();
+        assert_eq!(count::Counts::of(&saturation, dead).states(), 0_u32.into());
     }
 }

@@ -12,6 +12,8 @@ pub(super) const END: u32 = 1;
 const FIRST: u32 = 2;
 /// Nodes to begin with.
 const FEW: u64 = 1 << 14;
+/// Garbage is collected again once there are so many times as many nodes as were live.
+const AGAIN: u64 = 2;
 /// The kind of operation that is no transition's.
 const UNION: u32 = u32::MAX;
 
@@ -33,6 +35,8 @@ pub(super) struct Limits {
     pub(super) memory: u64,
     /// Results of operations.
     pub(super) operations: u64,
+    /// Nodes below which garbage is not worth its collection.
+    pub(super) garbage: u64,
 }
 
 /// Why a diagram could not be made.
@@ -57,6 +61,9 @@ pub(super) struct Nodes {
     limits: Limits,
     /// Branches of the lists that are being made, those of the innermost last.
     branches: Vec<Branch>,
+    /// Garbage is collected where there are more nodes than this and it is safe.
+    collect_above: u64,
+    collections: u64,
 }
 
 impl Nodes {
@@ -67,6 +74,8 @@ impl Nodes {
             cache: Cache::new(limits.memory / 3),
             limits,
             branches: Vec::new(),
+            collect_above: limits.garbage,
+            collections: 0,
         })
     }
 
@@ -179,6 +188,48 @@ impl Nodes {
             return Err(Halt::Operations);
         }
         Ok(result)
+    }
+
+    /// Whether there are so many nodes that garbage should be collected.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.table.len() > self.collect_above
+    }
+
+    /// Drops all nodes that the diagrams of `roots` do not have, and what the cache says of them. No other diagram may be in use, in
+    /// the making either.
+    pub(super) fn collect(&mut self, roots: &[u32]) -> Result<(), ExploreError> {
+        // While it is rebuilt, the old memory is there beside the new one.
+        if 2 * self.table.bytes() + self.cache.bytes() > self.limits.memory {
+            self.collect_above = u64::MAX;
+            return Ok(());
+        }
+        let mut live = vec![0u64; self.table.capacity().div_ceil(64) as usize];
+        let mut next = roots.to_vec();
+        while let Some(node) = next.pop() {
+            if node < FIRST {
+                continue;
+            }
+            let (word, bit) = ((node - FIRST) as usize / 64, 1 << ((node - FIRST) % 64));
+            if live[word] & bit == 0 {
+                live[word] |= bit;
+                let Node { down, right, .. } = self.get(node);
+                next.extend([down, right]);
+            }
+        }
+        let is_live = |index: u32| (live[index as usize / 64] >> (index % 64)) & 1 != 0;
+        self.table.collect(is_live)?;
+        self.cache
+            .retain(|node| node < FIRST || is_live(node - FIRST));
+        self.collect_above = self.limits.garbage.max(AGAIN * self.table.len());
+        self.collections += 1;
+        Ok(())
+    }
+
+    /// How often garbage was collected.
+    #[cfg(test)]
+    pub(super) fn collections(&self) -> u64 {
+        self.collections
     }
 
     /// Sets the limits anew.

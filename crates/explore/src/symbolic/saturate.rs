@@ -29,6 +29,9 @@ pub(super) struct Saturation<'n> {
     /// The transitions that begin at each level and change something.
     beginning: Vec<Vec<u32>>,
     progress: &'n Progress,
+    /// The level whose list is being saturated by nobody's order but the first one's: between two of its firings, no
+    /// other list is in use.
+    outermost: Option<usize>,
 }
 
 impl<'n> Saturation<'n> {
@@ -65,6 +68,7 @@ impl<'n> Saturation<'n> {
             effects,
             beginning,
             progress,
+            outermost: None,
         }
     }
 
@@ -95,7 +99,9 @@ impl<'n> Saturation<'n> {
         let mut below = END;
         for level in (0..self.levels()).rev() {
             let tokens = initial[self.order[level]];
+            self.outermost = Some(level);
             below = self.saturated(vec![(tokens, below)], level)?;
+            self.outermost = None;
             self.progress
                 .at_level((self.levels() - level) as u64, self.bytes());
         }
@@ -155,6 +161,10 @@ impl<'n> Saturation<'n> {
             let (value, down) = branches[at];
             if value >= effect.needs {
                 let below = self.fire(transition, 1, down, level + 1)?;
+                if self.outermost == Some(level) && self.nodes.is_due() {
+                    let lists = branches.iter().map(|branch| branch.1).chain([below]);
+                    self.nodes.collect(&lists.collect::<Vec<_>>())?;
+                }
                 if below != EMPTY {
                     let value = self.changed(value, effect, level)?;
                     let new = self.join(branches, value, below, level)?;

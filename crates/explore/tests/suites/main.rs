@@ -6,3 +6,4 @@ mod journals;
 mod models;
 mod nets;
 mod oracle;
+mod ranks;

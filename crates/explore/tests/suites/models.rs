@@ -3,7 +3,7 @@
 use crate::oracle;
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::models::{
-    Algorithm, MutualExclusion, NameError, Named, NamedExplored, TwoPhase,
+    Algorithm, Filter, MutualExclusion, NameError, Named, NamedExplored, TwoPhase,
 };
 
 fn explored(name: &str, threads: usize) -> NamedExplored {
@@ -32,6 +32,20 @@ fn models_have_the_known_numbers_of_states() {
                 "{name}: {explored:?}"
             );
         }
+    }
+}
+
+/// For two processes the algorithm for any number is the one for two.
+#[test]
+fn peterson_for_any_number_of_processes_keeps_them_apart() {
+    let (two, any) = (explored("peterson", 1), explored("peterson:2", 1));
+    let numbers = |found: &NamedExplored| (found.explored.states, found.explored.transitions);
+    assert_eq!(numbers(&two), numbers(&any));
+    for processes in [3, 4] {
+        let found = explored(&format!("peterson:{processes}"), 2);
+        assert_eq!((found.trace, found.explored.deadlocks), (None, 0));
+        let model = Filter::new(processes).unwrap();
+        assert_eq!(oracle::nearest_violation(&model), None);
     }
 }
 
@@ -74,7 +88,8 @@ fn names_that_are_no_models_are_refused() {
         "puzzle:3",
         "puzzle:3x",
         "2pc",
-        "peterson:2",
+        "dekker:2",
+        "peterson:two",
         "philosophers:-1",
     ] {
         assert!(
@@ -87,6 +102,7 @@ fn names_that_are_no_models_are_refused() {
         "puzzle:0x4",
         "puzzle:99999999999x99999999999",
         "2pc:0",
+        "peterson:8",
         "philosophers:1",
     ] {
         assert!(

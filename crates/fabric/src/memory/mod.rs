@@ -14,4 +14,4 @@ pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
 pub use mapping::available_memory;
 pub(crate) use mapping::{Mapping, check_sealed, read_only, sealed_memfd};
 pub(crate) use node::{AgentClaim, MapClaim, NicClaim, NicInbox, lay_out, raise_file_limit};
-pub use node::{Node, RegionSpec};
+pub use node::{Node, RegionSpec, WeakNode};

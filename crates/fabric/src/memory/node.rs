@@ -6,8 +6,8 @@ use super::mapping::Mapping;
 use super::owner::RegionWords;
 use crate::words::SharedWords;
 use crate::{
-    Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId, RegionInfo,
-    Result, Rights,
+    Allowed, Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
+    RegionInfo, Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
@@ -95,6 +95,24 @@ impl fmt::Debug for Node {
     }
 }
 
+/// A node's memory, for who must not keep it.
+#[derive(Clone)]
+pub struct WeakNode(Weak<Inner>);
+
+impl fmt::Debug for WeakNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WeakNode").field(&self.upgrade()).finish()
+    }
+}
+
+impl WeakNode {
+    /// The memory, while somebody keeps it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Node> {
+        self.0.upgrade().map(Node)
+    }
+}
+
 struct Inner {
     memory: Mapping,
     info: NodeInfo,
@@ -139,6 +157,12 @@ impl Node {
         }))
     }
 
+    /// The same memory, without keeping it: what its own handler holds.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakNode {
+        WeakNode(Arc::downgrade(&self.0))
+    }
+
     /// Has calls to the node answered by a handler, in place of the one before. It runs on the threads that
     /// calls come to: those of the agents that serve the memory, and those of clients in this process.
     pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
@@ -165,6 +189,7 @@ impl Node {
         region: RegionId,
         request: &[u8],
         reply: &mut [u8],
+        allowed: Allowed<'_>,
     ) -> usize {
         let index = usize::from(region.0);
         let mut memory = RegionWords {
@@ -180,6 +205,7 @@ impl Node {
             request,
             memory: &mut memory,
             reply,
+            allowed,
         };
         handler.handle(call).min(room)
     }

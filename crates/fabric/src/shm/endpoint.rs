@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 pub struct ShmEndpoint {
     core: EndpointCore,
     nodes: Box<[Node]>,
+    /// The bytes of region 0 that there are for it.
+    area: Range<u64>,
     /// Verbs posted so far; their numbers.
     posted: Cell<u64>,
     /// Verbs that a doorbell has sent off.
@@ -108,9 +111,17 @@ impl ShmEndpoint {
     /// An endpoint that is connected to `nodes`, numbered in this order.
     #[must_use]
     pub fn new(nodes: Vec<Node>, limits: Limits) -> Self {
+        Self::confined(nodes, 0..u64::MAX, limits)
+    }
+
+    /// An endpoint that reaches of each node's first region no more than these bytes, whatever leads it astray there:
+    /// verbs past them are [out of bounds](FabricError::OutOfBounds).
+    #[must_use]
+    pub fn confined(nodes: Vec<Node>, area: Range<u64>, limits: Limits) -> Self {
         Self {
             core: EndpointCore::new(limits),
             nodes: nodes.into(),
+            area,
             posted: Cell::new(0),
             sent: Cell::new(0),
             completed: Cell::new(0),
@@ -140,6 +151,14 @@ impl ShmEndpoint {
             });
         };
         check_access(at, len, needed, region)?;
+        // It lies in the region, so that the sum is no overflow.
+        if index == 0 && (at.offset < self.area.start || at.offset + len > self.area.end) {
+            return Err(FabricError::OutOfBounds {
+                at,
+                len,
+                region_len: self.area.end.min(region.len),
+            });
+        }
         Ok((node, node.start_of(index) + at.offset))
     }
 
@@ -222,9 +241,18 @@ impl ShmEndpoint {
             region,
             offset: 0,
         };
-        let (owner, _) = self.locate(start, 0, Rights::CALL)?;
+        let (owner, _) = self.locate(start, 0, Rights::NONE)?;
         let handler = owner.handler(node, region)?;
-        let bytes = owner.answer_call(&*handler, region, request, &mut reply);
+        if !handler.checks_callers() {
+            self.locate(start, 0, Rights::CALL)?;
+        }
+        let allowed = |bytes: Range<u64>, needed| {
+            let offset = bytes.start;
+            let at = RemoteAddr { offset, ..start };
+            let len = bytes.end.saturating_sub(offset);
+            self.locate(at, len, needed).map(drop)
+        };
+        let bytes = owner.answer_call(&*handler, region, request, &mut reply, &allowed);
         reply.truncate(bytes);
         Ok(reply)
     }
@@ -432,8 +460,16 @@ impl Endpoint for ShmEndpoint {
         if node.is_barred() || !region.rights.allow(needed) {
             return None;
         }
-        let start = RemoteAddr { offset: 0, ..at };
-        Some(InPlace::new(node.words_of(index), start, region.len))
+        let area = match index {
+            0 => self.area.start..self.area.end.min(region.len),
+            _ => 0..region.len,
+        };
+        let start = RemoteAddr {
+            offset: area.start,
+            ..at
+        };
+        let len = area.end.saturating_sub(area.start);
+        Some(InPlace::new(node.words_of(index), start, len))
     }
 
     #[inline]

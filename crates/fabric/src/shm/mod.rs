@@ -31,7 +31,9 @@ mod limit;
 mod mapped;
 mod serve;
 
-pub use crate::memory::{FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, available_memory};
+pub use crate::memory::{
+    FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, WeakNode, available_memory,
+};
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};
 pub use limit::LINE;

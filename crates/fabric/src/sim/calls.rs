@@ -10,8 +10,10 @@ use super::nic::CacheEntry;
 use super::op::Loss;
 use super::state::State;
 use crate::call::check_words;
-use crate::{Call, FabricError, NodeId, OwnerMemory, RegionId, Result};
+use crate::verb::check_access;
+use crate::{Call, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result};
 use rand::RngExt;
+use std::ops::Range;
 
 /// The writer of what handlers store.
 const OWNER: u32 = u32::MAX;
@@ -96,6 +98,17 @@ impl State {
         let request = std::mem::take(&mut op.data);
         let mut reply = vec![0u64; (op.operands[1] as usize).div_ceil(8)];
         let capacity = op.operands[1] as usize;
+        let info = owner.memory.info(op.operands[0] as u16);
+        let start = RemoteAddr {
+            node: NodeId(op.node),
+            region: RegionId(op.operands[0] as u16),
+            offset: 0,
+        };
+        let allowed = |bytes: Range<u64>, needed| {
+            let offset = bytes.start;
+            let len = bytes.end.saturating_sub(offset);
+            check_access(RemoteAddr { offset, ..start }, len, needed, &info)
+        };
         let torn = self.faults.torn_writes.strikes(&mut self.rng);
         let mut memory = RegionMemory {
             memory: &mut owner.memory,
@@ -108,6 +121,7 @@ impl State {
             request: &bytemuck::cast_slice(&request)[..op.bytes as usize],
             memory: &mut memory,
             reply: &mut bytemuck::cast_slice_mut(&mut reply)[..capacity],
+            allowed: &allowed,
         });
         let settlings = memory.next.unwrap_or(self.settlings);
         op.found = replied.min(capacity) as u64;

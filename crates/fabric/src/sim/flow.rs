@@ -144,13 +144,12 @@ impl State {
 
     /// Occupies the responder with a verb; returns when it starts.
     fn serve(&mut self, number: u32) -> Picos {
-        let misses = self.responder_misses(number);
+        let fetching = self.responder_misses(number);
         let op = &mut self.ops[number];
-        op.missed_cache = misses > 0;
+        op.missed_cache = fetching.is_some();
         let atomic = if op.is_atomic() { self.costs.atomic } else { 0 };
-        let mut occupancy = self.costs.responder(op.spans.len() as u32, op.bytes)
-            + atomic
-            + u64::from(misses) * self.costs.miss_occupancy;
+        let mut occupancy =
+            self.costs.responder(op.spans.len() as u32, op.bytes) + atomic + fetching.unwrap_or(0);
         let slowness = self.faults.slowness(op.node, self.now);
         if slowness > 1.0 {
             occupancy = (occupancy as f64 * slowness) as Picos;
@@ -164,25 +163,29 @@ impl State {
         nic.respond(received, occupancy) + atomic
     }
 
-    fn responder_misses(&mut self, number: u32) -> u32 {
+    /// For how long the responder fetches what it lacks; nothing if it lacks nothing.
+    fn responder_misses(&mut self, number: u32) -> Option<Picos> {
         let op = &self.ops[number];
         let (client, node) = (op.client, op.node);
         let owner = &self.nodes[usize::from(node)];
         let cache = &mut self.hosts[owner.host as usize].cache;
         if !cache.overflows() {
-            return 0;
+            return None;
         }
-        let mut misses = cache.miss(CacheEntry::QueuePair { client, node });
+        let pairs = cache.miss(CacheEntry::QueuePair { client, node });
+        let mut lines = 0;
         for span in &op.spans {
             let region = span.region;
-            misses += cache.miss(CacheEntry::Region { node, region });
+            lines += cache.miss(CacheEntry::Region { node, region });
             let (first, len) = span.bytes();
             let last = first + len.saturating_sub(1);
             for page in first / owner.page_bytes..=last / owner.page_bytes {
-                misses += cache.miss(CacheEntry::Translation { node, region, page });
+                lines += cache.miss(CacheEntry::Translation { node, region, page });
             }
         }
-        misses
+        let occupancy = u64::from(pairs) * self.costs.miss_occupancy
+            + u64::from(lines) * self.costs.line_miss_occupancy;
+        (pairs + lines > 0).then_some(occupancy)
     }
 
     /// Sends the answer of a verb whose words are all copied.

@@ -54,6 +54,13 @@ impl Memory {
             .collect()
     }
 
+    pub(super) fn info(&self, region: u16) -> RegionInfo {
+        RegionInfo {
+            len: self.lengths[usize::from(region)],
+            rights: self.rights[usize::from(region)],
+        }
+    }
+
     /// Empties the memory, as a restart does.
     pub(super) fn clear(&mut self) {
         self.pending.clear();

@@ -150,6 +150,7 @@ pub(super) struct Costs {
     pub(super) atomic: Picos,
     pub(super) miss_latency: Picos,
     pub(super) miss_occupancy: Picos,
+    pub(super) line_miss_occupancy: Picos,
     pub(super) receiver_retry: Picos,
     pub(super) handler: Picos,
 }
@@ -165,6 +166,7 @@ impl Costs {
             atomic: from_ns(profile.atomic_ns),
             miss_latency: from_ns(profile.cache.miss_latency_ns),
             miss_occupancy: from_ns(profile.cache.miss_occupancy_ns),
+            line_miss_occupancy: from_ns(profile.cache.line_miss_occupancy_ns),
             receiver_retry: from_ns(profile.receiver_retry_ns),
             handler: from_ns(profile.handler_ns),
             profile,

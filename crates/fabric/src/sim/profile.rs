@@ -27,9 +27,11 @@ pub struct NicCacheProfile {
     /// Nanoseconds by which misses delay a verb, on each side, however many they are: the NIC
     /// fetches what it lacks at once.
     pub miss_latency_ns: f64,
-    /// Nanoseconds for which each miss occupies the NIC: what is left of the fetch when the NIC
-    /// overlaps it with other verbs.
+    /// Nanoseconds for which the miss of a queue pair occupies the NIC: what is left of the fetch
+    /// when the NIC overlaps it with other verbs.
     pub miss_occupancy_ns: f64,
+    /// The same for the miss of a translation or of a region's entry, which is one cache line.
+    pub line_miss_occupancy_ns: f64,
 }
 
 /// A kind of NIC, and the CPU costs of using it.
@@ -90,7 +92,15 @@ pub struct UnknownProfile {
 
 impl NicProfile {
     /// The names of all profiles.
-    pub const NAMES: [&'static str; 3] = ["cx5-edr", "tcp-loopback", "shm"];
+    pub const NAMES: [&'static str; 7] = [
+        "cx5-edr",
+        "cx4-edr",
+        "cx5-roce",
+        "cx4-roce",
+        "cx3-roce",
+        "tcp-loopback",
+        "shm",
+    ];
 
     /// The profile of a name.
     ///
@@ -99,6 +109,10 @@ impl NicProfile {
     pub fn by_name(name: &str) -> Result<Self, UnknownProfile> {
         match name {
             "cx5-edr" => Ok(Self::connectx5_edr()),
+            "cx4-edr" => Ok(Self::connectx4_edr()),
+            "cx5-roce" => Ok(Self::connectx5_roce()),
+            "cx4-roce" => Ok(Self::connectx4_roce()),
+            "cx3-roce" => Ok(Self::connectx3_roce()),
             "tcp-loopback" => Ok(Self::tcp_loopback()),
             "shm" => Ok(Self::shared_memory()),
             _ => Err(UnknownProfile { name: name.into() }),
@@ -170,6 +184,8 @@ impl NicProfile {
                 // At zero hit rate paper 003, section 3.3, measures 10 M READs of 64 bytes a
                 // second: 100 ns, of which 19.6 are the responder's occupancy by such a READ.
                 miss_occupancy_ns: 80.4,
+                // The same for one of the six cache lines of a queue pair.
+                line_miss_occupancy_ns: 13.4,
             },
             // Assumed: the 10 us and 7 retries that are customary for receiver-not-ready.
             receiver_retry_ns: 10_000.0,
@@ -177,6 +193,96 @@ impl NicProfile {
             // Assumed: polling, decoding and dispatching a request of a few cache lines.
             handler_ns: 300.0,
         }
+    }
+}
+
+/// The machines of paper 003, table 4.
+impl NicProfile {
+    /// ConnectX-4 on EDR InfiniBand, 100 Gb/s: paper 003's cluster of 32 machines.
+    ///
+    /// Occupancies are those of [`NicProfile::connectx5_edr`], to which the paper says it is similar
+    /// (section 6.1).
+    #[must_use]
+    pub fn connectx4_edr() -> Self {
+        let nic = Self::connectx5_edr();
+        Self {
+            name: "cx4-edr".into(),
+            // Fitted: a READ of 128 bytes takes 1.8 us (table 5).
+            read_latency_ns: 1789.8,
+            // Fitted: a call of 128 bytes each way takes 2.7 us (table 5).
+            handler_ns: 770.0,
+            cache: storm_cache(nic.cache),
+            ..nic
+        }
+    }
+
+    /// ConnectX-5 on RoCE, 100 Gb/s.
+    #[must_use]
+    pub fn connectx5_roce() -> Self {
+        let nic = Self::connectx4_edr();
+        Self {
+            name: "cx5-roce".into(),
+            responder_ns: LinearCost {
+                // Fitted: 40 million READs of 64 bytes a second (paper 003, section 3.3).
+                per_message: 25.0 - 64.0 * nic.responder_ns.per_byte,
+                ..nic.responder_ns
+            },
+            // Assumed: as ConnectX-4 on RoCE.
+            read_latency_ns: 2789.8,
+            // An Ethernet, an IP, a UDP and a transport header, and two check sums.
+            header_bytes: 74,
+            ..nic
+        }
+    }
+
+    /// ConnectX-4 on RoCE, 100 Gb/s.
+    #[must_use]
+    pub fn connectx4_roce() -> Self {
+        Self {
+            name: "cx4-roce".into(),
+            // Fitted: a READ of 128 bytes takes 2.8 us (paper 003, table 5). All else is assumed to
+            // be as ConnectX-5 on RoCE has it.
+            read_latency_ns: 2789.8,
+            ..Self::connectx5_roce()
+        }
+    }
+
+    /// ConnectX-3 Pro on RoCE, 40 Gb/s.
+    #[must_use]
+    pub fn connectx3_roce() -> Self {
+        let nic = Self::connectx5_roce();
+        // Assumed: bytes take longer by the ratio of the links.
+        let per_byte = nic.responder_ns.per_byte * 2.5;
+        Self {
+            name: "cx3-roce".into(),
+            responder_ns: LinearCost {
+                // Fitted: 10 million READs of 64 bytes a second (paper 003, section 3.3).
+                per_message: 100.0 - 64.0 * per_byte,
+                per_byte,
+            },
+            // Assumed: the requester is as much slower than ConnectX-5's as the responder is.
+            requester_ns: LinearCost {
+                per_message: nic.requester_ns.per_message * 4.0,
+                per_byte: 0.0,
+            },
+            latency_per_byte_ns: 0.2,
+            link_bytes_per_ns: 5.0,
+            ..nic
+        }
+    }
+}
+
+/// The cache of NICs that serve Storm.
+fn storm_cache(cache: NicCacheProfile) -> NicCacheProfile {
+    NicCacheProfile {
+        // 375 bytes of context (paper 003, section 3.3), and 257 of what else a connection keeps in the cache:
+        // fitted on the throughput at 96 machines of 20 threads (figure 7), 1.57 times below that at 64.
+        queue_pair_bytes: 632,
+        // Fitted on ConnectX-5 with RoCE (section 3.3): 25 ns for a READ of 64 bytes, 100 ns where no
+        // queue pair is in the cache. Its context is 6 cache lines of 64 bytes.
+        miss_occupancy_ns: 75.0,
+        line_miss_occupancy_ns: 12.5,
+        ..cache
     }
 }
 
@@ -192,7 +298,8 @@ mod tests {
         let error = NicProfile::by_name("cx9").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no NIC profile is named \"cx9\"; there are cx5-edr, tcp-loopback, shm"
+            "no NIC profile is named \"cx9\"; there are cx5-edr, cx4-edr, cx5-roce, \
+             cx4-roce, cx3-roce, tcp-loopback, shm"
         );
     }
 }

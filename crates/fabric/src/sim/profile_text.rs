@@ -92,7 +92,7 @@ const fn optional(name: &'static str, meaning: &'static str, range: Range) -> Pr
 }
 
 /// All fields, in the order in which they are written.
-pub const PROFILE_FIELDS: [ProfileField; 25] = [
+pub const PROFILE_FIELDS: [ProfileField; 26] = [
     required("name", "what reports call it", Range::Text),
     required(
         "read_latency_ns",
@@ -189,7 +189,12 @@ pub const PROFILE_FIELDS: [ProfileField; 25] = [
     ),
     optional(
         "cache.miss_occupancy_ns",
-        "ns for which a miss occupies the NIC",
+        "ns for which the miss of a queue pair occupies the NIC",
+        COST,
+    ),
+    optional(
+        "cache.line_miss_occupancy_ns",
+        "ns for which the miss of a translation or a region's entry occupies the NIC",
         COST,
     ),
     optional(

@@ -275,7 +275,8 @@ impl TcpPeer {
                 let span = Span {
                     offset: reply.len() as u64,
                     len: request.len() as u32,
-                    ..self.span(start, 0, needed)?
+                    // What a caller needs is for the handler to say.
+                    ..self.span(start, 0, Rights::NONE)?
                 };
                 let words = WRITE_WORDS + words_of(span.len);
                 wire::put_call(self.entry(words), span, request.words());

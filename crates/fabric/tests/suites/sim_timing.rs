@@ -136,7 +136,9 @@ fn small_pages_cost_translations() {
         sim.world().now()
     };
     let (huge, small) = (with(2 << 20), with(4 << 10));
-    assert!(small > 2 * huge, "{small} {huge}");
+    // 19.6 ns a READ, and 13.4 for the translation that nearly none finds.
+    let ratio = small as f64 / huge as f64;
+    assert!((1.5..1.75).contains(&ratio), "{small} {huge}");
 }
 
 #[test]

@@ -1,11 +1,19 @@
 //! The cache as an [`Index`].
 
-use super::Cached;
+use super::sets::Fetch;
+use super::{Cached, Writing};
 use crate::{
     ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
     Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
+
+/// How an operation of a batch uses the cache.
+enum Use<'c> {
+    Fetch(Option<Fetch>),
+    /// A write, which lasts until its outcome is known.
+    Write(Option<Writing<'c>>),
+}
 
 impl<I: Index> Index for Cached<I> {
     const WAITS: Waits = I::WAITS;
@@ -56,6 +64,47 @@ impl<I: Index> Index for Cached<I> {
             done(*number, answer);
         };
         self.index.get_many(keys, fetched).await;
+    }
+
+    /// Those that are not in the cache are one batch of the index.
+    async fn run_many(
+        &self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        if self.cache.is_none() {
+            return self.index.run_many(operations, done).await;
+        }
+        let (mut asked, mut uses) = (Vec::new(), Vec::new());
+        for (number, operation) in operations.iter().enumerate() {
+            let how = match operation {
+                Operation::Get(key) => match self.look(key) {
+                    Ok(answer) => {
+                        done(number, Ok(Outcome::Value(answer)));
+                        continue;
+                    }
+                    Err(fetch) => Use::Fetch(fetch),
+                },
+                _ => Use::Write(self.writing(operation.key())),
+            };
+            asked.push(*operation);
+            uses.push((number, how));
+        }
+        let told = |at: usize, outcome: Result<Outcome>| {
+            let (number, how) = &mut uses[at];
+            match how {
+                Use::Fetch(fetch) => {
+                    let answer = outcome.map(Outcome::into_value);
+                    self.keep(fetch.take(), asked[at].key(), &answer);
+                    done(*number, answer.map(Outcome::Value));
+                }
+                Use::Write(writing) => {
+                    writing.take();
+                    done(*number, outcome);
+                }
+            }
+        };
+        self.index.run_many(&asked, told).await;
     }
 
     async fn scan(

@@ -5,12 +5,13 @@ mod html;
 mod plot;
 mod reproduce;
 mod table;
+mod transactions;
 mod ycsb;
 
 use clap::{Parser, Subcommand};
 use farslot_cli::commands::serve;
 use farslot_cli::context::Context;
-use farslot_cli::failure::Result;
+use farslot_cli::failure::{Failure, Result};
 use std::process::ExitCode;
 
 /// The laboratory of farslot: the papers' tables and figures, ours beside theirs, and Farslot
@@ -30,9 +31,20 @@ enum Command {
     Repro(reproduce::Args),
     /// Run YCSB's workloads, beside other stores
     Ycsb(ycsb::Args),
+    /// Run TATP's transactions, beside other stores
+    Tatp(transactions::TatpArgs),
+    /// Run SmallBank's transactions, beside other stores
+    #[command(name = "smallbank")]
+    SmallBank(transactions::SmallBankArgs),
+    /// Serve a node of a database: what `tatp` and `smallbank` start
+    #[command(hide = true)]
+    ServeTransactions(transactions::ServeArgs),
     /// Lend memory of this machine to other processes: what `ycsb` starts
     #[command(hide = true)]
     Serve(serve::Args),
+    /// Answer bytes with bytes: what `ycsb` measures as the limit
+    #[command(hide = true)]
+    Echo,
 }
 
 /// Runs the program.
@@ -45,6 +57,10 @@ fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Repro(args) => reproduce::run(args, context),
         Command::Ycsb(args) => ycsb::run(&args, context),
+        Command::Tatp(args) => transactions::tatp(&args, context),
+        Command::SmallBank(args) => transactions::smallbank(&args, context),
+        Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(args, context),
+        Command::Echo => Ok(crate::ycsb::echo::serve().map_err(Failure::io("the echo"))?),
     }
 }

@@ -1,6 +1,6 @@
 //! A report as a table for people.
 
-use crate::{ReproReport, ReproRow};
+use crate::{Basis, ReproReport, ReproRow};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// The columns, the first of which names the cell.
@@ -35,8 +35,13 @@ pub(super) fn cells(row: &ReproRow) -> [String; 6] {
     let decimals = |value: Option<f64>, places| {
         value.map_or_else(String::new, |value| format!("{value:.places$}"))
     };
+    let basis = match row.basis {
+        Some(Basis::Fitted) => " [fitted]",
+        Some(Basis::Predicted) => " [predicted]",
+        None => "",
+    };
     [
-        row.cell.clone(),
+        format!("{}{basis}", row.cell),
         optional(row.paper),
         number(row, row.ours),
         decimals(row.ratio, 3),

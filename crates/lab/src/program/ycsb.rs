@@ -55,6 +55,9 @@ pub(super) struct Args {
     slots: Option<SlotArg>,
     #[command(flatten)]
     cache: CacheArgs,
+    /// Leave out the echo of the same bytes, which is measured over tcp beside other systems
+    #[arg(long)]
+    no_echo: bool,
     /// Client threads of each system
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().threads)]
     threads: usize,
@@ -83,7 +86,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
     let options = args.options()?;
     let serve = |bytes| match &context.address {
         Some(address) => at_address(address, context, options.cache),
-        None => started(args, bytes, options.cache),
+        None => started(args, context, bytes, options.cache),
     };
     let report = on_spinner(|progress| ycsb::run(&options, serve, progress))?;
     if context.json {
@@ -110,6 +113,13 @@ impl Args {
             server_threads: self.server_threads,
             cache: self.cache.cache(),
             against: self.against.clone(),
+            echo: match self.fabric {
+                Fabric::Tcp if !self.against.is_empty() && !self.no_echo => {
+                    let program = std::env::current_exe();
+                    Some(program.map_err(Failure::io("this program"))?)
+                }
+                _ => None,
+            },
             seed: self.seed,
         })
     }
@@ -141,9 +151,10 @@ fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Res
 }
 
 /// A store that is started for this.
-fn started(args: &Args, bytes: u64, cache: Option<Cache>) -> Result<Served> {
+fn started(args: &Args, context: &Context, bytes: u64, cache: Option<Cache>) -> Result<Served> {
     let options = OpenOptions {
         cache,
+        access: context.access.into(),
         ..OpenOptions::default()
     };
     let node = match args.fabric {

@@ -20,6 +20,7 @@
 //! With a cache ([`Options::cache`]) Farslot's clients answer some of the reads themselves, which the others' do not: to
 //! be had by `farslot-lab ycsb --cache 16MiB --stale-for 10ms`, beside the same without.
 
+pub(crate) mod echo;
 mod memcached_client;
 mod peers;
 mod record;
@@ -38,14 +39,17 @@ pub use system::Served;
 pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
 
 use crate::{LabError, Progress, Result};
+use echo::Echo;
 use farslot::{Cache, Scheme, SlotKind, TableOptions};
 use farslot_bench::simulated::Zipf;
 use farslot_bench::{BenchError, median};
 use memcached_client::MemcachedClient;
-use peers::{Peer, Shape};
+use peers::Shape;
+pub(crate) use peers::{Peer, Shape as PeerShape, find_program, free_port};
 use record::Records;
-use redis_client::RedisClient;
+pub(crate) use redis_client::RedisClient;
 use round::{ClientState, Plan, Round};
+use std::path::PathBuf;
 use std::time::Duration;
 use system::{Farslot, System};
 use workload::Generator;
@@ -80,6 +84,8 @@ pub struct Options {
     pub cache: Option<Cache>,
     /// What Farslot is held against.
     pub against: Vec<PeerAddress>,
+    /// The program `farslot-lab`, which serves an echo of the same bytes to measure beside them; nothing for none.
+    pub echo: Option<PathBuf>,
     /// What keys, values and operations derive from.
     pub seed: u64,
 }
@@ -98,6 +104,7 @@ impl Default for Options {
             server_threads: 1,
             cache: None,
             against: Vec::new(),
+            echo: None,
             seed: 0,
         }
     }
@@ -121,6 +128,10 @@ const REMEMBERED: [&str; 2] = [
     "farslot's clients keep answers in a cache, empty when a round begins: what they read may be as old as was allowed, \
      and what another client has written since is not in it; the other systems' clients ask the server each time",
 ];
+
+/// What the echo is.
+const ECHO: &str = "echo: a process that takes as many bytes as a batch has by calls, answers with as many as its answers \
+     have, and stores nothing: what can be reached with a request and a reply for each batch";
 
 // The note on hints names what the store does unless told otherwise.
 const _: () = assert!(farslot::RECORD_LOCATIONS == 262_144);
@@ -226,6 +237,8 @@ pub fn run<E: From<LabError>>(
 ) -> std::result::Result<YcsbReport, E> {
     options.check()?;
     let remembered = &REMEMBERED[usize::from(options.cache.is_some())];
+    let echo = options.echo.as_ref().map(|_| &ECHO);
+    let notes = NOTES.iter().chain([remembered]).chain(echo);
     let mut report = YcsbReport {
         bench: "ycsb",
         fabric: String::new(),
@@ -238,7 +251,7 @@ pub fn run<E: From<LabError>>(
         server_threads: options.server_threads,
         rounds: options.rounds,
         cache_bytes: options.cache.map(|cache| cache.bytes),
-        notes: NOTES.iter().chain([remembered]).copied().collect(),
+        notes: notes.copied().collect(),
         rows: Vec::new(),
     };
     for workload in options.workloads.iter().copied() {
@@ -283,6 +296,9 @@ fn systems(options: &Options, workload: Workload, served: Served) -> Result<Vec<
             PeerKind::Redis => Box::new(Peer::<RedisClient>::open(peer.at, shape)?),
             PeerKind::Memcached => Box::new(Peer::<MemcachedClient>::open(peer.at, shape)?),
         });
+    }
+    if let Some(program) = &options.echo {
+        systems.push(Box::new(Echo::start(program, options.value_bytes)?));
     }
     Ok(systems)
 }

@@ -92,7 +92,7 @@ impl fmt::Display for PeerAddress {
 
 /// What a peer is given.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Bytes that it must be able to hold without evicting any.
     pub memory: u64,
     /// Threads that serve.
@@ -100,7 +100,7 @@ pub(super) struct Shape {
 }
 
 /// How a kind of peer is started, and what it says of itself.
-pub(super) trait Introspect: Sized {
+pub(crate) trait Introspect: Sized {
     /// What it is.
     const KIND: PeerKind;
 
@@ -119,14 +119,14 @@ pub(super) trait Introspect: Sized {
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     pub version: String,
     pub process: u32,
     pub records: u64,
 }
 
 /// A server, which ends with this where it was started here.
-pub(super) struct Peer<C: Introspect> {
+pub(crate) struct Peer<C: Introspect> {
     address: SocketAddr,
     identity: Identity,
     // Dropped last: whoever runs already is emptied first.
@@ -136,7 +136,7 @@ pub(super) struct Peer<C: Introspect> {
 
 impl<C: Introspect> Peer<C> {
     /// Starts one, or turns to the one that runs at `at`, which must be empty.
-    pub(super) fn open(at: Option<SocketAddr>, shape: Shape) -> Result<Self> {
+    pub(crate) fn open(at: Option<SocketAddr>, shape: Shape) -> Result<Self> {
         match at {
             None => Self::start(shape),
             Some(address) => Self::turn_to(address),
@@ -207,16 +207,16 @@ impl<C: Introspect> Peer<C> {
         }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.identity.version
     }
 
     /// The number of its process, if that is of this machine.
-    pub(super) fn process(&self) -> Option<u32> {
+    pub(crate) fn process(&self) -> Option<u32> {
         self.address
             .ip()
             .is_loopback()
@@ -280,7 +280,7 @@ fn failure(kind: PeerKind, address: SocketAddr, reason: String) -> LabError {
 }
 
 /// A loopback address that nobody listens at now.
-fn free_port() -> Result<SocketAddr> {
+pub(crate) fn free_port() -> Result<SocketAddr> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = TcpListener::bind(any).and_then(|listener| listener.local_addr());
     listener.map_err(|error| {
@@ -293,7 +293,7 @@ fn free_port() -> Result<SocketAddr> {
 }
 
 /// Where a program is: in the PATH, or where Debian puts servers.
-fn find_program(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
     directories

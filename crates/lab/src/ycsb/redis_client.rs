@@ -11,14 +11,14 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One thread's connection.
-pub(super) struct RedisClient {
+pub(crate) struct RedisClient {
     connection: redis::Connection,
     address: SocketAddr,
     pipeline: redis::Pipeline,
 }
 
 impl RedisClient {
-    pub(super) fn connect(address: SocketAddr) -> Result<Self> {
+    pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
         let failed = |error: redis::RedisError| failure(address, &error);
         let client = redis::Client::open(format!("redis://{address}/")).map_err(failed)?;
         let connection = client
@@ -36,7 +36,7 @@ impl RedisClient {
     }
 
     /// What one command answers.
-    pub(super) fn command(&mut self, words: &[&str]) -> Result<Value> {
+    pub(crate) fn command(&mut self, words: &[&str]) -> Result<Value> {
         let mut command = redis::Cmd::new();
         for word in words {
             command.arg(*word);
@@ -45,8 +45,14 @@ impl RedisClient {
         answer.map_err(|error| failure(self.address, &error))
     }
 
+    /// What each command of a pipeline answers.
+    pub(crate) fn ask(&mut self, pipeline: &redis::Pipeline) -> Result<Vec<Value>> {
+        let answers = pipeline.query(&mut self.connection);
+        answers.map_err(|error| failure(self.address, &error))
+    }
+
     /// A section of `INFO`, as text.
-    pub(super) fn info(&mut self, section: &str) -> Result<String> {
+    pub(crate) fn info(&mut self, section: &str) -> Result<String> {
         let answer = self.command(&["INFO", section])?;
         redis::from_redis_value(answer).map_err(|error| failure(self.address, &error.into()))
     }

@@ -78,6 +78,11 @@ pub(super) trait System: Sync {
     /// Its process, where it has one on this machine.
     fn process(&self) -> Option<u32>;
 
+    /// Whether what is read is what was written.
+    fn stores(&self) -> bool {
+        true
+    }
+
     /// A connection, for the calling thread.
     ///
     /// # Errors

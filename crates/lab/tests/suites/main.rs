@@ -6,6 +6,7 @@ mod common;
 mod growth;
 mod program;
 mod program_repro;
+mod program_transactions;
 mod program_ycsb;
 mod repro;
 mod ycsb;

@@ -13,10 +13,12 @@
 //!   a key has comes from [`RacePlaces`].
 //! - [`duo_lookup`], [`duo_put`], [`duo_update`]: CuckooDuo, its section III; what an insertion meets is counted by
 //!   whoever asks.
+//! - [`VerbCosts::call`]: any of these by the owner of the memory, in one message.
 //!
 //! Schemes whose clients keep nothing of what they have read cost the same whatever the popularity of the keys:
 //! popular keys stand no nearer than others.
 
+mod calls;
 mod cuckoo;
 mod cuckoo_writes;
 mod draws;
@@ -27,6 +29,7 @@ mod race;
 mod records;
 mod work;
 
+pub use calls::CalledOperation;
 pub use cuckoo::{CuckooReads, cuckoo_lookup};
 pub use cuckoo_writes::{CuckooSlots, CuckooWrite, cuckoo_put, cuckoo_update};
 pub use duo::{DuoInsertion, DuoPages, DuoRecords, DuoSlots, duo_lookup, duo_put, duo_update};

@@ -26,6 +26,16 @@ impl Table {
         seen.ok_or(Fault::Damaged)
     }
 
+    /// What a key has now, and who holds it.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] if the key is none that the table can have.
+    pub fn look(&self, memory: &mut dyn OwnerMemory, key: &[u8]) -> Result<Observation, Fault> {
+        const NONE: Lock = Lock { owner: 0, epoch: 0 };
+        let answer = self.perform(memory, Operation::Get, key, NONE, &[])?;
+        self.observe_answer(&answer).ok_or(Fault::Damaged)
+    }
+
     /// The lock of a key.
     ///
     /// # Errors

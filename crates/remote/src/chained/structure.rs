@@ -151,19 +151,21 @@ impl Table {
             Found::Read { offset, words } => self.judge_bucket(key, offset, words),
             Found::Reply(reply) => {
                 self.read_reply(key, reply, cache)?;
-                let answer = Answer::decode(reply)?;
-                match (answer.outcome, &*answer.slot) {
-                    (Outcome::Absent, &[stamp, meta]) => {
-                        Some(Self::observe_absence(answer.at, stamp, meta))
-                    }
-                    (Outcome::Absent | Outcome::Present, slot)
-                        if slot.len() == self.shape.slot_words() =>
-                    {
-                        self.observe_slot(answer.at, Slot(slot))
-                    }
-                    _ => None,
-                }
+                self.observe_answer(&Answer::decode(reply)?)
             }
+        }
+    }
+
+    /// What the owner's answer to a lookup tells.
+    pub(super) fn observe_answer(&self, answer: &Answer<'_>) -> Option<Observation> {
+        match (answer.outcome, &*answer.slot) {
+            (Outcome::Absent, &[stamp, meta]) => {
+                Some(Self::observe_absence(answer.at, stamp, meta))
+            }
+            (Outcome::Absent | Outcome::Present, slot) if slot.len() == self.shape.slot_words() => {
+                self.observe_slot(answer.at, Slot(slot))
+            }
+            _ => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The map's operations as a client has them.
 
-use super::node::{Entries, Node};
+use super::leaf::{Leaf, Pair};
 use super::structure::{COUNT, Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
 use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
 use farslot_fabric::Endpoint;
@@ -9,9 +9,6 @@ use std::rc::Rc;
 
 /// One thread's client of an ordered map. Keys are in the order of their bytes.
 pub struct OrderedMap<E>(Remote<Tree, E>);
-
-/// A key and its value.
-pub type Pair = (Vec<u8>, Vec<u8>);
 
 impl<E: Endpoint> OrderedMap<E> {
     /// A client that remembers where so many leaves are.
@@ -103,40 +100,40 @@ impl<E: Endpoint> OrderedMap<E> {
         let mut found = Vec::new();
         let mut from = from.to_vec();
         while found.len() < most {
-            let Some(leaf) = self.leaf(&from).await? else {
-                break;
-            };
-            let Entries::Leaf(pairs) = leaf.entries else {
-                return Err(RemoteError::BadReply);
-            };
-            let pairs = pairs.into_iter().filter(|(key, _)| **key >= *from);
-            let pairs = pairs.map(|(key, value)| (key.into_vec(), value.into_vec()));
+            let leaf = self.leaf(&from).await?;
+            let pairs = leaf.pairs.into_iter().filter(|(key, _)| **key >= *from);
             found.extend(pairs.take(most - found.len()));
             match leaf.high {
-                Some(high) => from = high.into_vec(),
+                Some(high) => from = high,
                 None => break,
             }
         }
         Ok(found)
     }
 
-    /// The leaf of a key, by a READ and then by a call; none of a map that has no leaf.
-    async fn leaf(&self, key: &[u8]) -> Result<Option<Node>, RemoteError> {
+    /// The leaf in whose range a key lies, by a READ and then by a call. Of a map that has none it is one without pairs,
+    /// which stands for as long as the map has none.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn leaf(&self, key: &[u8]) -> Result<Leaf, RemoteError> {
+        self.check(key, &[])?;
         let tree = self.0.structure();
         let known = self.0.cache().leaf(key);
         if let Some(number) = known {
             let offset = tree.shape().node_at(number).ok_or(RemoteError::BadReply)?;
             let words = self.0.read(offset, tree.shape().leaf_words() * 8).await?;
             let leaf = tree.read_leaf(number, words.words(), &mut self.0.cache());
-            if let Some(leaf) = leaf.filter(|leaf| leaf.covers(key)) {
-                return Ok(Some(leaf));
+            if let Some((leaf, seen)) = leaf.filter(|(leaf, _)| leaf.covers(key)) {
+                return leaf.seen(seen).ok_or(RemoteError::BadReply);
             }
         }
         let reply = self.0.ask(&tree.lookup_request(key)).await?;
         let read = tree.read_reply(&reply, &mut self.0.cache());
         match read.ok_or(RemoteError::BadReply)? {
-            Some(leaf) if !leaf.covers(key) => Err(RemoteError::BadReply),
-            leaf => Ok(leaf),
+            Some((leaf, seen)) if leaf.covers(key) => leaf.seen(seen).ok_or(RemoteError::BadReply),
+            Some(_) => Err(RemoteError::BadReply),
+            None => Ok(tree.no_leaf()),
         }
     }
 

@@ -7,9 +7,11 @@ use crate::sum::words_of;
 pub(super) const ROOT: u64 = 0;
 pub(super) const USED: u64 = 8;
 pub(super) const PAIRS: u64 = 16;
+/// Nodes that are promised to those who hold leaves.
+pub(super) const PROMISED: u64 = 24;
 const HEADER: u64 = 64;
 /// Words of a node before its low key.
-pub(super) const NODE_HEAD: usize = 3;
+pub(super) const NODE_HEAD: usize = 5;
 /// No node has more entries.
 const MOST_ENTRIES: u16 = 1024;
 

@@ -1,8 +1,8 @@
 //! An ordered map: a B+ tree whose upper levels clients remember (paper 003, section 5.5), with range scans.
 //!
 //! ```text
-//! header   | root | nodes used | pairs | 0 ..      64 bytes
-//! node     | check | level, 16 bits; entries, 16 | next | low key | high key | entries ..
+//! header   | root | nodes used | pairs | nodes promised | 0 ..      64 bytes
+//! node     | check | level, 16 bits; entries, 16 | next | lock | version | low key | high key | entries ..
 //! key      | length, in a word | bytes, padded |
 //! entry    | key | value length | value, padded |      of a leaf, level 0
 //!          | key | child |                             of an inner node
@@ -17,17 +17,25 @@
 //! a place that is remembered is always a node's, and of the same level and low key. Leaves that are emptied fill
 //! again with keys of their range only.
 //!
+//! A leaf has a lock, for transactions: whoever holds it holds all keys of its range, those that are not there as well. So
+//! a leaf that is unlocked and has the same version was not changed, and nothing has come into its range ([`Leaf`]). What is
+//! changed under a lock needs room that nobody else may take: nodes are promised with the lock.
+//!
 //! A client remembers the inner nodes right above the leaves, each with all of its children's places: a reply to
 //! a lookup by call brings the one above the key's leaf.
 //!
 //! Memory of zeros is an empty map.
 
 mod client;
+mod held;
 mod layout;
+mod leaf;
 mod node;
 mod owner;
 mod structure;
 
-pub use client::{OrderedMap, Pair};
+pub use client::OrderedMap;
+pub use held::Hold;
 pub use layout::TreeShape;
+pub use leaf::{Leaf, Pair};
 pub use structure::{Directory, Tree};

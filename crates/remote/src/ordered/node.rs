@@ -20,6 +20,10 @@ pub(super) enum Entries {
 pub(super) struct Node {
     /// The node behind it on its level; 0 is none.
     pub(super) next: u64,
+    /// The word of the lock on it; 0 is none. Only leaves are locked.
+    pub(super) lock: u64,
+    /// Grows with each change of its range or its entries.
+    pub(super) version: u64,
     /// No key of it is below this.
     pub(super) low: Key,
     /// All keys of it are below this; none of the last of a level.
@@ -35,6 +39,8 @@ impl Node {
     pub(super) fn first_leaf() -> Self {
         Self {
             next: 0,
+            lock: 0,
+            version: 1,
             low: Key::default(),
             high: None,
             entries: Entries::Leaf(Vec::new()),
@@ -66,7 +72,7 @@ impl Node {
             Entries::Inner(_, children) => children.len(),
         };
         words[1] = u64::from(self.level()) | (count as u64) << 16;
-        words[2] = self.next;
+        words[2..NODE_HEAD].copy_from_slice(&[self.next, self.lock, self.version]);
         let (_, mut rest) = words.split_at_mut(NODE_HEAD);
         put_key(&mut rest, shape, Some(&self.low));
         put_key(&mut rest, shape, self.high.as_deref());
@@ -94,7 +100,8 @@ impl Node {
 
     /// The node of these words at a place; nothing if they were never that at one moment.
     pub(super) fn decode(shape: &TreeShape, at: u64, words: &[u64]) -> Option<Self> {
-        let (&[check, about, next], mut rest) = words.split_first_chunk::<NODE_HEAD>()?;
+        let (&[check, about, next, lock, version], mut rest) =
+            words.split_first_chunk::<NODE_HEAD>()?;
         let (level, count) = (about as u16, usize::from((about >> 16) as u16));
         let right = words.len() == shape.words_at(level) && check == sum(at, &words[1..]);
         if !right {
@@ -124,6 +131,8 @@ impl Node {
         };
         Some(Self {
             next,
+            lock,
+            version,
             low,
             high,
             entries,
@@ -144,6 +153,9 @@ impl Node {
         };
         Self {
             next: std::mem::replace(&mut self.next, next),
+            // Whoever holds a leaf holds both halves.
+            lock: self.lock,
+            version: self.version,
             high: self.high.replace(middle.clone()),
             low: middle,
             entries,
@@ -188,6 +200,8 @@ mod tests {
         let pair = |key: &str, value: &str| (key.as_bytes().into(), value.as_bytes().into());
         let mut leaf = Node {
             next: 3,
+            lock: 0x5_0000_0002,
+            version: 8,
             low: b"b"[..].into(),
             high: Some(b"longest k"[..].into()),
             entries: Entries::Leaf(vec![pair("b", ""), pair("c", "val"), pair("d", "x")]),
@@ -195,6 +209,8 @@ mod tests {
         let child = |key: &str, child| (key.as_bytes().into(), child);
         let inner = Node {
             next: 0,
+            lock: 0,
+            version: 9,
             low: Key::default(),
             high: None,
             entries: Entries::Inner(2, vec![child("", 4), child("k", 5)]),
@@ -213,6 +229,7 @@ mod tests {
         assert!(!leaf.covers(b"a") && inner.covers(b"") && leaf.ends_before(b"m"));
         let upper = leaf.split(9);
         assert_eq!((leaf.next, upper.next), (9, 3));
+        assert_eq!((leaf.lock, leaf.version), (upper.lock, upper.version));
         assert_eq!(leaf.high.as_deref(), Some(&b"c"[..]));
         assert_eq!(
             (&*upper.low, upper.high.as_deref()),

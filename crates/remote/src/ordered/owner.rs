@@ -1,6 +1,6 @@
 //! What the owner does in the tree.
 
-use super::layout::{PAIRS, ROOT, TreeShape, USED};
+use super::layout::{PAIRS, PROMISED, ROOT, TreeShape, USED};
 use super::node::{Entries, Key, Node};
 use crate::error::Refusal;
 use farslot_fabric::OwnerMemory;
@@ -66,12 +66,22 @@ impl Owner<'_> {
         }
     }
 
-    /// Sets a key's value, or leaves it; returns whether the key was there.
-    pub(super) fn write(&mut self, how: Write, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
+    /// Sets a key's value, or leaves it; returns whether the key was there. Of a leaf that is locked only its holder may
+    /// change anything, which has been promised room.
+    pub(super) fn write(
+        &mut self,
+        how: Write,
+        key: &[u8],
+        value: &[u8],
+        holder: u64,
+    ) -> Result<bool, Fault> {
         let mut way = self.way_to(key, how != Write::Update)?;
         let Some((_, leaf)) = way.last_mut() else {
             return Ok(false);
         };
+        if leaf.lock != holder {
+            return Err(Refusal::Locked.into());
+        }
         let Entries::Leaf(pairs) = &mut leaf.entries else {
             return Err(Fault::Damaged);
         };
@@ -84,7 +94,7 @@ impl Owner<'_> {
         }
         let new = found.is_err();
         // Before anything is changed: splits of all nodes on the way, and a new root.
-        if new && self.nodes_left()? < way.len() as u64 + 1 && self.splits(&way) {
+        if new && holder == 0 && self.splits(&way) && self.unpromised()? < way.len() as u64 + 1 {
             return Err(Refusal::Full.into());
         }
         self.put(way)?;
@@ -94,12 +104,15 @@ impl Owner<'_> {
         Ok(!new)
     }
 
-    /// Removes a key; returns whether it was there.
-    pub(super) fn remove(&mut self, key: &[u8]) -> Result<bool, Fault> {
+    /// Removes a key; returns whether it was there. Of a leaf that is locked only its holder may.
+    pub(super) fn remove(&mut self, key: &[u8], holder: u64) -> Result<bool, Fault> {
         let mut way = self.way_to(key, false)?;
         let Some((number, mut leaf)) = way.pop() else {
             return Ok(false);
         };
+        if leaf.lock != holder {
+            return Err(Refusal::Locked.into());
+        }
         let Entries::Leaf(pairs) = &mut leaf.entries else {
             return Err(Fault::Damaged);
         };
@@ -107,6 +120,7 @@ impl Owner<'_> {
             return Ok(false);
         };
         pairs.remove(at);
+        leaf.version = leaf.version.wrapping_add(1);
         self.store(number, &leaf)?;
         self.add_pairs(-1)?;
         Ok(true)
@@ -127,6 +141,7 @@ impl Owner<'_> {
     /// Stores the last node of a way, which may be split for it, and then each above that has to learn of that.
     fn put(&mut self, mut way: Way) -> Result<(), Fault> {
         while let Some((number, mut node)) = way.pop() {
+            node.version = node.version.wrapping_add(1);
             if !self.is_over(&node) {
                 return self.store(number, &node);
             }
@@ -154,6 +169,19 @@ impl Owner<'_> {
         let new = self.take_node()?;
         self.store(new, &root)?;
         Ok(self.memory.store(self.shape.header(ROOT), new)?)
+    }
+
+    /// Nodes that are neither used nor promised.
+    pub(super) fn unpromised(&self) -> Result<u64, Fault> {
+        let promised = self.memory.load(self.shape.header(PROMISED))?;
+        Ok(self.nodes_left()?.saturating_sub(promised))
+    }
+
+    /// Promises so many nodes more, or fewer.
+    pub(super) fn promise(&mut self, change: i64) -> Result<(), Fault> {
+        let promised = self.memory.load(self.shape.header(PROMISED))?;
+        let promised = promised.saturating_add_signed(change);
+        Ok(self.memory.store(self.shape.header(PROMISED), promised)?)
     }
 
     fn nodes_left(&self) -> Result<u64, Fault> {
@@ -190,7 +218,7 @@ impl Owner<'_> {
     }
 
     /// Stores what is new of a node, its check last.
-    fn store(&mut self, number: u64, node: &Node) -> Result<(), Fault> {
+    pub(super) fn store(&mut self, number: u64, node: &Node) -> Result<(), Fault> {
         let at = self.shape.node_at(number).ok_or(Fault::Damaged)?;
         let words = node.encode(self.shape, at);
         let mut known = vec![0; words.len()];

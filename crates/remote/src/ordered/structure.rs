@@ -8,7 +8,8 @@
 //! The reply to a lookup has no words of a map that has no node yet, and none of the node above where the leaf is the root.
 //! In front of each node's words stands its number.
 
-use super::layout::TreeShape;
+use super::layout::{ROOT, TreeShape};
+use super::leaf::{Leaf, Word};
 use super::node::{Entries, Key, Node};
 use super::owner::{Owner, Write};
 use crate::error::Refusal;
@@ -97,18 +98,27 @@ impl Tree {
         leaf: u64,
         words: &[u64],
         cache: &mut Directory,
-    ) -> Option<Node> {
-        let node = Node::decode(&self.shape, self.shape.node_at(leaf)?, words)?;
+    ) -> Option<(Node, Word)> {
+        let at = self.shape.node_at(leaf)?;
+        let node = Node::decode(&self.shape, at, words)?;
+        let check = Word {
+            at,
+            word: *words.first()?,
+        };
         cache.learn(node.low.clone(), leaf);
         // Where a leaf was cut, its other half is known by its low key.
         if let Some(high) = node.high.clone().filter(|_| node.next != 0) {
             cache.learn(high, node.next);
         }
-        Some(node)
+        Some((node, check))
     }
 
     /// The leaf of a reply to a lookup; what stands above it is remembered. Nothing of a map without nodes.
-    pub(super) fn read_reply(&self, reply: &[u8], cache: &mut Directory) -> Option<Option<Node>> {
+    pub(super) fn read_reply(
+        &self,
+        reply: &[u8],
+        cache: &mut Directory,
+    ) -> Option<Option<(Node, Word)>> {
         let (chunks, rest) = reply.as_chunks::<8>();
         let words: Vec<_> = chunks
             .iter()
@@ -127,6 +137,11 @@ impl Tree {
             }
         }
         self.read_leaf(*leaf, own, cache).map(Some)
+    }
+
+    /// What stands for the leaves of a map that has none: the word that says so.
+    pub(super) fn no_leaf(&self) -> Leaf {
+        Leaf::none(self.shape.header(ROOT))
     }
 
     fn lookup(
@@ -159,11 +174,11 @@ impl Tree {
             PUT => Write::Put,
             INSERT => Write::Insert,
             UPDATE => Write::Update,
-            REMOVE => return owner.remove(key).map(u64::from),
+            REMOVE => return owner.remove(key, 0).map(u64::from),
             COUNT => return owner.pairs(),
             _ => return Err(Refusal::Malformed.into()),
         };
-        owner.write(how, key, value).map(u64::from)
+        owner.write(how, key, value, 0).map(u64::from)
     }
 }
 
@@ -206,7 +221,7 @@ impl RemoteStructure for Tree {
                 None => None,
             },
         };
-        node.map_or(End::Unknown, |node| find(&node, key))
+        node.map_or(End::Unknown, |(node, _)| find(&node, key))
     }
 
     fn lookup_request(&self, key: &[u8]) -> Vec<u8> {

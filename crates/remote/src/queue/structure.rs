@@ -87,7 +87,7 @@ impl Queue {
 
     fn push(&self, value: &[u8], memory: &mut dyn OwnerMemory) -> Result<u64, Fault> {
         let (head, tail) = self.ends(memory)?;
-        if tail - head == self.shape.slots.into() {
+        if tail - head == u64::from(self.shape.slots) {
             return Err(Refusal::Full.into());
         }
         let mut words = vec![0; self.shape.slot_words()];

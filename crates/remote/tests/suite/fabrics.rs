@@ -97,7 +97,7 @@ pub fn keys_of_a_table_and_a_map(fabric: Fabric) {
         let map = OrderedMap::new(tree, ObjectId(2), client, 1000, policy);
         let mut newest = BTreeMap::new();
         for turn in 1..=turns {
-            let writes = (0..KEYS).filter(|key| key % u64::from(CLIENTS) == number.into());
+            let writes = (0..KEYS).filter(|key| key % u64::from(CLIENTS) == u64::from(number));
             let writes = writes.map(async |key| {
                 let bytes = key.to_be_bytes();
                 table.put(&bytes, &value(key, turn)).await.unwrap();
@@ -109,7 +109,7 @@ pub fn keys_of_a_table_and_a_map(fabric: Fabric) {
             });
             window(8, writes, |_, ()| ()).await;
             for key in 0..KEYS {
-                let own = key % u64::from(CLIENTS) == number.into();
+                let own = key % u64::from(CLIENTS) == u64::from(number);
                 let gone = (key + turn).is_multiple_of(7);
                 let bytes = key.to_be_bytes();
                 let in_table = table.get(&bytes).await.unwrap().map(|item| item.value);

@@ -3,6 +3,7 @@
 mod chained_faults;
 mod chained_model;
 mod fabrics;
+mod held_leaves;
 mod local;
 mod ordered;
 mod queue;

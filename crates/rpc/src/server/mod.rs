@@ -173,6 +173,7 @@ impl Handler for Server {
             request,
             memory,
             reply,
+            allowed,
         } = call;
         // Without room for a header there is nobody who could read a reply.
         let Some((head, body)) = reply.split_first_chunk_mut::<REPLY_HEADER>() else {
@@ -184,6 +185,7 @@ impl Handler for Server {
             request,
             memory,
             reply: &mut [],
+            allowed,
         };
         let (end, bytes) = match self.answer(call, body) {
             Ok(bytes) => (Status::Done.encode(0), bytes),

@@ -2,6 +2,7 @@
 
 use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
 use crate::nodes::Nodes;
+use crate::service::serve_simulated;
 use crate::slot_map::SlotMap;
 use crate::{
     CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy,
@@ -20,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 mod caches;
+mod calls;
 
 const NODES: u16 = 3;
 const LONGEST_RUN: Nanos = 60_000_000_000;
@@ -440,12 +442,13 @@ impl std::ops::AddAssign for Losses {
 fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     seed: u64,
     scheme: &Scheme,
-    opener: fn() -> O,
+    opener: fn(u32) -> O,
     writers: u32,
     bound: Nanos,
 ) -> Losses {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let world = world(seed, AMPLE);
+    serve_simulated(&world, NODES);
     make(&world, scheme, seed);
     let slots = new_table(scheme, seed).slots;
     let lost = NodeId(rng.random_range(0..NODES));
@@ -472,7 +475,7 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
             let record = record.clone();
             let rng = ChaCha8Rng::seed_from_u64(rng.random());
             simulation.spawn(client, async move |endpoint| {
-                let table = open_surely(&endpoint, &nodes(), opener).await;
+                let table = open_surely(&endpoint, &nodes(), || opener(number)).await;
                 let does = Work {
                     client: number,
                     writes: number < writers,
@@ -498,7 +501,7 @@ fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     // In the end, all can be read, and what cannot be there any more is not.
     let last = record.clone();
     simulation.spawn_client(async move |endpoint| {
-        let table = open(&endpoint, &nodes(), opener()).await.unwrap();
+        let table = open(&endpoint, &nodes(), opener(9)).await.unwrap();
         for number_of_key in 0..KEYS {
             let get = Op::Table(TableOp::Get);
             let id = last.invoke(9, number_of_key, get, endpoint.now());
@@ -530,23 +533,23 @@ fn all(runs: impl Iterator<Item = Losses>) -> Losses {
 #[test]
 fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let (scheme, _) = linear();
-    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, || linear().1, 3, 0));
+    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, |_| linear().1, 3, 0));
     let losses = all(runs);
     assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
     let (scheme, _) = cuckoo(false);
     let runs = (0..60).map(|seed| {
-        let opener: fn() -> Cuckoo = match seed % 2 {
-            0 => || cuckoo(false).1,
-            _ => || cuckoo(true).1,
+        let opener: fn(u32) -> Cuckoo = match seed % 2 {
+            0 => |_| cuckoo(false).1,
+            _ => |_| cuckoo(true).1,
         };
         lose_a_node(seed, &scheme, opener, 1, 0)
     });
     let losses = all(runs);
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Race, 3, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| Race, 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, || Duo(Arc::default()), 1, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| Duo(Arc::default()), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

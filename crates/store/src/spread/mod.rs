@@ -21,6 +21,7 @@
 mod all_partitions;
 mod batch;
 mod caching;
+mod calling;
 mod create;
 mod find;
 mod opening;
@@ -31,6 +32,7 @@ mod session;
 mod fault_tests;
 
 pub(crate) use caching::Caching;
+pub(crate) use calling::{ByCalls, CallRule, executes};
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};

@@ -2,7 +2,9 @@
 
 use super::Spread;
 use super::opening::Opener;
-use crate::session::{AnswerEach, OutcomeOfEach, Session, block_on_for, look_up, run_batch};
+use crate::session::{
+    AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
+};
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
@@ -12,6 +14,20 @@ pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
     pub(crate) executor: Executor<E>,
     /// Opened on the executor's endpoint.
     pub(crate) table: Spread<E, O>,
+}
+
+impl<E: Endpoint, O: Opener<E>> OverNodes<E, O> {
+    fn run_within(
+        &self,
+        limit: Option<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        run_batch(O::Client::WAITS, done, |done| {
+            let running = self.table.run_many(operations, done);
+            block_on_within(&self.executor, limit, running);
+        });
+    }
 }
 
 impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
@@ -34,10 +50,11 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
     }
 
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        run_batch(O::Client::WAITS, done, |done| {
-            self.executor
-                .block_on(self.table.run_many(operations, done));
-        });
+        self.run_within(None, operations, done);
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.run_within(Some(limit), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

@@ -31,8 +31,9 @@ pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
         let node = S::start(MEMORY);
         let store = node.open();
         store.create("t", &options).unwrap();
-        for _ in 0..S::repeat(5) {
-            let mut writer = Other::start("writer", &node.address(), "t");
+        for number in 0..S::repeat(5) {
+            let role = ["writer", "writer by calls"][number as usize % 2];
+            let mut writer = Other::start(role, &node.address(), "t");
             writer.wait_for("under way");
             writer.kill();
             check_records(&store.table("t").unwrap(), 2_000);

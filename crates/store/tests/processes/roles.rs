@@ -1,6 +1,6 @@
 //! What the other processes of these tests do: a test that needs one starts this binary again with a role.
 
-use farslot::{FieldSize, Server, Store, Table, TableOptions};
+use farslot::{Access, FieldSize, OpenOptions, Server, Store, Table, TableOptions};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -74,7 +74,12 @@ pub fn play() {
         return;
     };
     let [address, name] = [ADDRESS, TABLE].map(|variable| std::env::var(variable).unwrap());
-    let store = || Store::open_with(&address, crate::common::patient()).unwrap();
+    // By verbs alone, beside the tests themselves, who call the owner where they can.
+    let options = || OpenOptions {
+        access: Access::Reads,
+        ..crate::common::patient()
+    };
+    let store = || Store::open_with(&address, options()).unwrap();
     let table = || store().table(&name).unwrap();
     match role.as_str() {
         "owner" => {
@@ -89,6 +94,14 @@ pub fn play() {
         "clean writer" => {
             table().put(&[7; 8], &value_of(7)).unwrap();
             // Dropped, not closed.
+        }
+        "writer by calls" => {
+            let store = Store::open_with(&address, crate::common::patient()).unwrap();
+            write_for_ever(&store.table(&name).unwrap());
+        }
+        "one of many" if name.parse::<u64>().is_ok_and(|number| number % 2 == 1) => {
+            let store = Store::open_with(&address, crate::common::patient()).unwrap();
+            crate::together::one_of_many(&store, name.parse().unwrap());
         }
         "one of many" => crate::together::one_of_many(&store(), name.parse().unwrap()),
         other => panic!("no role {other:?}"),

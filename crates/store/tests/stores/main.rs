@@ -1,6 +1,7 @@
 //! Stores whose fabric matters to the test, each in one process: one test program, for each would link the whole store.
 
 mod caches;
+mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;

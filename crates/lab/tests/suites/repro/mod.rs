@@ -2,6 +2,7 @@
 
 mod paper001;
 mod paper002;
+mod paper003;
 
 use farslot_bench::BenchError;
 use farslot_lab::repro::{Options, all, of_paper, papers, run};

@@ -23,9 +23,9 @@ fn cached<O>(opener: O, bound: Nanos) -> Caching<O> {
 fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
     let (scheme, _) = linear();
     let runs = (0..120).map(|seed| {
-        let (opener, bound): (fn() -> _, _) = match seed % 2 {
-            0 => (|| cached(linear().1, BOUNDS[0]), BOUNDS[0]),
-            _ => (|| cached(linear().1, BOUNDS[1]), BOUNDS[1]),
+        let (opener, bound): (fn(u32) -> _, _) = match seed % 2 {
+            0 => (|_| cached(linear().1, BOUNDS[0]), BOUNDS[0]),
+            _ => (|_| cached(linear().1, BOUNDS[1]), BOUNDS[1]),
         };
         lose_a_node(seed, &scheme, opener, 3, bound)
     });
@@ -33,7 +33,7 @@ fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
     assert!(losses.failed > 50 && losses.adopted > 150, "{losses:?}");
     assert!(losses.hits > 1_000, "{losses:?}");
     let (scheme, _) = cuckoo(false);
-    let opener: fn() -> _ = || cached(cuckoo(false).1, BOUNDS[1]);
+    let opener: fn(u32) -> _ = |_| cached(cuckoo(false).1, BOUNDS[1]);
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, opener, 1, BOUNDS[1])));
     assert!(losses.adopted > 50 && losses.hits > 500, "{losses:?}");
 }

@@ -1,6 +1,9 @@
-//! Ranks that are processes: over mapped memory with one killed at a random moment, and as three nodes over TCP.
+//! Ranks that are processes: over mapped memory with one killed at a random moment, as three nodes over TCP, and as
+//! [`inserters`] over three nodes.
 //!
 //! The test runs itself again as each rank, which the environment says that it is.
+
+mod inserters;
 
 use farslot_fabric::shm::{self, MappedWords, Node, RegionSpec};
 use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
@@ -8,6 +11,8 @@ use farslot_fabric::{Executor, Limits, NodeId, RegionId, Rights};
 use farslot_set::job::{Job, JobError, Launch};
 use farslot_set::shared::{ChunkSizes, Part, Reach, SharedDataSet, SharedTreeSet, SharedWordSet};
 use farslot_set::{DataShape, Layout, Segments, WordSet};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -24,13 +29,17 @@ fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("mapped") => mapped_rank(),
         Ok("tcp") => tcp_rank(),
+        Ok("node") => inserters::node(),
+        Ok("inserter") => inserters::inserter(),
         _ => {
-            println!("running 2 tests");
+            println!("running 3 tests");
             a_killed_process_hurts_no_other();
             println!("test a_killed_process_hurts_no_other ... ok");
             three_tcp_nodes_insert_each_element_once();
             println!("test three_tcp_nodes_insert_each_element_once ... ok");
-            println!("test result: ok. 2 passed; 0 failed");
+            inserters::killed_inserters_hurt_no_other_over_three_tcp_nodes();
+            println!("test killed_inserters_hurt_no_other_over_three_tcp_nodes ... ok");
+            println!("test result: ok. 3 passed; 0 failed");
         }
     }
 }
@@ -64,12 +73,6 @@ fn elements(rank: u32) -> impl Iterator<Item = u64> {
     (0..ELEMENTS).map(move |at| (start + at) % ELEMENTS)
 }
 
-/// The lines that a rank has printed, each an element that it was told it has inserted.
-fn lines_of(child: &mut Child) -> Vec<String> {
-    let out = BufReader::new(child.stdout.take().unwrap());
-    out.lines().map_while(Result::ok).collect()
-}
-
 fn mapped_rank() {
     let mut job = join();
     let (rank, layout) = (
@@ -100,6 +103,7 @@ fn mapped_rank() {
         }
     }
     if rank == 1 {
+        out.write_all(b"end\n").unwrap();
         // Whenever it is killed, it has not come to the barrier. Without a parent it ends.
         let _ = std::io::stdin().read_line(&mut String::new());
         return;
@@ -122,41 +126,67 @@ fn mapped_rank() {
     out.write_all(b"end\n").unwrap();
 }
 
+/// The whole lines that a process prints, the last of which is `end`; with `most`, the process is killed behind that many
+/// of them, or at its end.
+fn whole_lines(child: &mut Child, most: Option<usize>) -> Vec<String> {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = Vec::new();
+    if most == Some(0) {
+        child.kill().unwrap();
+    }
+    loop {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        // Of a killed process the last line may be cut short.
+        let Some(line) = line.strip_suffix('\n') else {
+            break;
+        };
+        lines.push(line.to_owned());
+        if Some(lines.len()) == most || (most.is_some() && line == "end") {
+            child.kill().unwrap();
+        }
+    }
+    let ended = lines.last().is_some_and(|line| line == "end");
+    let well = child.wait().unwrap().success();
+    assert!(if most.is_none() {
+        well && ended
+    } else {
+        !well || ended
+    });
+    lines
+}
+
+/// The seeds of what is random here: those of `FARSLOT_SEED`, or a few.
+fn seeds() -> Vec<u64> {
+    let given = std::env::var("FARSLOT_SEED").ok();
+    given.map_or_else(|| (0..4).collect(), |seed| vec![seed.parse().unwrap()])
+}
+
 fn a_killed_process_hurts_no_other() {
-    for round in 0..3u64 {
+    for seed in seeds() {
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut ranks = start("mapped");
-        let mut printed = Vec::new();
-        let victim = BufReader::new(ranks[1].stdout.take().unwrap());
-        let mut inserted_by_victim = Vec::new();
-        for line in victim.lines().map_while(Result::ok) {
-            inserted_by_victim.push(line);
-            if inserted_by_victim.len() as u64 == 1 + round * 1000 {
-                ranks[1].kill().unwrap();
-            }
-        }
-        assert!(!ranks[1].wait().unwrap().success());
-        for survivor in [0, 2] {
-            let mut lines = lines_of(&mut ranks[survivor]);
-            assert!(
-                ranks[survivor].wait().unwrap().success(),
-                "rank {survivor} failed"
-            );
-            assert_eq!(lines.pop().as_deref(), Some("end"));
-            printed.extend(lines);
-        }
+        let most = rng.random_range(1..4000);
         let mut times = HashMap::new();
-        printed.extend(
-            inserted_by_victim
-                .iter()
-                .filter(|line| line.parse::<u64>().is_ok())
-                .cloned(),
-        );
-        for line in &printed {
-            *times.entry(line.parse::<u64>().unwrap()).or_insert(0) += 1;
-        }
-        // The victim's last line may be cut short, and what it inserted last it may not have said.
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = ranks
+                .iter_mut()
+                .zip(0..)
+                .map(|(child, rank)| {
+                    scope.spawn(move || whole_lines(child, (rank == 1).then_some(most)))
+                })
+                .collect();
+            for reader in readers {
+                let lines = reader.join().unwrap();
+                for line in lines.iter().filter(|line| *line != "end") {
+                    *times.entry(line.parse::<u64>().unwrap()).or_insert(0) += 1;
+                }
+            }
+        });
         let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
-        assert!(twice.len() <= 1, "inserted twice: {twice:?}");
+        assert!(twice.is_empty(), "inserted twice: {twice:?}");
+        // What the victim inserted last it may not have said.
         assert!(
             times.len() as u64 + 1 >= ELEMENTS,
             "only {} were inserted",

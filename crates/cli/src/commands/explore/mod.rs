@@ -1,5 +1,8 @@
 //! `farslot explore`: how many states a model can reach, and whether all of them are as they should be.
 
+mod ranks;
+mod subject;
+
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -11,14 +14,16 @@ use farslot_explore::report::Report;
 use farslot_explore::symbolic::explore_symbolically;
 use farslot_explore::{ExploreError, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
+use ranks::{Fabric, RankArgs, Told};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use subject::Subject;
 
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson-broken,
+    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson:N, peterson-broken,
     /// dekker, dekker-broken, 2pc:N, 2pc-broken:N
     #[arg(value_name = "MODEL")]
     model: String,
@@ -28,7 +33,7 @@ pub struct Args {
     /// Threads [default: one a processor]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Memory for the states [default: three quarters of the machine's]
+    /// Memory for the states, of all processes of --processes together [default: three quarters of the machine's]
     #[arg(long, value_name = "SIZE")]
     memory: Option<bytesize::ByteSize>,
     /// A condition that every marking of the net must meet, such as 'critical_1 + critical_2 <= 1'; a marking that does
@@ -38,6 +43,8 @@ pub struct Args {
     /// Write every complete level to this file; a file that is there already is gone on from
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
+    #[command(flatten)]
+    ranks: RankArgs,
 }
 
 /// Explores a model and reports what was found.
@@ -53,7 +60,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         explore_named(&args)?
     };
-    let Found { report, trace } = found;
+    // Of several processes only rank 0 tells what they have found.
+    let Some(Found { report, trace }) = found else {
+        return Ok(());
+    };
     if context.json {
         output::line(report.to_json())?;
     } else {
@@ -84,30 +94,35 @@ struct Found {
     trace: Option<Vec<(String, String)>>,
 }
 
-fn explore_file(args: &Args) -> Result<Found> {
-    let failed = |error: pnml::PnmlError| Failure::Failed(format!("{}: {error}", args.model));
+fn explore_file(args: &Args) -> Result<Option<Found>> {
+    let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
     let memory = memory(args);
     if args.symbolic {
-        let explored = on_progress(|progress| explore_symbolically(&net, memory, progress))?;
-        return Ok(Found {
+        let explored = on_progress(true, |progress| {
+            explore_symbolically(&net, memory, progress)
+        })?;
+        return Ok(Some(Found {
             report: Report::symbolic(net.name(), explored),
             trace: None,
-        });
+        }));
     }
     let invariant = invariant(args, &net)?;
-    let (explored, packed) = on_progress(|progress| {
+    if args.ranks.are_given() {
+        return explore_together(args, Subject::Net(net, invariant));
+    }
+    let (explored, packed) = on_progress(true, |progress| {
         let journal = args.journal.as_deref();
         explicit::explore_net(&net, invariant.as_ref(), &options(args), journal, progress)
     })?;
     let trace = explored.violation.as_ref();
-    Ok(Found {
+    Ok(Some(Found {
         trace: trace.map(|steps| steps_as_text(&packed, steps)),
         report: Report::explicit(net.name(), &explored),
-    })
+    }))
 }
 
-fn explore_named(args: &Args) -> Result<Found> {
+fn explore_named(args: &Args) -> Result<Option<Found>> {
     let usage = |reason: &str| Err(Failure::Usage(format!("{reason} is for nets: FILE.pnml")));
     let model: Named = match args.model.parse() {
         Ok(model) => model,
@@ -122,15 +137,45 @@ fn explore_named(args: &Args) -> Result<Found> {
     if args.journal.is_some() {
         return usage("--journal");
     }
+    if args.ranks.are_given() {
+        return explore_together(args, Subject::Named(args.model.clone(), model));
+    }
     let options = Options {
         check_invariant: true,
         ..options(args)
     };
-    let found = on_progress(|progress| model.explore(&options, progress))?;
-    Ok(Found {
+    let found = on_progress(true, |progress| model.explore(&options, progress))?;
+    Ok(Some(Found {
         report: Report::explicit(&args.model, &found.explored),
         trace: found.trace,
-    })
+    }))
+}
+
+/// Explores with other processes. Nothing is to be told but by rank 0.
+fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
+    let options = options(args);
+    if args.ranks.over == Some(Fabric::Sim) {
+        let (Some(ranks), None) = (args.ranks.processes, &args.ranks.rendezvous) else {
+            let reason = "the simulator has all ranks in one process: --processes N --over sim";
+            return Err(Failure::Usage(reason.into()));
+        };
+        return subject
+            .simulated(ranks, args.ranks.seed, &options)
+            .map(Some);
+    }
+    let told = Told {
+        model: &args.model,
+        invariant: args.invariant.as_deref(),
+        memory: options.memory,
+    };
+    let (job, _children) = args.ranks.join(&told)?;
+    let shape = subject.rings(job.ranks())?;
+    let team = ranks::meet(job, &args.ranks.over(), shape)?;
+    let first = team.rank() == 0;
+    let found = on_progress(first, |progress| {
+        team.run(async |exchange| subject.part(&options, exchange, progress).await)
+    })?;
+    Ok(first.then_some(found))
 }
 
 fn invariant(args: &Args, net: &Net) -> Result<Option<Formula>> {
@@ -148,17 +193,22 @@ fn options(args: &Args) -> Options {
     }
 }
 
-/// Three quarters of the machine's memory, where the user has not said how much.
+/// Three quarters of the machine's memory, where the user has not said how much; a process's share of it.
 fn memory(args: &Args) -> u64 {
     let given = args.memory.map(|size| size.as_u64());
-    given.unwrap_or_else(|| farslot_explore::machine_memory() / 4 * 3)
+    let all = given.unwrap_or_else(|| farslot_explore::machine_memory() / 4 * 3);
+    all / args.ranks.sharing()
 }
 
-/// Runs an exploration; where standard error is a terminal, it shows how far it is.
+/// Runs an exploration; where standard error is a terminal, it shows how far it is if that is to be `seen`.
 fn on_progress<T>(
+    seen: bool,
     exploration: impl FnOnce(&Progress) -> std::result::Result<T, ExploreError>,
 ) -> Result<T> {
-    let bar = ProgressBar::new_spinner();
+    let bar = match seen {
+        true => ProgressBar::new_spinner(),
+        false => ProgressBar::hidden(),
+    };
     let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     let progress = Progress::default();

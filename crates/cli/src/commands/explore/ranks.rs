@@ -1,0 +1,183 @@
+//! `farslot explore` by several processes: how they are started, and how they meet.
+
+use crate::failure::{Failure, Result};
+use farslot_explore::explicit::ranks::{Over, Team};
+use farslot_set::job::{Job, Launch};
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How the processes reach each other's memory.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// Shared memory: processes of one machine
+    Shm,
+    /// TCP: of any machines
+    Tcp,
+    /// The simulator: ranks of one process, with faults that --seed decides
+    Sim,
+}
+
+/// The options of an exploration by several processes.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Several processes")]
+pub struct RankArgs {
+    /// Explore by this many processes of this machine; each owns a part of the states
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["threads", "journal", "symbolic", "rendezvous"])]
+    pub processes: Option<u32>,
+    /// How they reach each other [default: shm; tcp with --rendezvous]
+    #[arg(long, value_name = "FABRIC")]
+    pub over: Option<Fabric>,
+    /// Decides the faults of --over sim
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// Be one of several processes that meet at HOST:PORT, where rank 0 listens. The environment that mpirun or srun
+    /// sets says which one, or --rank and --ranks do. All are given the same model
+    #[arg(long, value_name = "HOST:PORT",
+        conflicts_with_all = ["threads", "journal", "symbolic"])]
+    pub rendezvous: Option<String>,
+    /// This process's rank, from 0
+    #[arg(long, value_name = "R", requires_all = ["ranks", "rendezvous"])]
+    rank: Option<u32>,
+    /// How many processes meet
+    #[arg(long, value_name = "N", requires = "rank")]
+    ranks: Option<u32>,
+    /// With --over tcp: the address at which the others reach this process's memory, port 0 for any
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    listen: String,
+}
+
+/// What the processes are told that this one starts, beside how they meet.
+pub struct Told<'a> {
+    /// The model.
+    pub model: &'a str,
+    /// The condition, if there is one.
+    pub invariant: Option<&'a str>,
+    /// Bytes that each process may take.
+    pub memory: u64,
+}
+
+impl RankArgs {
+    /// Whether several processes are asked for.
+    pub fn are_given(&self) -> bool {
+        self.processes.is_some() || self.rendezvous.is_some()
+    }
+
+    /// How many processes share this machine's memory, as far as this one knows.
+    pub fn sharing(&self) -> u64 {
+        self.processes.unwrap_or(1).into()
+    }
+
+    /// What joins the processes.
+    pub fn over(&self) -> Over {
+        match (self.over, &self.rendezvous) {
+            (Some(Fabric::Tcp), _) | (None, Some(_)) => Over::Tcp(self.listen.clone()),
+            _ => Over::Shm,
+        }
+    }
+
+    /// Joins the other processes, which this one starts if that is asked for.
+    pub fn join(&self, told: &Told<'_>) -> Result<(Job, Children)> {
+        let failed = |error: farslot_set::job::JobError| Failure::Failed(error.to_string());
+        let Some(ranks) = self.processes else {
+            let launch = self.launch()?;
+            return Ok((Job::join(launch).map_err(failed)?, Children::default()));
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::io("127.0.0.1"))?;
+        let address = listener.local_addr();
+        let address = address.map_err(Failure::io("127.0.0.1"))?.to_string();
+        let mut children = Children::default();
+        for rank in 1..ranks {
+            let child = self.command(told, rank, ranks, &address)?.spawn();
+            children
+                .0
+                .push(child.map_err(Failure::io("a process of farslot explore"))?);
+        }
+        let launch = Launch {
+            rank: 0,
+            ranks,
+            rendezvous: Some(address),
+            ..Launch::alone()
+        };
+        let job = Job::join_over(launch, Some(listener)).map_err(failed)?;
+        Ok((job, children))
+    }
+
+    fn launch(&self) -> Result<Launch> {
+        let rendezvous = self.rendezvous.clone();
+        if let (Some(rank), Some(ranks)) = (self.rank, self.ranks) {
+            return Ok(Launch {
+                rank,
+                ranks,
+                rendezvous,
+                ..Launch::alone()
+            });
+        }
+        let launch = Launch::from_environment(rendezvous);
+        launch.map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    fn command(&self, told: &Told<'_>, rank: u32, ranks: u32, address: &str) -> Result<Command> {
+        let program = std::env::current_exe().map_err(Failure::io("this program"))?;
+        let over = match self.over() {
+            Over::Shm => "shm",
+            Over::Tcp(_) => "tcp",
+        };
+        let mut options: Vec<(&str, OsString)> = vec![
+            ("--rendezvous", address.into()),
+            ("--rank", rank.to_string().into()),
+            ("--ranks", ranks.to_string().into()),
+            ("--over", over.into()),
+            ("--listen", self.listen.clone().into()),
+            ("--memory", format!("{}B", told.memory).into()),
+        ];
+        if let Some(formula) = told.invariant {
+            options.push(("--invariant", formula.into()));
+        }
+        let mut command = Command::new(program);
+        command.arg("explore");
+        for (name, value) in options {
+            // In one argument: a value may begin with a hyphen.
+            let mut argument = OsString::from(name);
+            argument.push("=");
+            argument.push(value);
+            command.arg(argument);
+        }
+        command.args(["--", told.model]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(command)
+    }
+}
+
+/// Meets the others over the fabric.
+pub fn meet(
+    job: Job,
+    over: &Over,
+    shape: farslot_explore::explicit::ranks::RingShape,
+) -> Result<Team> {
+    Team::meet(job, over, shape).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// The processes that this one has started. They end by themselves, also when this one has failed or was killed: those
+/// that do not soon are killed when this is dropped.
+#[derive(Debug, Default)]
+pub struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        // Long enough for them to say what went wrong.
+        let until = Instant::now() + Duration::from_secs(2);
+        for child in &mut self.0 {
+            while matches!(child.try_wait(), Ok(None)) {
+                if Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What several ranks explore: the same on all of them.
+
+use super::Found;
+use crate::failure::{Failure, Result};
+use farslot::fabric::Endpoint;
+use farslot::fabric::sim::FaultPlan;
+use farslot_explore::ExploreError;
+use farslot_explore::explicit::ranks::{
+    Exchange, RingShape, explore_net_rank, rings_for_net, simulate,
+};
+use farslot_explore::explicit::{Options, Progress};
+use farslot_explore::formula::Formula;
+use farslot_explore::models::{Named, steps_as_text};
+use farslot_explore::net::Net;
+use farslot_explore::report::Report;
+
+/// How bad the simulator's faults are: as the test suites have them.
+const CHAOS: f64 = 0.6;
+
+/// A model, and what is to be checked of it.
+#[derive(Clone)]
+pub(super) enum Subject {
+    Net(Net, Option<Formula>),
+    /// A model by its name.
+    Named(String, Named),
+}
+
+impl Subject {
+    /// The rings that the ranks need.
+    pub(super) fn rings(&self, ranks: u32) -> Result<RingShape> {
+        let shape = match self {
+            Self::Net(net, _) => rings_for_net(net, ranks),
+            Self::Named(_, model) => model.rings(ranks),
+        };
+        shape.map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// One rank's part of the exploration.
+    pub(super) async fn part<E: Endpoint>(
+        &self,
+        options: &Options,
+        exchange: &mut Exchange<E>,
+        progress: &Progress,
+    ) -> std::result::Result<Found, ExploreError> {
+        match self {
+            Self::Net(net, formula) => {
+                let formula = formula.as_ref();
+                let found = explore_net_rank(net, formula, options, exchange, progress).await;
+                let (explored, packed) = found?;
+                let violation = explored.violation.as_ref();
+                Ok(Found {
+                    trace: violation.map(|steps| steps_as_text(&packed, steps)),
+                    report: Report::explicit(net.name(), &explored),
+                })
+            }
+            Self::Named(name, model) => {
+                let options = Options {
+                    check_invariant: true,
+                    ..options.clone()
+                };
+                let found = model.explore_rank(&options, exchange, progress).await?;
+                Ok(Found {
+                    report: Report::explicit(name, &found.explored),
+                    trace: found.trace,
+                })
+            }
+        }
+    }
+
+    /// All ranks in the simulator, under faults that a seed decides. What rank 0 has found.
+    pub(super) fn simulated(self, ranks: u32, seed: u64, options: &Options) -> Result<Found> {
+        let faults = FaultPlan::chaos(seed, CHAOS);
+        let ends = simulate(seed, faults, self.rings(ranks)?, |mut exchange| {
+            let (subject, options) = (self.clone(), options.clone());
+            async move {
+                let progress = Progress::default();
+                subject.part(&options, &mut exchange, &progress).await
+            }
+        });
+        let failed = |error: ExploreError| Failure::Failed(error.to_string());
+        let first = ends.map_err(failed)?.into_iter().next().flatten();
+        let stopped = || Failure::Failed("rank 0 did not come to its end".into());
+        first.ok_or_else(stopped)?.map_err(failed)
+    }
+}

@@ -1,0 +1,270 @@
+//! One rank of an exploration: how levels are expanded together.
+
+use super::super::level::Blocks;
+use super::super::options::Options;
+use super::intake::Intake;
+use super::owner::{SentLately, hash_of, owner_of};
+use super::ring::{Exchange, Kind};
+use super::sums::{Outcome, Sums};
+use crate::error::{ExploreError, RankError};
+use crate::model::{Model, Successors};
+use farslot_fabric::Endpoint;
+
+/// States that are expanded before their successors go where they belong.
+const STATES: usize = 64;
+
+/// What one rank has and does.
+pub(super) struct Rank<'m, 'x, M, E: Endpoint> {
+    pub(super) model: &'m M,
+    pub(super) options: &'m Options,
+    pub(super) exchange: &'x mut Exchange<E>,
+    pub(super) intake: Intake,
+    successors: Successors,
+    /// States that are to be sent, for each rank.
+    outbox: Vec<Vec<u64>>,
+    sent_lately: SentLately,
+    /// States sent to each rank, and received from each, in this level.
+    sent: Vec<u64>,
+    received: Vec<u64>,
+    /// What each rank says that it has sent in this level, once it has sent all.
+    ended: Vec<Option<u64>>,
+    /// The frame that was received last.
+    frame: Vec<u64>,
+    sums: Sums,
+    /// The code of a state of this rank's that violates the invariant.
+    pub(super) violation: Option<u64>,
+}
+
+impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
+    pub(super) fn new(
+        model: &'m M,
+        options: &'m Options,
+        exchange: &'x mut Exchange<E>,
+    ) -> Result<Self, ExploreError> {
+        let (ranks, words) = (exchange.ranks(), model.bits().div_ceil(64));
+        let limit = exchange.shape().most_payload() - 2;
+        if words > limit {
+            return Err(RankError::LongState { words, limit }.into());
+        }
+        Ok(Self {
+            model,
+            options,
+            exchange,
+            intake: Intake::new(model.bits(), options.memory)?,
+            successors: Successors::new(words),
+            outbox: vec![Vec::new(); ranks],
+            sent_lately: SentLately::new(words),
+            sent: vec![0; ranks],
+            received: vec![0; ranks],
+            ended: vec![None; ranks],
+            frame: Vec::new(),
+            sums: Sums::default(),
+            violation: None,
+        })
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.model.bits().div_ceil(64)
+    }
+
+    /// Inserts the initial states that are this rank's; returns what is found of level 0.
+    pub(super) fn begin(&mut self) -> Blocks {
+        for state in self.model.initial() {
+            if owner_of(hash_of(&state), self.exchange.ranks()) == self.exchange.rank() {
+                self.intake.take(&state);
+            }
+        }
+        self.intake.finish()
+    }
+
+    /// Expands this rank's part of a level, and takes in what the others find of the next one that is this rank's. All of
+    /// that has come when it returns.
+    pub(super) async fn expand(&mut self, level: &Blocks) -> Result<(), ExploreError> {
+        self.sent.fill(0);
+        self.received.fill(0);
+        self.ended.fill(None);
+        let mut state = vec![0; self.words()];
+        'blocks: for number in 0.. {
+            let Some(block) = level.block(number) else {
+                break;
+            };
+            for states in block.chunks(STATES) {
+                // Only what has failed is left out: the level goes to its end, so that nobody waits.
+                if let Err(error) = self.expand_states(states, &mut state) {
+                    self.intake.failed.get_or_insert(error);
+                }
+                self.route().await?;
+                if self.intake.failed.is_some() {
+                    break 'blocks;
+                }
+            }
+            self.receive()?;
+        }
+        for to in self.exchange.others() {
+            self.flush(to).await?;
+            let sent = self.sent[to];
+            self.send(to, Kind::End, &[sent]).await?;
+        }
+        while self
+            .exchange
+            .others()
+            .any(|from| self.ended[from].is_none())
+        {
+            if !self.receive()? {
+                self.exchange.idle().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn expand_states(&mut self, codes: &[u64], state: &mut [u64]) -> Result<(), ExploreError> {
+        for &code in codes {
+            self.intake
+                .store
+                .decode(&mut self.intake.coder, code, state)?;
+            if let Some(tokens) = self.model.tokens(state) {
+                let before = self.sums.tokens.unwrap_or_default();
+                self.sums.tokens = Some(before.max(tokens));
+            }
+            if self.options.check_invariant && !self.model.invariant(state) {
+                let first = self.violation.map_or(code, |other| other.min(code));
+                self.violation = Some(first);
+            }
+            let before = self.successors.len();
+            self.model.successors(state, &mut self.successors)?;
+            let new = self.successors.len() - before;
+            self.sums.deadlocks += u64::from(new == 0);
+            self.sums.transitions += new as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives every successor to its owner.
+    async fn route(&mut self) -> Result<(), RankError> {
+        let (words, ranks) = (self.words(), self.exchange.ranks());
+        let successors = std::mem::replace(&mut self.successors, Successors::new(words));
+        if ranks == 1 {
+            self.intake.take(successors.states());
+        } else {
+            let most = self.exchange.shape().most_payload() - words;
+            for state in successors.states().chunks_exact(words) {
+                let hash = hash_of(state);
+                let owner = owner_of(hash, ranks);
+                if owner == self.exchange.rank() {
+                    self.intake.take(state);
+                } else if !self.sent_lately.note(hash, state) {
+                    self.outbox[owner].extend_from_slice(state);
+                    if self.outbox[owner].len() > most {
+                        self.flush(owner).await?;
+                    }
+                }
+            }
+        }
+        self.successors = successors;
+        self.successors.clear();
+        Ok(())
+    }
+
+    /// Sends what waits for a rank.
+    async fn flush(&mut self, to: usize) -> Result<(), RankError> {
+        let mut states = std::mem::take(&mut self.outbox[to]);
+        if !states.is_empty() {
+            self.send(to, Kind::States, &states).await?;
+            self.sent[to] += (states.len() / self.words()) as u64;
+        }
+        states.clear();
+        self.outbox[to] = states;
+        Ok(())
+    }
+
+    /// Sends a frame. While the other's ring is full, what others have sent is taken in: of ranks that wait for each other
+    /// none waits for ever.
+    async fn send(&mut self, to: usize, kind: Kind, payload: &[u64]) -> Result<(), RankError> {
+        while !self.exchange.send(to, kind, payload).await? {
+            if !self.receive()? {
+                self.exchange.idle().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what has come, of every rank up to the end of its level. Returns whether anything had.
+    fn receive(&mut self) -> Result<bool, RankError> {
+        let mut came = false;
+        for from in self.exchange.others() {
+            while self.ended[from].is_none() {
+                let Some(kind) = self.exchange.next_frame(from, &mut self.frame)? else {
+                    break;
+                };
+                came = true;
+                match kind {
+                    Kind::States if self.intake.are_states(&self.frame) => {
+                        self.received[from] += (self.frame.len() / self.words()) as u64;
+                        self.intake.take(&self.frame);
+                    }
+                    Kind::End if self.frame.len() == 1 => self.ended[from] = Some(self.frame[0]),
+                    _ => return Err(RankError::malformed(from, "no states where they belong")),
+                }
+            }
+        }
+        Ok(came)
+    }
+
+    /// Checks that all states of the level came that were sent to this rank.
+    pub(super) fn check_counts(&self) -> Result<(), RankError> {
+        for rank in self.exchange.others() {
+            let (sent, received) = (self.ended[rank].unwrap_or_default(), self.received[rank]);
+            if sent != received {
+                return Err(RankError::Miscounted {
+                    rank,
+                    sent,
+                    received,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What all ranks have found so far, and the first of them that has found a violation.
+    pub(super) async fn sum(
+        &mut self,
+        next: &Blocks,
+    ) -> Result<(Sums, Option<usize>), ExploreError> {
+        let own = Sums {
+            states: self.intake.states,
+            next: next.len(),
+            bytes: self.intake.store.bytes(),
+            violated: self.violation.is_some(),
+            outcome: match &self.intake.failed {
+                None => Outcome::Well,
+                Some(ExploreError::NoRoom(no_room)) => Outcome::NoRoom(*no_room),
+                Some(_) => Outcome::Failed,
+            },
+            ..self.sums
+        };
+        let parts = self.gather(&own.to_words()).await?;
+        match self.intake.failed.take() {
+            // With whatever another has: what is wrong here is better told than that somebody gave up.
+            Some(error) if own.outcome == Outcome::Failed => Err(error),
+            _ => Sums::over(&parts),
+        }
+    }
+
+    /// Gives every rank what each has given, in the order of the ranks.
+    pub(super) async fn gather(&mut self, part: &[u64]) -> Result<Vec<Vec<u64>>, RankError> {
+        for to in self.exchange.others() {
+            self.send(to, Kind::Part, part).await?;
+        }
+        let mut parts = vec![part.to_vec(); self.exchange.ranks()];
+        for from in self.exchange.others() {
+            loop {
+                match self.exchange.next_frame(from, &mut parts[from])? {
+                    Some(Kind::Part) => break,
+                    Some(_) => return Err(RankError::malformed(from, "states behind their end")),
+                    None => self.exchange.idle().await?,
+                }
+            }
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,67 @@
+//! The search that all ranks go through together, level by level.
+
+use super::super::Explored;
+use super::super::options::{Options, Progress};
+use super::rank::Rank;
+use super::ring::Exchange;
+use super::sums::Sums;
+use super::trace;
+use crate::error::ExploreError;
+use crate::model::Model;
+use farslot_fabric::Endpoint;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Explores a model to its end, or to the first level with a violation, together with the other ranks, all of which
+/// call this with the same model and options. All return the same numbers and the same path.
+///
+/// # Errors
+/// [`ExploreError`]. Where a state has no room all ranks return that, and may go on with a wider model over the same
+/// exchange; after any other error the exchange is of no more use.
+pub async fn explore_rank<M: Model, E: Endpoint>(
+    model: &M,
+    options: &Options,
+    exchange: &mut Exchange<E>,
+    progress: &Progress,
+) -> Result<Explored, ExploreError> {
+    let started = Instant::now();
+    let mut rank = Rank::new(model, options, exchange)?;
+    let mut level = rank.begin();
+    let (mut levels, mut depth) = (Vec::new(), 0);
+    let (sums, violation) = loop {
+        rank.expand(&level).await?;
+        let next = rank.intake.finish();
+        rank.check_counts()?;
+        let (sums, violator) = rank.sum(&next).await?;
+        if options.check_invariant {
+            levels.push(level);
+        }
+        show(progress, &sums, depth);
+        if let Some(of) = violator {
+            let target = rank.violation;
+            break (sums, Some(trace::of(&mut rank, &levels, of, target).await?));
+        }
+        if sums.next == 0 {
+            break (sums, None);
+        }
+        depth += 1;
+        level = next;
+    };
+    Ok(Explored {
+        states: sums.states,
+        transitions: sums.transitions,
+        deadlocks: sums.deadlocks,
+        depth,
+        tokens: sums.tokens,
+        violation,
+        bytes: sums.bytes,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+fn show(progress: &Progress, sums: &Sums, depth: u64) {
+    progress.states.store(sums.states, Ordering::Relaxed);
+    let transitions = &progress.transitions;
+    transitions.store(sums.transitions, Ordering::Relaxed);
+    progress.at_level(depth, sums.bytes);
+}

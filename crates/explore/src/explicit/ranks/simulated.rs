@@ -1,0 +1,52 @@
+//! Ranks in the simulator: the same exploration with faults that a seed decides.
+
+use super::ring::{Exchange, OwnMemory, RingShape};
+use crate::error::ExploreError;
+use farslot_fabric::sim::{FaultPlan, NicProfile, NodeConfig, SimEndpoint, Simulation, World};
+use farslot_fabric::{Limits, NodeId, Rights};
+use std::future::Future;
+use std::rc::Rc;
+
+/// Runs what `part` makes of each rank's exchange, on machines of the simulator's with these faults. Returns what each rank has
+/// returned, in their order; none of a rank that never came to its end.
+///
+/// # Errors
+/// As [`Exchange::new`].
+pub fn simulate<F, T>(
+    seed: u64,
+    faults: FaultPlan,
+    shape: RingShape,
+    part: impl Fn(Exchange<SimEndpoint>) -> F,
+) -> Result<Vec<Option<T>>, ExploreError>
+where
+    F: Future<Output = T> + 'static,
+    T: 'static,
+{
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    let nodes: Vec<NodeId> = (0..shape.ranks())
+        .map(|_| {
+            world.add_node_with(&NodeConfig {
+                host: Some(world.add_host()),
+                ..NodeConfig::new(&[(shape.region_bytes(), Rights::ALL)])
+            })
+        })
+        .collect();
+    let mut simulation = Simulation::new(world.clone());
+    let clients: Vec<_> = nodes
+        .iter()
+        .map(|node| simulation.add_client(world.host_of(*node), Limits::default()))
+        .collect();
+    world.set_faults(faults);
+    let mut ends = Vec::new();
+    for (rank, (client, node)) in clients.into_iter().zip(nodes).enumerate() {
+        let endpoint = Rc::clone(simulation.endpoint(client));
+        let own = OwnMemory::Simulated(world.node_handle(node));
+        let exchange = Exchange::new(endpoint, rank, shape, own)?;
+        ends.push(simulation.spawn(client, |_| part(exchange)));
+    }
+    simulation.run();
+    Ok(ends
+        .iter()
+        .map(farslot_fabric::executor::Join::try_take)
+        .collect())
+}

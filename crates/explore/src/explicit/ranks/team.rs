@@ -1,0 +1,165 @@
+//! Ranks that are processes: how they get to each other's memory.
+
+use super::ring::{Exchange, OwnMemory, RingShape};
+use crate::error::{ExploreError, RankError};
+use farslot_fabric::shm::{self, MappedWords, Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::tcp::{
+    Agent, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
+};
+use farslot_fabric::{AnyEndpoint, Executor, FabricError, Limits, RegionId, Rights};
+use farslot_set::job::Job;
+use std::io::Read;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The longest that a verb waits for its answer, and a rank for another's agent: longer than a busy machine keeps a thread
+/// waiting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What joins the ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    /// Shared memory: processes of one machine.
+    Shm,
+    /// TCP: of any. Every rank listens at this address, `HOST:PORT`, port 0 for any.
+    Tcp(String),
+}
+
+/// A process among those that explore together.
+#[derive(Debug)]
+pub struct Team {
+    job: Job,
+    exchange: Exchange<AnyEndpoint>,
+    endpoint: Rc<AnyEndpoint>,
+    /// Serves this rank's memory.
+    _served: Served,
+}
+
+#[derive(Debug)]
+enum Served {
+    Shm(#[allow(dead_code, reason = "held so that it is served")] Node),
+    Tcp(#[allow(dead_code, reason = "held so that it is served")] Agent),
+}
+
+impl Team {
+    /// Lends this rank's memory to the others of a job, and gets theirs: all ranks call this, with the same `shape`.
+    ///
+    /// # Errors
+    /// [`RankError::Job`], [`RankError::Fabric`].
+    pub fn meet(mut job: Job, over: &Over, shape: RingShape) -> Result<Self, RankError> {
+        let rank = job.rank() as usize;
+        let failed = |error| RankError::Fabric { rank, error };
+        let region = RegionSpec {
+            len: shape.region_bytes(),
+            rights: Rights::ALL,
+        };
+        let (endpoint, node, served) = match over {
+            Over::Shm => over_shm(&mut job, region)?,
+            Over::Tcp(listen) => over_tcp(&mut job, region, listen)?,
+        };
+        let endpoint = Rc::new(endpoint);
+        let own = OwnMemory::Mapped(MappedWords::of(&node, RegionId(0)).map_err(failed)?);
+        let exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
+        job.barrier()?;
+        Ok(Self {
+            job,
+            exchange,
+            endpoint,
+            _served: served,
+        })
+    }
+
+    /// This process's rank.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.job.rank()
+    }
+
+    /// Runs this rank's part of something, and waits at its end until all ranks have come to it: until then the others may
+    /// still look at this rank's memory.
+    ///
+    /// # Errors
+    /// As `part`; [`RankError::Job`].
+    pub fn run<T>(
+        mut self,
+        part: impl AsyncFnOnce(&mut Exchange<AnyEndpoint>) -> Result<T, ExploreError>,
+    ) -> Result<T, ExploreError> {
+        let executor = Executor::new(self.endpoint);
+        let outcome = executor.block_on(part(&mut self.exchange))?;
+        self.job.barrier().map_err(RankError::Job)?;
+        Ok(outcome)
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        verb_timeout: PATIENCE.as_nanos() as u64,
+        ..Limits::default()
+    }
+}
+
+fn over_shm(job: &mut Job, region: RegionSpec) -> Result<(AnyEndpoint, Node, Served), RankError> {
+    let rank = job.rank() as usize;
+    let name = format!("explore-{}-{rank}", std::process::id());
+    let own = Node::serve(&name, &[region]).map_err(|error| RankError::Fabric { rank, error })?;
+    let names = job.all_gather(name.as_bytes())?;
+    let mut nodes = Vec::new();
+    for (of, name) in names.iter().enumerate() {
+        if of == rank {
+            nodes.push(own.clone());
+            continue;
+        }
+        let attached = shm::attach(&text_of(of, name)?, Rights::ALL);
+        nodes.push(attached.map_err(|error| RankError::Fabric { rank: of, error })?);
+    }
+    let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits()));
+    Ok((endpoint, own.clone(), Served::Shm(own)))
+}
+
+fn over_tcp(
+    job: &mut Job,
+    region: RegionSpec,
+    listen: &str,
+) -> Result<(AnyEndpoint, Node, Served), RankError> {
+    let rank = job.rank() as usize;
+    let failed = |error| RankError::Fabric { rank, error };
+    // Rank 0's secret keeps everybody out who is not of this job.
+    let mut bytes = [0; 32];
+    if rank == 0 {
+        let random = std::fs::File::open("/dev/urandom");
+        let random = random.and_then(|mut random| random.read_exact(&mut bytes));
+        random.map_err(|error| {
+            failed(FabricError::Os {
+                call: "reading /dev/urandom",
+                error: error.to_string(),
+            })
+        })?;
+    }
+    let secret = job.all_gather(&bytes)?.swap_remove(0);
+    let secret = Secret::new(secret).map_err(failed)?;
+    let node = Node::embedded(&[region]).map_err(failed)?;
+    let options = AgentOptions::from(ServeOptions {
+        listen: listen.into(),
+        grants: vec![Grant::everything(Some(secret.clone()))],
+        ..ServeOptions::default()
+    });
+    let agent = Agent::start(node.clone(), &options).map_err(failed)?;
+    let addresses = job.all_gather(agent.address().to_string().as_bytes())?;
+    let addresses = addresses.iter().enumerate();
+    let addresses: Result<Vec<String>, _> = addresses
+        .map(|(of, address)| text_of(of, address))
+        .collect();
+    let options = ConnectOptions {
+        secret: Some(secret),
+        connect_timeout: PATIENCE,
+        limits: limits(),
+        ..ConnectOptions::default()
+    };
+    let endpoint = TcpEndpoint::connect(&addresses?, &options).map_err(failed)?;
+    Ok((AnyEndpoint::Tcp(endpoint), node, Served::Tcp(agent)))
+}
+
+fn text_of(rank: usize, bytes: &[u8]) -> Result<String, RankError> {
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| RankError::malformed(rank, "a name that is no text"))
+}

@@ -1,0 +1,119 @@
+//! Peterson's algorithm for any number of processes.
+
+use super::bits::{get, set};
+use super::size::{SizeError, check_size};
+use crate::model::{Model, NoRoom, Successors};
+
+/// Bits of a process's level, and of who came last to one.
+const NUMBER: u32 = 3;
+/// Bits of a process: its step (2), its level.
+const PROCESS: usize = 2 + NUMBER as usize;
+
+/// Where a process is.
+const IDLE: u64 = 0;
+/// It has said at which level it is, and is about to say that it came last.
+const ARRIVED: u64 = 1;
+const WAITING: u64 = 2;
+const CRITICAL: u64 = 3;
+
+/// N processes that pass N - 1 levels to their critical section. At each level a process says where it is, then that it was the
+/// last to come; it goes on once nobody else is as far, or another has come after it (Peterson, "Myths about the mutual exclusion
+/// problem", 1981). The invariant: no two are in their critical sections.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    processes: usize,
+}
+
+impl Filter {
+    /// 2 to 7 processes.
+    ///
+    /// # Errors
+    /// [`SizeError`].
+    pub fn new(processes: usize) -> Result<Self, SizeError> {
+        check_size("the number of processes", processes, 2, 7)?;
+        Ok(Self { processes })
+    }
+
+    fn step(state: &[u64], process: usize) -> u64 {
+        get(state, process * PROCESS, 2)
+    }
+
+    fn level(state: &[u64], process: usize) -> u64 {
+        get(state, process * PROCESS + 2, NUMBER)
+    }
+
+    /// Where it is kept who came last to a level, from 1.
+    fn last_at(&self, level: u64) -> usize {
+        self.processes * PROCESS + (level as usize - 1) * NUMBER as usize
+    }
+}
+
+/// All of the state lies in one word: 7 * 5 + 6 * 3 bits at most.
+const _: () = assert!(7 * PROCESS + 6 * NUMBER as usize <= 63);
+
+impl Model for Filter {
+    fn bits(&self) -> usize {
+        self.last_at(self.processes as u64)
+    }
+
+    fn initial(&self) -> Vec<Vec<u64>> {
+        vec![vec![0]]
+    }
+
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+        for me in 0..self.processes {
+            let (at, level) = (me * PROCESS, Self::level(state, me));
+            match Self::step(state, me) {
+                IDLE => {
+                    let next = out.push(me as u32, state);
+                    set(next, at, 2, ARRIVED);
+                    set(next, at + 2, NUMBER, 1);
+                }
+                ARRIVED => {
+                    let next = out.push(me as u32, state);
+                    set(next, at, 2, WAITING);
+                    set(next, self.last_at(level), NUMBER, me as u64);
+                }
+                WAITING => {
+                    let mut others = (0..self.processes).filter(|other| *other != me);
+                    let first = others.all(|other| Self::level(state, other) < level);
+                    let last = get(state, self.last_at(level), NUMBER);
+                    if !first && last == me as u64 {
+                        continue;
+                    }
+                    let next = out.push(me as u32, state);
+                    if level + 1 == self.processes as u64 {
+                        set(next, at, 2, CRITICAL);
+                    } else {
+                        set(next, at, 2, ARRIVED);
+                        set(next, at + 2, NUMBER, level + 1);
+                    }
+                }
+                _ => set(out.push(me as u32, state), at, 2 + NUMBER, IDLE),
+            }
+        }
+        Ok(())
+    }
+
+    fn invariant(&self, state: &[u64]) -> bool {
+        let critical = (0..self.processes).filter(|me| Self::step(state, *me) == CRITICAL);
+        critical.count() < 2
+    }
+
+    fn action(&self, action: u32) -> String {
+        format!("process {action}")
+    }
+
+    fn show(&self, state: &[u64]) -> String {
+        let process = |me| match Self::step(state, me) {
+            IDLE => "idle".to_owned(),
+            CRITICAL => "critical".to_owned(),
+            ARRIVED => format!("comes to level {}", Self::level(state, me)),
+            _ => format!("waits at level {}", Self::level(state, me)),
+        };
+        (0..self.processes)
+            .map(process)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}

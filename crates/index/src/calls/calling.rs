@@ -1,0 +1,420 @@
+//! The client that asks the owner, as an [`Index`].
+
+use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use crate::{
+    ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
+    Value, Waits, WriterChange,
+};
+use farslot_fabric::counters::Tally;
+use farslot_fabric::{
+    Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Calls of a batch that are under way at once: while the owner works on one, the client makes the next.
+const CALLS_AT_ONCE: usize = 4;
+
+/// Which operations the owner is asked for, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallOptions {
+    /// The table's first byte.
+    pub table: RemoteAddr,
+    /// Whether it is asked for writes too, which needs atomics of its processors that are atomic against those of
+    /// clients.
+    pub writes: bool,
+    /// Bytes of the longest value.
+    pub longest_value: usize,
+}
+
+/// An index whose operations the owner executes where it does; the others are the index's own.
+pub struct Calling<E, I> {
+    index: I,
+    owner: Option<Owner<E>>,
+}
+
+struct Owner<E> {
+    endpoint: Rc<E>,
+    options: CallOptions,
+    /// Whether nobody answers calls there.
+    is_silent: Cell<bool>,
+    /// Whether it was asked to write since it last reported.
+    has_written: Cell<bool>,
+}
+
+/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for a callback that uses
+/// the table begins a batch of its own. Of one type, so that batches are compiled once.
+type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
+
+/// What a client learns of an operation that it has asked for.
+type Told = std::result::Result<Answered, FabricError>;
+
+impl<E: Endpoint, I: Index> Calling<E, I> {
+    /// The index, with the owner of its memory asked first.
+    #[must_use]
+    pub const fn new(index: I, endpoint: Rc<E>, options: CallOptions) -> Self {
+        let owner = Owner {
+            endpoint,
+            options,
+            is_silent: Cell::new(false),
+            has_written: Cell::new(false),
+        };
+        Self {
+            index,
+            owner: Some(owner),
+        }
+    }
+
+    /// The index as it is, for who decides at run time whether there are calls.
+    #[must_use]
+    pub const fn without(index: I) -> Self {
+        Self { index, owner: None }
+    }
+
+    /// Asks whether the owner answers calls for the table.
+    ///
+    /// # Errors
+    /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the table.
+    pub async fn check_owner(&self) -> Result<()> {
+        let Some(owner) = &self.owner else {
+            return Ok(());
+        };
+        let (node, region) = (owner.options.table.node, owner.options.table.region);
+        let none = FabricError::NoHandler { node, region };
+        let reply = owner.ask(Question::Run, &[], &[], 0).await?;
+        match status_of(&reply) {
+            Some((Status::Done, _)) => Ok(()),
+            _ => Err(none.into()),
+        }
+    }
+
+    /// The owner, if it is asked for such an operation.
+    fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
+        let owner = self.owner.as_ref()?;
+        let asked = !owner.is_silent.get() && (owner.options.writes || operation.is_lookup());
+        let bytes = operation_bytes(operation)?;
+        (asked && bytes <= MOST_BYTES).then_some(owner)
+    }
+
+    /// Runs one operation.
+    async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let Some(owner) = self.owner_for(&operation) else {
+            return self.index.run(operation).await;
+        };
+        let asking = owner.ask_one(operation);
+        match owner.endpoint.operation(operation.class(), asking).await {
+            Ok(Answered::Done(outcome)) => Ok(outcome),
+            Ok(Answered::InDoubt) => Err(owner.in_doubt()),
+            Ok(Answered::Left) => self.index.run(operation).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Runs many operations: by calls, and what is left by itself.
+    async fn run_called(&self, owner: &Owner<E>, operations: &[Operation<'_>], done: &Done<'_>) {
+        let left = self.ask_many(owner, operations, done).await;
+        self.run_own(operations, &left, done).await;
+    }
+
+    /// Asks for many operations; returns the numbers of those that the owner has left to the client.
+    async fn ask_many(
+        &self,
+        owner: &Owner<E>,
+        operations: &[Operation<'_>],
+        done: &Done<'_>,
+    ) -> Vec<usize> {
+        let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
+            .partition(|number| self.owner_for(&operations[*number]).is_some());
+        let calls = owner.calls_of(operations, &called);
+        let left = RefCell::new(Vec::new());
+        let asking = calls.iter().map(|numbers| {
+            owner.ask_for(operations, numbers, |number, told| {
+                let outcome = match told {
+                    Ok(Answered::Done(outcome)) => Ok(outcome),
+                    Ok(Answered::InDoubt) => Err(owner.in_doubt()),
+                    Ok(Answered::Left) => return left.borrow_mut().push(number),
+                    Err(error) => Err(error.into()),
+                };
+                (done.borrow_mut())(number, outcome);
+            })
+        });
+        // Those that are not asked for begin at once.
+        both(
+            async {
+                window(CALLS_AT_ONCE, asking, |_, ()| ()).await;
+            },
+            self.run_own(operations, &own, done),
+        )
+        .await;
+        left.into_inner()
+    }
+
+    /// Runs some of many operations without the owner.
+    async fn run_own(&self, operations: &[Operation<'_>], numbers: &[usize], done: &Done<'_>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
+        let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
+        self.index.run_many(&own, tell).await;
+    }
+}
+
+impl<E: Endpoint> Owner<E> {
+    /// The error of an operation that the owner gave up.
+    fn in_doubt(&self) -> IndexError {
+        let node = self.options.table.node;
+        FabricError::TimedOut { node, after: 0 }.into()
+    }
+
+    /// Bytes that the outcome's values may take.
+    fn room_for(&self, operation: &Operation<'_>) -> usize {
+        match operation {
+            Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
+            // Of more records than that has room for the client reads the values itself.
+            Operation::GetAll(_) => 4 * (self.options.longest_value + 8),
+            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_) => 0,
+        }
+    }
+
+    /// Which operations go in which call: as many as fit.
+    fn calls_of(&self, operations: &[Operation<'_>], numbers: &[usize]) -> Vec<Vec<usize>> {
+        let mut calls = Vec::new();
+        let (mut call, mut bytes, mut room) = (Vec::new(), 0, 0);
+        for number in numbers {
+            let operation = &operations[*number];
+            let more = (
+                operation_bytes(operation).unwrap_or(0),
+                self.room_for(operation).min(MOST_BYTES),
+            );
+            let is_full = call.len() == MOST_OPERATIONS
+                || bytes + more.0 > MOST_BYTES
+                || room + more.1 > MOST_BYTES;
+            if is_full && !call.is_empty() {
+                calls.push(std::mem::take(&mut call));
+                (bytes, room) = (0, 0);
+            }
+            call.push(*number);
+            (bytes, room) = (bytes + more.0, room + more.1);
+        }
+        if !call.is_empty() {
+            calls.push(call);
+        }
+        calls
+    }
+
+    /// Calls the owner with some of many operations.
+    async fn ask(
+        &self,
+        question: Question,
+        operations: &[Operation<'_>],
+        numbers: &[usize],
+        room: usize,
+    ) -> std::result::Result<Buffer, FabricError> {
+        let items = || numbers.iter().map(|number| &operations[*number]);
+        let bytes = items().map(|operation| operation_bytes(operation).unwrap_or(0));
+        let bytes = RequestWriter::bytes(bytes.sum());
+        let mut request = self.endpoint.core().buffers.take(bytes)?;
+        let table = self.options.table;
+        let mut writer = RequestWriter::new(&mut request, question, table.offset, numbers.len());
+        items().for_each(|operation| writer.put(operation));
+        if items().any(|operation| !operation.is_lookup()) {
+            self.has_written.set(true);
+        }
+        let room = ReplyWriter::bytes(numbers.len(), room);
+        let to = (table.node, table.region);
+        let reply = self.endpoint.call(to, request, room).await;
+        if let Err(FabricError::NoHandler { .. } | FabricError::CallsUnsupported { .. }) = &reply {
+            self.is_silent.set(true);
+        }
+        reply
+    }
+
+    /// Asks for one operation.
+    async fn ask_one(&self, operation: Operation<'_>) -> Told {
+        let room = self.room_for(&operation);
+        let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
+            Ok(reply) => reply,
+            Err(error) => return told_by(error),
+        };
+        let mut told = None;
+        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        outcomes(reply, |_, answered, _| told = Some(answered));
+        Ok(fitting(&operation, told, is_done))
+    }
+
+    /// Asks for some of many operations, and books each.
+    async fn ask_for(
+        &self,
+        operations: &[Operation<'_>],
+        numbers: &[usize],
+        mut tell: impl FnMut(usize, Told),
+    ) {
+        let items = numbers.iter().map(|number| &operations[*number]);
+        let room = items.map(|operation| self.room_for(operation)).sum();
+        let reply = match self.ask(Question::Run, operations, numbers, room).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let told = told_by(error);
+                return numbers
+                    .iter()
+                    .for_each(|number| tell(*number, told.clone()));
+            }
+        };
+        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let mut is_told = vec![false; numbers.len()];
+        let mut calls = 1;
+        outcomes(reply, |at, answered, bytes| {
+            let Some(is_told) = is_told.get_mut(at).filter(|is_told| !**is_told) else {
+                return;
+            };
+            *is_told = true;
+            let operation = &operations[numbers[at]];
+            let answered = fitting(operation, Some(answered), is_done);
+            if answered != Answered::Left {
+                let sent = operation_bytes(operation).unwrap_or(0);
+                let mut booking = Booking::default();
+                booking.called(std::mem::take(&mut calls), (sent + bytes) as u64);
+                let mut tally = Tally::default();
+                tally.operation_ended(booking);
+                self.endpoint.core().counters.add(operation.class(), &tally);
+            }
+            tell(numbers[at], Ok(answered));
+        });
+        let untold = numbers.iter().zip(is_told).filter(|(_, is_told)| !is_told);
+        for (number, _) in untold {
+            tell(*number, Ok(fitting(&operations[*number], None, is_done)));
+        }
+    }
+}
+
+/// What a call's failure tells of its operations: those that were not carried are the client's own.
+fn told_by(error: FabricError) -> Told {
+    match error.may_have_taken_effect() {
+        true => Err(error),
+        false => Ok(Answered::Left),
+    }
+}
+
+/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or, where the owner has done
+/// nothing of the call or the operation changes nothing, the client's own.
+fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> Answered {
+    let fits = match &told {
+        None => false,
+        Some(Answered::Left | Answered::InDoubt) => true,
+        Some(Answered::Done(outcome)) => matches!(
+            (operation, outcome),
+            (
+                Operation::Get(_) | Operation::FindOrPut(..),
+                Outcome::Value(_)
+            ) | (Operation::GetAll(_), Outcome::Values(_))
+                | (
+                    Operation::Put(..) | Operation::Update(..) | Operation::Remove(_),
+                    Outcome::Changed(_)
+                )
+        ),
+    };
+    match told {
+        Some(Answered::InDoubt) if operation.is_lookup() => Answered::Left,
+        Some(answered) if fits => answered,
+        _ if is_done && !operation.is_lookup() => Answered::InDoubt,
+        _ => Answered::Left,
+    }
+}
+
+impl<E: Endpoint, I: Index> Index for Calling<E, I> {
+    const WAITS: Waits = I::WAITS;
+
+    #[inline]
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        if self.owner.is_none() {
+            return self.index.get(key).await;
+        }
+        let got = self.run_one(Operation::Get(key)).await;
+        got.map(Outcome::into_value)
+    }
+
+    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        self.run_one(operation).await
+    }
+
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        mut done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        let Some(owner) = &self.owner else {
+            return self.index.get_many(keys, done).await;
+        };
+        let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
+        let mut done = |number, outcome: Result<Outcome>| {
+            done(number, outcome.map(Outcome::into_value));
+        };
+        self.run_called(owner, &gets, &RefCell::new(&mut done))
+            .await;
+    }
+
+    async fn run_many(
+        &self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let Some(owner) = &self.owner else {
+            return self.index.run_many(operations, done).await;
+        };
+        self.run_called(owner, operations, &RefCell::new(&mut done))
+            .await;
+    }
+
+    async fn scan(
+        &self,
+        cursor: Cursor,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.index.scan(cursor, visit).await
+    }
+
+    async fn occupancy(&self) -> Result<Occupancy> {
+        self.index.occupancy().await
+    }
+
+    /// The owner reports what it has done for this client too. Where it may not any more, nobody can.
+    async fn flush(&self) -> Result<()> {
+        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.has_written.take()) {
+            match owner.ask(Question::Flush, &[], &[], 0).await {
+                Err(error) if error.may_have_taken_effect() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        self.index.flush().await
+    }
+
+    async fn survey(&self) -> Result<Survey> {
+        self.index.survey().await
+    }
+
+    async fn writer(&self) -> Result<Option<u64>> {
+        self.index.writer().await
+    }
+
+    async fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.index.change_writer(change).await
+    }
+
+    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.index.build(records).await
+    }
+
+    fn state(&self) -> ClientState {
+        self.index.state()
+    }
+
+    fn now(&self) -> Nanos {
+        self.index.now()
+    }
+
+    fn is_up(&self) -> bool {
+        self.index.is_up()
+    }
+}

@@ -1,0 +1,305 @@
+//! Replies: what the owner has done.
+
+use crate::{Outcome, Value};
+use farslot_fabric::Buffer;
+use std::rc::Rc;
+
+/// Bytes before the outcomes.
+const HEAD: usize = 8;
+/// Bytes of an outcome before its own.
+const ITEM: usize = 8;
+
+/// What became of a request as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// Outcomes follow.
+    Done = 0,
+    /// It makes no sense to the owner. Nothing was done, nor with those that follow.
+    Malformed = 1,
+    /// There is no table at that place.
+    NoTable = 2,
+    /// The caller may not do all of it.
+    Denied = 3,
+    /// The owner executes no operations of the table's scheme, or could not open it.
+    NotServed = 4,
+}
+
+/// What became of an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// It is done.
+    Done(Outcome),
+    /// The owner leaves it to the client, and has changed nothing.
+    Left,
+    /// It may have taken effect or not, and does not any more.
+    InDoubt,
+}
+
+const LEFT: u8 = 0;
+const IN_DOUBT: u8 = 1;
+const ABSENT: u8 = 2;
+const VALUE: u8 = 3;
+const VALUES: u8 = 4;
+const UNCHANGED: u8 = 5;
+const CHANGED: u8 = 6;
+
+/// Fills a reply.
+#[derive(Debug)]
+pub struct ReplyWriter<'b> {
+    room: &'b mut [u8],
+    at: usize,
+    count: u32,
+    /// Operations without an outcome so far, for each of which there is room to say so.
+    left: usize,
+}
+
+impl<'b> ReplyWriter<'b> {
+    /// Bytes of a reply to so many operations whose values take so many.
+    #[must_use]
+    pub const fn bytes(operations: usize, of_values: usize) -> usize {
+        HEAD + operations * ITEM + of_values
+    }
+
+    /// Begins a reply to so many operations; nothing where there is no room to say what became of each.
+    pub fn new(room: &'b mut [u8], operations: usize) -> Option<Self> {
+        (room.len() >= Self::bytes(operations, 0)).then_some(Self {
+            room,
+            at: HEAD,
+            count: 0,
+            left: operations,
+        })
+    }
+
+    /// Adds what became of an operation, once of each. An outcome that there is no room for is one of a lookup, or of a
+    /// find-or-put that has put nothing: it is left to the client.
+    pub fn put(&mut self, number: usize, answered: &Answered) {
+        self.left = self.left.saturating_sub(1);
+        match answered {
+            Answered::Left => self.item(number, LEFT, &[]),
+            Answered::InDoubt => self.item(number, IN_DOUBT, &[]),
+            Answered::Done(Outcome::Changed(false)) => self.item(number, UNCHANGED, &[]),
+            Answered::Done(Outcome::Changed(true)) => self.item(number, CHANGED, &[]),
+            Answered::Done(Outcome::Value(None)) => self.item(number, ABSENT, &[]),
+            Answered::Done(Outcome::Value(Some(value))) => match self.has_room(value.len()) {
+                true => self.item(number, VALUE, value),
+                false => self.item(number, LEFT, &[]),
+            },
+            Answered::Done(Outcome::Values(values)) => self.values(number, values),
+        }
+    }
+
+    fn values(&mut self, number: usize, values: &[Value]) {
+        let lengths = values.iter().map(|value| value.len());
+        let bytes = 4 + 4 * values.len() + lengths.sum::<usize>();
+        if !self.has_room(bytes) {
+            return self.item(number, LEFT, &[]);
+        }
+        self.head(number, VALUES, bytes);
+        self.bytes_of(&(values.len() as u32).to_le_bytes());
+        for value in values {
+            self.bytes_of(&(value.len() as u32).to_le_bytes());
+        }
+        for value in values {
+            self.bytes_of(value);
+        }
+    }
+
+    /// Whether an outcome of so many bytes leaves room for those that follow.
+    fn has_room(&self, bytes: usize) -> bool {
+        let taken = self.at + (1 + self.left) * ITEM;
+        bytes <= self.room.len().saturating_sub(taken) && u32::try_from(bytes).is_ok()
+    }
+
+    fn item(&mut self, number: usize, kind: u8, bytes: &[u8]) {
+        self.head(number, kind, bytes.len());
+        self.bytes_of(bytes);
+    }
+
+    fn head(&mut self, number: usize, kind: u8, bytes: usize) {
+        let head = u64::from(kind) | (number as u64 & 0xff_ffff) << 8 | (bytes as u64) << 32;
+        self.bytes_of(&head.to_le_bytes());
+        self.count += 1;
+    }
+
+    fn bytes_of(&mut self, bytes: &[u8]) {
+        let end = self.at + bytes.len();
+        self.room[self.at..end].copy_from_slice(bytes);
+        self.at = end;
+    }
+
+    /// Ends the reply; returns its bytes.
+    #[must_use]
+    pub fn finish(self) -> usize {
+        let head = Status::Done as u64 | u64::from(self.count) << 32;
+        self.room[..HEAD].copy_from_slice(&head.to_le_bytes());
+        self.at
+    }
+}
+
+impl Status {
+    /// Makes a reply of it alone; returns its bytes.
+    #[must_use]
+    pub fn put(self, room: &mut [u8]) -> usize {
+        match room.first_chunk_mut::<HEAD>() {
+            Some(head) => {
+                *head = (self as u64).to_le_bytes();
+                HEAD
+            }
+            // Nobody can read less.
+            None => 0,
+        }
+    }
+}
+
+/// The status of a reply, and how many outcomes it says that it has; nothing if it is none.
+#[must_use]
+pub fn status_of(reply: &[u8]) -> Option<(Status, u32)> {
+    let head = u64::from_le_bytes(*reply.first_chunk()?);
+    let status = match head as u8 {
+        0 => Status::Done,
+        1 => Status::Malformed,
+        2 => Status::NoTable,
+        3 => Status::Denied,
+        4 => Status::NotServed,
+        _ => return None,
+    };
+    Some((status, (head >> 32) as u32))
+}
+
+/// Gives what became of each operation that a reply tells of, with its number and the bytes that it took. Of what makes no
+/// sense it tells nothing.
+pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {
+    let Some((Status::Done, count)) = status_of(&reply) else {
+        return;
+    };
+    let reply = Rc::new(reply);
+    let mut at = HEAD;
+    for _ in 0..count {
+        let Some(head) = reply[at.min(reply.len())..].first_chunk() else {
+            return;
+        };
+        let head = u64::from_le_bytes(*head);
+        let start = at + ITEM;
+        let end = start + (head >> 32) as usize;
+        if end > reply.len() {
+            return;
+        }
+        at = end;
+        let value = |from: usize, to: usize| Value::of_reply(&reply, from..to);
+        let answered = match head as u8 {
+            LEFT => Answered::Left,
+            IN_DOUBT => Answered::InDoubt,
+            ABSENT => Answered::Done(Outcome::Value(None)),
+            VALUE => Answered::Done(Outcome::Value(Some(value(start, end)))),
+            VALUES => match values(&reply[start..end], |from, to| {
+                value(start + from, start + to)
+            }) {
+                Some(values) => Answered::Done(Outcome::Values(values)),
+                None => return,
+            },
+            UNCHANGED => Answered::Done(Outcome::Changed(false)),
+            CHANGED => Answered::Done(Outcome::Changed(true)),
+            _ => return,
+        };
+        each(
+            (head >> 8 & 0xff_ffff) as usize,
+            answered,
+            end - start + ITEM,
+        );
+    }
+}
+
+/// The values of a get-all, each made of where it lies; nothing if they are none.
+fn values(bytes: &[u8], value: impl Fn(usize, usize) -> Value) -> Option<Vec<Value>> {
+    let (count, rest) = bytes.split_first_chunk()?;
+    let count = u32::from_le_bytes(*count) as usize;
+    let lengths = rest.get(..count.checked_mul(4)?)?;
+    let mut at = 4 + lengths.len();
+    let mut all = Vec::with_capacity(count);
+    for length in lengths.as_chunks::<4>().0 {
+        let end = at + u32::from_le_bytes(*length) as usize;
+        if end > bytes.len() {
+            return None;
+        }
+        all.push(value(at, end));
+        at = end;
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farslot_fabric::BufferPool;
+    use proptest::prelude::*;
+
+    fn answered() -> impl Strategy<Value = Answered> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+        let value = move || bytes().prop_map(|bytes| Value::from(&bytes[..]));
+        prop_oneof![
+            Just(Answered::Left),
+            Just(Answered::InDoubt),
+            any::<bool>().prop_map(|changed| Answered::Done(Outcome::Changed(changed))),
+            proptest::option::of(value()).prop_map(|value| Answered::Done(Outcome::Value(value))),
+            proptest::collection::vec(value(), 0..4)
+                .prop_map(|values| Answered::Done(Outcome::Values(values))),
+        ]
+    }
+
+    fn decoded(bytes: &[u8]) -> Vec<(usize, Answered)> {
+        let pool = BufferPool::new(1 << 20, 1 << 20);
+        let mut all = Vec::new();
+        outcomes(pool.copy_of(bytes).unwrap(), |number, answered, _| {
+            all.push((number, answered))
+        });
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn replies_survive_and_no_bytes_panic(
+            all in proptest::collection::vec(answered(), 0..9),
+            room in 0..400_usize,
+            noise in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
+            cut: usize,
+        ) {
+            let mut bytes = vec![0xee; room];
+            let writer = ReplyWriter::new(&mut bytes, all.len());
+            prop_assert_eq!(writer.is_some(), room >= ReplyWriter::bytes(all.len(), 0));
+            let Some(mut writer) = writer else { return Ok(()) };
+            all.iter().enumerate().rev().for_each(|(number, answered)| writer.put(number, answered));
+            let end = writer.finish();
+            prop_assert_eq!(status_of(&bytes), Some((Status::Done, all.len() as u32)));
+            let mut got = decoded(&bytes[..end]);
+            got.sort_by_key(|(number, _)| *number);
+            prop_assert_eq!(got.len(), all.len());
+            for ((number, got), (expected, sent)) in got.iter().zip(all.iter().enumerate()) {
+                prop_assert_eq!(*number, expected);
+                let is_value = matches!(sent, Answered::Done(Outcome::Value(Some(_)) | Outcome::Values(_)));
+                prop_assert!(got == sent || is_value && *got == Answered::Left && room < 400);
+            }
+            for (at, byte) in noise {
+                bytes[at % end] = byte;
+            }
+            decoded(&bytes[..cut % (end + 1)]);
+        }
+    }
+
+    #[test]
+    fn a_status_alone_has_no_outcomes() {
+        for status in [
+            Status::Malformed,
+            Status::NoTable,
+            Status::Denied,
+            Status::NotServed,
+        ] {
+            let mut room = [0xff; 20];
+            let bytes = status.put(&mut room);
+            assert_eq!(status_of(&room[..bytes]), Some((status, 0)));
+            assert_eq!(decoded(&room[..bytes]), []);
+            assert_eq!(status.put(&mut room[..7]), 0);
+        }
+        assert_eq!(status_of(&[]), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! Requests: what a client asks the owner for.
+
+use crate::Operation;
+
+/// The most operations of a call.
+pub const MOST_OPERATIONS: usize = 1024;
+/// The most bytes of a request of several operations, and of the room for its reply.
+pub const MOST_BYTES: usize = 256 << 10;
+
+/// The version of the format.
+const VERSION: u8 = 1;
+/// Bytes before the operations.
+const HEAD: usize = 16;
+/// Bytes of an operation before its key.
+const ITEM: usize = 8;
+/// The longest key, in bytes.
+const LONGEST_KEY: usize = (1 << 24) - 1;
+
+/// What the owner is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Question {
+    /// Execute the operations.
+    Run = 0,
+    /// Report what it has counted for its callers to the table.
+    Flush = 1,
+}
+
+/// A request that makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MalformedRequest {
+    /// It ends too early.
+    #[error("the request ends after {bytes} bytes, {least} are the least")]
+    Short {
+        /// Bytes that there are.
+        bytes: usize,
+        /// Bytes that there must be.
+        least: usize,
+    },
+    /// It goes on behind its last operation.
+    #[error("{bytes} bytes follow the request's last operation")]
+    Long {
+        /// Bytes that are too many.
+        bytes: usize,
+    },
+    /// Another version.
+    #[error("the request is of version {found}, 1 is known")]
+    Version {
+        /// The version.
+        found: u8,
+    },
+    /// A question that is none.
+    #[error("there is no question {found}")]
+    Question {
+        /// Its number.
+        found: u8,
+    },
+    /// An operation that is none.
+    #[error("there is no operation {found}")]
+    Operation {
+        /// Its number.
+        found: u8,
+    },
+    /// More operations than a call may have.
+    #[error("{found} operations are over the limit of {limit}")]
+    Count {
+        /// How many it says that it has.
+        found: u32,
+        /// The most.
+        limit: usize,
+    },
+    /// A value where the operation has none.
+    #[error("a {operation} has no value, and this one has {bytes} bytes")]
+    Value {
+        /// The operation.
+        operation: &'static str,
+        /// Bytes of the value.
+        bytes: u32,
+    },
+}
+
+/// Bytes that an operation takes in a request; nothing of one that no request can carry.
+#[must_use]
+pub fn operation_bytes(operation: &Operation<'_>) -> Option<usize> {
+    let (key, value) = (operation.key(), operation.value().unwrap_or_default());
+    let fits = key.len() <= LONGEST_KEY && u32::try_from(value.len()).is_ok();
+    fits.then_some(ITEM + key.len() + value.len())
+}
+
+/// Fills a request.
+#[derive(Debug)]
+pub struct RequestWriter<'b> {
+    left: &'b mut [u8],
+}
+
+impl<'b> RequestWriter<'b> {
+    /// Bytes of a request whose operations take so many.
+    #[must_use]
+    pub const fn bytes(of_operations: usize) -> usize {
+        HEAD + of_operations
+    }
+
+    /// Begins a request of so many operations, in a buffer of [`RequestWriter::bytes`].
+    pub fn new(buffer: &'b mut [u8], question: Question, table: u64, operations: usize) -> Self {
+        let (head, left) = buffer.split_at_mut(HEAD);
+        let first = u64::from(VERSION) | (question as u64) << 8 | (operations as u64) << 32;
+        head[..8].copy_from_slice(&first.to_le_bytes());
+        head[8..].copy_from_slice(&table.to_le_bytes());
+        Self { left }
+    }
+
+    /// Adds an operation, for whose [`operation_bytes`] there must be room.
+    pub fn put(&mut self, operation: &Operation<'_>) {
+        let (key, value) = (operation.key(), operation.value().unwrap_or_default());
+        let head =
+            u64::from(number_of(operation)) | (key.len() as u64) << 8 | (value.len() as u64) << 32;
+        let left = std::mem::take(&mut self.left);
+        let (item, left) = left.split_at_mut(ITEM + key.len() + value.len());
+        item[..ITEM].copy_from_slice(&head.to_le_bytes());
+        item[ITEM..ITEM + key.len()].copy_from_slice(key);
+        item[ITEM + key.len()..].copy_from_slice(value);
+        self.left = left;
+    }
+}
+
+const fn number_of(operation: &Operation<'_>) -> u8 {
+    match operation {
+        Operation::Get(_) => 0,
+        Operation::GetAll(_) => 1,
+        Operation::Put(..) => 2,
+        Operation::FindOrPut(..) => 3,
+        Operation::Update(..) => 4,
+        Operation::Remove(_) => 5,
+    }
+}
+
+fn operation_of<'r>(
+    number: u8,
+    key: &'r [u8],
+    value: &'r [u8],
+) -> Result<Operation<'r>, MalformedRequest> {
+    let operation = match number {
+        0 => Operation::Get(key),
+        1 => Operation::GetAll(key),
+        2 => Operation::Put(key, value),
+        3 => Operation::FindOrPut(key, value),
+        4 => Operation::Update(key, value),
+        5 => Operation::Remove(key),
+        found => return Err(MalformedRequest::Operation { found }),
+    };
+    if operation.value().is_none() && !value.is_empty() {
+        return Err(MalformedRequest::Value {
+            operation: operation.name(),
+            bytes: value.len() as u32,
+        });
+    }
+    Ok(operation)
+}
+
+/// A request as its receiver takes it apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request<'r> {
+    /// What is to be done.
+    pub question: Question,
+    /// The first byte of the table in its region.
+    pub table: u64,
+    /// The operations; their numbers are their places.
+    pub operations: Vec<Operation<'r>>,
+}
+
+impl<'r> Request<'r> {
+    /// The request that these bytes are. Takes memory for no more operations than there are bytes for.
+    ///
+    /// # Errors
+    /// [`MalformedRequest`].
+    pub fn decode(bytes: &'r [u8]) -> Result<Self, MalformedRequest> {
+        let (first, rest) = word(bytes)?;
+        let (table, mut rest) = word(rest)?;
+        if first as u8 != VERSION {
+            let found = first as u8;
+            return Err(MalformedRequest::Version { found });
+        }
+        let question = match (first >> 8) as u8 {
+            0 => Question::Run,
+            1 => Question::Flush,
+            found => return Err(MalformedRequest::Question { found }),
+        };
+        let found = (first >> 32) as u32;
+        if found as usize > MOST_OPERATIONS {
+            let limit = MOST_OPERATIONS;
+            return Err(MalformedRequest::Count { found, limit });
+        }
+        let mut operations = Vec::with_capacity((found as usize).min(rest.len() / ITEM));
+        for _ in 0..found {
+            let (head, body) = word(rest)?;
+            let key_bytes = (head >> 8 & LONGEST_KEY as u64) as usize;
+            let (key, body) = part(body, key_bytes)?;
+            let (value, body) = part(body, (head >> 32) as usize)?;
+            operations.push(operation_of(head as u8, key, value)?);
+            rest = body;
+        }
+        match rest.len() {
+            0 => Ok(Self {
+                question,
+                table,
+                operations,
+            }),
+            bytes => Err(MalformedRequest::Long { bytes }),
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> Result<(u64, &[u8]), MalformedRequest> {
+    match bytes.split_first_chunk() {
+        Some((word, rest)) => Ok((u64::from_le_bytes(*word), rest)),
+        None => Err(MalformedRequest::Short {
+            bytes: bytes.len(),
+            least: 8,
+        }),
+    }
+}
+
+fn part(bytes: &[u8], least: usize) -> Result<(&[u8], &[u8]), MalformedRequest> {
+    bytes
+        .split_at_checked(least)
+        .ok_or(MalformedRequest::Short {
+            bytes: bytes.len(),
+            least,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encoded(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
+        let bytes = operations
+            .iter()
+            .map(|operation| operation_bytes(operation).unwrap());
+        let mut request = vec![0; RequestWriter::bytes(bytes.sum())];
+        let mut writer = RequestWriter::new(&mut request, question, table, operations.len());
+        operations
+            .iter()
+            .for_each(|operation| writer.put(operation));
+        assert_eq!(writer.left.len(), 0);
+        request
+    }
+
+    proptest! {
+        #[test]
+        fn requests_survive_and_no_bytes_panic(
+            table: u64,
+            is_flush: bool,
+            items in proptest::collection::vec(
+                (0..6u8, proptest::collection::vec(any::<u8>(), 0..20), proptest::collection::vec(any::<u8>(), 0..40)),
+                0..8,
+            ),
+            noise in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
+            cut: usize,
+        ) {
+            let operations: Vec<_> = items.iter().map(|(number, key, value)| {
+                let value: &[u8] = if (2..5).contains(number) { value } else { &[] };
+                operation_of(*number, key, value).unwrap()
+            }).collect();
+            let question = if is_flush { Question::Flush } else { Question::Run };
+            let mut request = encoded(question, table, &operations);
+            prop_assert_eq!(Request::decode(&request), Ok(Request { question, table, operations }));
+            request.push(0);
+            prop_assert_eq!(Request::decode(&request), Err(MalformedRequest::Long { bytes: 1 }));
+            request.pop();
+            let short = &request[..cut % request.len()];
+            let is_short = matches!(Request::decode(short), Err(MalformedRequest::Short { .. }));
+            prop_assert!(is_short);
+            for (at, byte) in noise {
+                let at = at % request.len();
+                request[at] = byte;
+            }
+            let _ = Request::decode(&request);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let key = [1u8; 8];
+        let whole = encoded(Question::Run, 7, &[Operation::Get(&key)]);
+        let changed = |at: usize, byte| {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            Request::decode(&bytes).unwrap_err()
+        };
+        assert_eq!(changed(0, 2), MalformedRequest::Version { found: 2 });
+        assert_eq!(changed(1, 9), MalformedRequest::Question { found: 9 });
+        let found = 1 | 255 << 16;
+        let limit = MOST_OPERATIONS;
+        assert_eq!(changed(6, 255), MalformedRequest::Count { found, limit });
+        assert_eq!(changed(16, 6), MalformedRequest::Operation { found: 6 });
+        // Of the key's bytes the last is now a value.
+        let mut bytes = whole.clone();
+        (bytes[17], bytes[20]) = (7, 1);
+        let operation = "get";
+        let error = Request::decode(&bytes).unwrap_err();
+        assert_eq!(
+            error,
+            MalformedRequest::Value {
+                operation,
+                bytes: 1
+            }
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Paper 003, figure 5: lookups in Storm, eRPC, FaRM and LITE.
+
+use super::common::{Rate, fitted_rows, rate};
+use super::fits::{BESIDE_LITE, WITHOUT_CONTROL, fit};
+use super::hopscotch::reads_per_lookup;
+use super::systems::{PAPERS_THREADS, System};
+use crate::scale::Scale;
+use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) const ID: &str = "003-fig5";
+pub(crate) const SCALE: Scale = super::common::SCALE;
+
+const MACHINES: [u32; 4] = [4, 8, 12, 16];
+const SYSTEMS: [System; 5] = [
+    System::Oversubscribed,
+    System::Erpc { controlled: true },
+    System::Erpc { controlled: false },
+    System::Farm,
+    System::Lite,
+];
+/// How full FaRM's table is: assumed.
+const FARM_LOAD: f64 = 0.9;
+/// Storm beside eRPC and FaRM, at 16 machines.
+const BESIDE_ERPC: f64 = 3.3;
+const BESIDE_FARM: f64 = 3.6;
+
+/// Measures the figure.
+pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
+    let fits = fit();
+    let mut random = ChaCha8Rng::seed_from_u64(scale.seed);
+    let farm_reads = reads_per_lookup(scale.slots, FARM_LOAD, &mut random);
+    let rates: Vec<Rate> = threads::in_order(MACHINES.len() * SYSTEMS.len(), |number| {
+        let machines = MACHINES[number / SYSTEMS.len()];
+        let system = SYSTEMS[number % SYSTEMS.len()];
+        progress(&format!("{}, {machines} machines", system.name()));
+        let mix = system.mix(&fits, farm_reads);
+        rate(
+            scale,
+            system.profile(&fits),
+            &mix,
+            (machines, PAPERS_THREADS),
+        )
+    })?;
+    let at = |machines: usize, system: usize| rates[machines * SYSTEMS.len() + system];
+    let mut rows = Vec::new();
+    for (number, machines) in MACHINES.iter().enumerate() {
+        for (column, system) in SYSTEMS.iter().enumerate() {
+            let cell = format!(
+                "M lookups/s of a machine, {}, {machines} machines",
+                system.name()
+            );
+            rows.push(at(number, column).row(cell));
+        }
+    }
+    let last = MACHINES.len() - 1;
+    let [storm, erpc, free, farm, lite] = [0, 1, 2, 3, 4].map(|system| at(last, system));
+    rows.extend([
+        storm
+            .over(erpc, "Storm / eRPC, 16 machines", BESIDE_ERPC)
+            .predicted(),
+        free.over(
+            erpc,
+            "eRPC without congestion control / eRPC, 16 machines",
+            WITHOUT_CONTROL,
+        )
+        .fitted(),
+        storm
+            .over(
+                free,
+                "Storm / eRPC without congestion control, 16 machines",
+                BESIDE_ERPC / WITHOUT_CONTROL,
+            )
+            .predicted(),
+        storm
+            .over(farm, "Storm / FaRM, 16 machines", BESIDE_FARM)
+            .predicted(),
+        storm
+            .over(lite, "Storm / LITE, 16 machines", BESIDE_LITE)
+            .fitted(),
+        ReproRow::new("READs of a lookup, FaRM, table 0.9 full", None, farm_reads).predicted(),
+    ]);
+    rows.extend(fitted_rows(&fits));
+    let lines = SYSTEMS.iter().enumerate().map(|(column, system)| {
+        let points = MACHINES.iter().enumerate();
+        let points =
+            points.map(|(number, machines)| (f64::from(*machines), at(number, column).simulated));
+        Line::ours(system.name(), points.collect())
+    });
+    let setup = format!(
+        "Simulated: machines with a ConnectX-4 on InfiniBand and {PAPERS_THREADS} threads of 16 lookups under way; {} lookups a cell. Storm (oversub) is that of \
+         figure 4: its collisions are fitted there, at 32 machines. eRPC: a datagram each way, for which the receiver's NIC fetches a descriptor of 16 bytes \
+         and writes a header of 40 beside the 128; the time of its congestion control is fitted. FaRM: one READ of 1 KiB, a second for a key in a chain \
+         (counted, at 0.9 of {} slots). LITE: the time for which its kernel is locked is fitted. That eRPC loses with more machines, by the paper for \
+         posting onto receive queues, is not emulated.",
+        scale.lookups, scale.slots
+    );
+    let plot = Plot {
+        title: "Lookups by machines".into(),
+        x: Axis::linear("machines"),
+        y: Axis::linear("M lookups/s of a machine"),
+        lines: lines.collect(),
+    };
+    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
+}

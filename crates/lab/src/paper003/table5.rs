@@ -1,0 +1,54 @@
+//! Paper 003, table 5: round trips of an idle cluster.
+
+use super::cluster::latency;
+use super::fits::fit;
+use super::systems::System;
+use crate::scale::Scale;
+use crate::{Basis, Progress, ReproReport, ReproRow, Result};
+use farslot::fabric::sim::NicProfile;
+
+pub(crate) const ID: &str = "003-table5";
+pub(crate) const SCALE: Scale = super::common::SCALE;
+
+/// A column: a system, and the paper's us on InfiniBand and on RoCE.
+const COLUMNS: [(System, &str, [f64; 2]); 5] = [
+    (System::Perfect, "Storm (READ)", [1.8, 2.8]),
+    (System::Calls, "Storm (call)", [2.7, 3.9]),
+    (System::Erpc { controlled: false }, "eRPC", [2.7, 3.6]),
+    (System::Farm, "FaRM", [2.1, 3.0]),
+    (System::Lite, "LITE", [5.8, 6.4]),
+];
+
+/// Measures the table.
+pub(crate) fn run(scale: &Scale, _: Progress<'_>) -> Result<ReproReport> {
+    let fits = fit();
+    let platforms = [
+        ("InfiniBand", NicProfile::connectx4_edr()),
+        ("RoCE", NicProfile::connectx4_roce()),
+    ];
+    let mut rows = Vec::new();
+    for (number, (platform, profile)) in platforms.into_iter().enumerate() {
+        for (system, name, papers) in COLUMNS {
+            let us = latency(profile.clone(), &system.idle(&fits)[0], scale.seed)?;
+            let cell = format!("us, {name}, ConnectX-4 on {platform}");
+            let is_fitted = match system {
+                System::Perfect => true,
+                System::Calls | System::Lite => number == 0,
+                _ => false,
+            };
+            let basis = if is_fitted {
+                Basis::Fitted
+            } else {
+                Basis::Predicted
+            };
+            rows.push(ReproRow {
+                basis: Some(basis),
+                ..ReproRow::new(cell, Some(papers[number]), us)
+            });
+        }
+    }
+    let setup = "Simulated: one operation at a time, 100 of each; READs and calls of 128 bytes, of 1 KiB for FaRM. Fitted: a READ on either network, a call on \
+                 InfiniBand (by the owner's time for it), and what LITE's kernel adds to a READ there. An idle session of eRPC bypasses its congestion control."
+        .to_owned();
+    Ok(ReproReport::emulated(ID, setup, rows, Vec::new()))
+}

@@ -1,0 +1,444 @@
+//! The workloads on Farslot: tables and transactions of paper 003.
+
+mod procedures;
+
+use crate::transactions::round::{ClientState, Round, Share, thread_cpu};
+use crate::transactions::smallbank;
+use crate::transactions::system::{Plan, System};
+use crate::transactions::workload::{Call, Outcome, Row, Workload, shapes};
+use crate::{LabError, Result};
+use farslot::fabric::shm::{self, RegionSpec, ShmEndpoint};
+use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
+use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
+use farslot::fabric::{
+    AnyEndpoint, Endpoint, Executor, Handler, Limits, NodeId, RegionId, Rights, window,
+};
+use farslot_bench::process;
+use farslot_remote::chained::{Chained, Table};
+use farslot_remote::{ObjectId, PolicyOptions};
+use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_txn::{
+    Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError,
+};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// Where the nodes are.
+pub(crate) enum Nodes {
+    /// In the simulator, in its virtual time.
+    Sim(World),
+    /// In the memory of this process, whose client threads execute the calls themselves.
+    Shm(Vec<shm::Node>),
+    /// At these addresses.
+    Tcp(Vec<String>),
+}
+
+/// The nodes of a database, and what keeps them served.
+pub(crate) struct Served {
+    pub nodes: Nodes,
+    /// The processes that serve them, where they are not this one.
+    pub processes: Vec<u32>,
+    /// Ends them when it is dropped.
+    pub _guard: Box<dyn Any + Send + Sync>,
+}
+
+/// What clients may do: all else is done by the owner.
+const RIGHTS: Rights = Rights::READ.and(Rights::CALL);
+
+/// Bytes of a node's region.
+fn bytes(workload: &dyn Workload, nodes: u64) -> u64 {
+    let shapes = shapes(workload, nodes);
+    let end = shapes.last().map(|shape| shape.at + shape.bytes());
+    end.unwrap_or(0).next_multiple_of(64)
+}
+
+fn tables(workload: &dyn Workload, nodes: u64) -> Result<Vec<(ObjectId, Table)>> {
+    let numbered = shapes(workload, nodes).into_iter().enumerate();
+    let tables = numbered.map(|(number, shape)| {
+        let table = Table::new(shape).map_err(TxnError::from)?;
+        Ok((ObjectId(number as u16), table))
+    });
+    tables.collect()
+}
+
+/// What answers calls to a node.
+fn handler(workload: &dyn Workload, node: u64, nodes: u64) -> Result<Arc<dyn Handler>> {
+    let tables = tables(workload, nodes)?;
+    let mut server = Server::new(ServerOptions::default());
+    let options = OwnerOptions {
+        node: node as u8,
+        ..OwnerOptions::default()
+    };
+    let tables = tables
+        .into_iter()
+        .map(|(object, table)| (object, table.into()));
+    farslot_txn::serve(&mut server, &tables.collect::<Vec<_>>(), options);
+    Ok(Arc::new(server))
+}
+
+fn node(workload: &dyn Workload, number: u64, nodes: u64) -> Result<shm::Node> {
+    let region = RegionSpec {
+        len: bytes(workload, nodes),
+        rights: RIGHTS,
+    };
+    let node = shm::Node::embedded(&[region])?;
+    node.serve_calls(handler(workload, number, nodes)?);
+    Ok(node)
+}
+
+/// Serves one of a workload's nodes over TCP, at any port of this host that is free.
+pub(crate) fn serve_tcp(
+    workload: &dyn Workload,
+    number: u64,
+    nodes: u64,
+    threads: usize,
+) -> Result<Agent> {
+    let options = AgentOptions {
+        threads,
+        ..AgentOptions::default()
+    };
+    Ok(Agent::start(node(workload, number, nodes)?, &options)?)
+}
+
+/// The nodes in this process' memory.
+pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
+    let nodes = (0..nodes).map(|number| node(workload, number, nodes));
+    Ok(Served {
+        nodes: Nodes::Shm(nodes.collect::<Result<_>>()?),
+        processes: Vec::new(),
+        _guard: Box::new(()),
+    })
+}
+
+/// The nodes in the simulator.
+pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<Served> {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    for number in 0..nodes {
+        let node = world.add_node(&[(bytes(workload, nodes), RIGHTS)]);
+        let handler = handler(workload, number, nodes)?;
+        world
+            .node_handle(node)
+            .serve_calls(move || Arc::clone(&handler));
+    }
+    Ok(Served {
+        nodes: Nodes::Sim(world),
+        processes: Vec::new(),
+        _guard: Box::new(()),
+    })
+}
+
+/// A database of Farslot.
+pub(super) struct Farslot {
+    served: Served,
+    manner: Manner,
+}
+
+/// How clients use it.
+#[derive(Clone, Copy)]
+struct Manner {
+    nodes: u64,
+    locking: Locking,
+}
+
+/// One client thread's database.
+struct Session<'w> {
+    database: Database<AnyEndpoint>,
+    workload: &'w dyn Workload,
+    nodes: u64,
+}
+
+impl Session<'_> {
+    /// A workload's table where the rows of a part are.
+    fn table(&self, table: usize, part: i64) -> TableId {
+        let node = part.unsigned_abs() % self.nodes;
+        TableId((table as u64 * self.nodes + node) as u16)
+    }
+
+    /// Runs a transaction; returns what it came to, and how often it met another.
+    async fn run(&self, call: &Call) -> Result<(Outcome, u64)> {
+        let tries = Cell::new(0);
+        let is_tatp = self.workload.name() == "tatp";
+        let body = async |open: &mut Transaction<'_, AnyEndpoint>| {
+            tries.set(tries.get() + 1);
+            if is_tatp {
+                self.tatp(open, call).await
+            } else {
+                self.smallbank(open, call).await
+            }
+        };
+        let outcome = self.database.run(body).await?;
+        Ok((outcome, tries.get() - 1))
+    }
+
+    /// Runs transactions until the time is over, so many at once.
+    async fn work(
+        &self,
+        endpoint: &AnyEndpoint,
+        state: &mut ClientState,
+        plan: Plan,
+    ) -> Result<Share> {
+        let state = RefCell::new(state);
+        let share = RefCell::new(Share::new(self.workload));
+        let (cpu, since) = (thread_cpu(), endpoint.now());
+        let until = since + plan.time.as_nanos() as u64;
+        let mut first_error = Ok(());
+        let workers = (0..plan.width).map(async |_| -> Result<()> {
+            while endpoint.now() < until {
+                let call = self.workload.draw(&mut state.borrow_mut().random);
+                let before = endpoint.now();
+                let (outcome, conflicts) = self.run(&call).await?;
+                let mut share = share.borrow_mut();
+                share.conflicts += conflicts;
+                share.note(self.workload, &call, outcome, endpoint.now() - before);
+            }
+            Ok(())
+        });
+        window(plan.width, workers, |_, end| {
+            if first_error.is_ok() {
+                first_error = end;
+            }
+        })
+        .await;
+        first_error?;
+        let mut share = share.into_inner();
+        share.time = endpoint.now() - since;
+        share.cpu = thread_cpu().saturating_sub(cpu);
+        Ok(share)
+    }
+}
+
+impl Manner {
+    fn clients(&self, endpoint: &Rc<AnyEndpoint>) -> Vec<Rc<Client<AnyEndpoint>>> {
+        let nodes = 0..self.nodes as u16;
+        let clients = nodes.map(|node| {
+            let to = (NodeId(node), RegionId(0));
+            Rc::new(Client::new(
+                Rc::clone(endpoint),
+                to,
+                ClientOptions::default(),
+            ))
+        });
+        clients.collect()
+    }
+
+    fn session<'w>(
+        &self,
+        endpoint: &Rc<AnyEndpoint>,
+        workload: &'w dyn Workload,
+        seed: u64,
+    ) -> Result<Session<'w>> {
+        let options = DatabaseOptions {
+            locking: self.locking,
+            seed,
+            ..DatabaseOptions::default()
+        };
+        let mut database = Database::new(self.clients(endpoint), options)?;
+        for (object, table) in tables(workload, self.nodes)? {
+            for node in 0..self.nodes {
+                database.add_table(node as u8, object, table)?;
+            }
+        }
+        Ok(Session {
+            database,
+            workload,
+            nodes: self.nodes,
+        })
+    }
+}
+
+impl Farslot {
+    pub(super) fn new(served: Served, nodes: u64, locking: Locking) -> Self {
+        let manner = Manner { nodes, locking };
+        Self { served, manner }
+    }
+
+    fn endpoint(&self) -> Result<Rc<AnyEndpoint>> {
+        let limits = Limits {
+            verb_timeout: 20_000_000_000,
+            ..Limits::default()
+        };
+        Ok(Rc::new(match &self.served.nodes {
+            Nodes::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
+            Nodes::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
+            Nodes::Tcp(addresses) => {
+                let options = ConnectOptions {
+                    limits,
+                    ..ConnectOptions::default()
+                };
+                AnyEndpoint::Tcp(TcpEndpoint::connect(addresses, &options)?)
+            }
+        }))
+    }
+
+    /// Runs the clients in simulated threads.
+    fn simulate(
+        &self,
+        world: &World,
+        workload: &dyn Workload,
+        clients: &mut [ClientState],
+        plan: Plan,
+    ) -> Result<Vec<Share>> {
+        // A simulated thread owns what it works on; the workload is small.
+        let workload = workload.shared();
+        let mut simulation = Simulation::new(world.clone());
+        let tasks: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(number, state)| {
+                let thread = simulation.add_client(HostId(0), Limits::default());
+                let (mut state, workload) = (state.clone(), Rc::clone(&workload));
+                let manner = self.manner;
+                simulation.spawn(thread, async move |endpoint| {
+                    let endpoint = Rc::new(AnyEndpoint::Sim(endpoint));
+                    let session = manner.session(&endpoint, &*workload, number as u64)?;
+                    let share = session.work(&endpoint, &mut state, plan).await?;
+                    Ok::<_, LabError>((share, state))
+                })
+            })
+            .collect();
+        if simulation.run() != RunEnd::Done {
+            return Err(LabError::wrong(1, 1));
+        }
+        let mut shares = Vec::new();
+        for (task, state) in tasks.iter().zip(clients) {
+            let (share, after) = task.try_take().ok_or_else(|| LabError::wrong(1, 1))??;
+            *state = after;
+            shares.push(share);
+        }
+        Ok(shares)
+    }
+
+    fn server_cpu(&self) -> Result<Option<f64>> {
+        if self.served.processes.is_empty() {
+            return Ok(None);
+        }
+        let used = self.served.processes.iter();
+        let used = used.map(|process| process::cpu_seconds(*process));
+        Ok(Some(used.sum::<farslot_bench::Result<f64>>()?))
+    }
+}
+
+/// Rows that are put at once.
+const LOADED_TOGETHER: usize = 64;
+
+impl System for Farslot {
+    fn name(&self) -> &'static str {
+        "farslot"
+    }
+
+    fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").into()
+    }
+
+    fn load(&self, workload: &dyn Workload) -> Result<()> {
+        let endpoint = self.endpoint()?;
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let clients = self.manner.clients(&endpoint);
+        let mut puts = Vec::new();
+        for (object, table) in tables(workload, self.manner.nodes)? {
+            for client in &clients {
+                let client = Rc::clone(client);
+                puts.push(Chained::new(
+                    table,
+                    object,
+                    client,
+                    0,
+                    PolicyOptions::default(),
+                ));
+            }
+        }
+        let flush = |rows: &mut Vec<Row>| {
+            let mut end = Ok(());
+            let jobs = rows.iter().map(async |row| {
+                let node = row.part as usize % self.manner.nodes as usize;
+                let table = &puts[row.table * self.manner.nodes as usize + node];
+                table.put(&row.key, &row.value).await
+            });
+            executor.block_on(window(LOADED_TOGETHER, jobs, |_, put| {
+                if let Err(error) = put {
+                    end = Err(TxnError::from(error).into());
+                }
+            }));
+            rows.clear();
+            end
+        };
+        let mut rows = Vec::new();
+        workload.load(&mut |row| {
+            rows.push(row);
+            if rows.len() == 4096 {
+                flush(&mut rows)
+            } else {
+                Ok(())
+            }
+        })?;
+        flush(&mut rows)
+    }
+
+    fn round(
+        &self,
+        workload: &dyn Workload,
+        clients: &mut [ClientState],
+        plan: Plan,
+    ) -> Result<Round> {
+        if let Nodes::Sim(world) = &self.served.nodes {
+            let shares = self.simulate(world, workload, clients, plan)?;
+            return Ok(Round::of(workload, shares, None));
+        }
+        let start = Barrier::new(clients.len());
+        let before = self.server_cpu()?;
+        let connect = || self.endpoint();
+        let shares = thread::scope(|scope| {
+            let (start, connect) = (&start, &connect);
+            let threads = clients.iter_mut().enumerate().map(|(number, state)| {
+                scope.spawn(move || {
+                    let endpoint = connect();
+                    start.wait();
+                    let endpoint = endpoint?;
+                    let session = self.manner.session(&endpoint, workload, number as u64)?;
+                    let executor = Executor::new(Rc::clone(&endpoint));
+                    executor.block_on(session.work(&endpoint, state, plan))
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            let ends = threads.into_iter().map(|thread| thread.join());
+            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<_>>>()
+        })?;
+        let used = before.zip(self.server_cpu()?);
+        let used = used.map(|(before, after)| after - before);
+        Ok(Round::of(workload, shares, used))
+    }
+
+    fn total(&self, workload: &dyn Workload) -> Result<i64> {
+        let endpoint = self.endpoint()?;
+        let session = self.manner.session(&endpoint, workload, 0)?;
+        let executor = Executor::new(endpoint);
+        let mut total = 0;
+        let accounts: Vec<i64> = (0..workload.size() as i64).collect();
+        for some in accounts.chunks(64) {
+            let keys: Vec<_> = some
+                .iter()
+                .map(|account| (*account as u32).to_le_bytes())
+                .collect();
+            let both = [smallbank::SAVINGS, smallbank::CHECKING];
+            let wanted: Vec<_> = both
+                .iter()
+                .flat_map(|table| {
+                    let keyed = some.iter().zip(&keys);
+                    keyed.map(|(account, key)| (session.table(*table, *account), &key[..]))
+                })
+                .collect();
+            let rows = executor.block_on(session.database.run(
+                async |open: &mut Transaction<'_, AnyEndpoint>| open.read_many(&wanted).await,
+            ))?;
+            for row in rows {
+                let bytes = row.and_then(|row| <[u8; 8]>::try_from(&*row).ok());
+                total += i64::from_le_bytes(bytes.ok_or_else(|| LabError::wrong(1, 1))?);
+            }
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,166 @@
+//! What is measured, and what may vary.
+
+use super::workload::Workload;
+use super::{farslot, postgres, smallbank, tatp};
+use crate::{LabError, Result};
+use farslot_bench::BenchError;
+use farslot_txn::Locking;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A workload, and how large it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bench {
+    /// TATP.
+    Tatp {
+        /// Subscribers.
+        subscribers: u64,
+    },
+    /// SmallBank.
+    SmallBank {
+        /// Accounts.
+        accounts: u64,
+        /// Accounts that 90 of 100 transactions are on.
+        hot: u64,
+    },
+}
+
+/// A store to be held against.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rival {
+    /// Redis, started for this, or the empty one that runs at an address.
+    Redis(Option<SocketAddr>),
+    /// PostgreSQL, started for this.
+    Postgres,
+}
+
+impl FromStr for Rival {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "redis" => Ok(Self::Redis(None)),
+            None if text == "postgres" => Ok(Self::Postgres),
+            Some(("redis", at)) => {
+                let parsed = at.parse().map(|at| Self::Redis(Some(at)));
+                parsed.map_err(|_| format!("{at:?} is no address such as 127.0.0.1:6379"))
+            }
+            _ => Err(format!(
+                "{text:?} is no system to compare with: there are redis, redis=HOST:PORT and postgres"
+            )),
+        }
+    }
+}
+
+/// Whether PostgreSQL's programs are on this machine.
+#[must_use]
+pub fn postgres_is_installed() -> bool {
+    postgres::is_installed()
+}
+
+/// What the benchmark may vary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The workload.
+    pub bench: Bench,
+    /// Nodes that share Farslot's rows, by subscriber or account.
+    pub nodes: u64,
+    /// When Farslot's transactions lock.
+    pub locking: Locking,
+    /// Client threads of each system.
+    pub threads: usize,
+    /// Transactions under way at once, of each thread.
+    pub pipeline: usize,
+    /// How long each system is measured, in all rounds together.
+    pub time: Duration,
+    /// Rounds, of which the median counts.
+    pub rounds: usize,
+    /// Threads of each server: of Farslot's nodes, and of Redis for its connections where that is more than one.
+    pub server_threads: usize,
+    /// What Farslot is held against.
+    pub against: Vec<Rival>,
+    /// What rows and transactions derive from.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Those of a workload: one node, locks at the commit, one thread with 32 transactions under way, 5 s in 5 rounds.
+    #[must_use]
+    pub fn new(bench: Bench) -> Self {
+        Self {
+            bench,
+            nodes: 1,
+            locking: Locking::Commit,
+            threads: 1,
+            pipeline: 32,
+            time: Duration::from_secs(5),
+            rounds: 5,
+            server_threads: 1,
+            against: Vec::new(),
+            seed: 0,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let size = match self.bench {
+            Bench::Tatp { subscribers } => ("subscribers", subscribers, 1..=1 << 26),
+            Bench::SmallBank { accounts, .. } => ("accounts", accounts, 2..=1 << 28),
+        };
+        let hot = match self.bench {
+            Bench::Tatp { .. } => 2,
+            Bench::SmallBank { hot, .. } => hot,
+        };
+        let limits = [
+            size,
+            // A transfer between hot accounts needs two.
+            ("hot accounts", hot, 2..=1 << 28),
+            ("nodes", self.nodes, 1..=64),
+            ("threads", self.threads as u64, 1..=1024),
+            ("pipeline", self.pipeline as u64, 1..=1024),
+            ("rounds", self.rounds as u64, 1..=1000),
+            ("server threads", self.server_threads as u64, 1..=128),
+        ];
+        for (option, value, limit) in limits {
+            if !limit.contains(&value) {
+                let limit = format!("from {} to {}", limit.start(), limit.end());
+                return Err(LabError::bad(option, value, limit));
+            }
+        }
+        if let Bench::SmallBank { accounts, hot } = self.bench
+            && accounts < hot + 2
+            && accounts != hot
+        {
+            let limit = format!("{hot}, the hot ones, or 2 more at least");
+            return Err(LabError::bad("accounts", accounts, limit));
+        }
+        if self.time < Duration::from_millis(1) || self.time > Duration::from_secs(86_400) {
+            let seconds = format!("{:?}", self.time);
+            return Err(BenchError::bad_text("seconds", seconds, "from 0.001 to 86400").into());
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    pub(super) fn workload(self, seed: u64) -> Box<dyn Workload> {
+        match self {
+            Self::Tatp { subscribers } => Box::new(tatp::Tatp { subscribers, seed }),
+            Self::SmallBank { accounts, hot } => Box::new(smallbank::SmallBank {
+                accounts,
+                hot,
+                seed,
+            }),
+        }
+    }
+
+    /// Serves a node over TCP for as long as what is returned is held.
+    pub(crate) fn serve(
+        self,
+        number: u64,
+        nodes: u64,
+        threads: usize,
+    ) -> Result<::farslot::fabric::tcp::Agent> {
+        farslot::serve_tcp(&*self.workload(0), number, nodes, threads)
+    }
+}

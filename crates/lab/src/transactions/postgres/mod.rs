@@ -1,0 +1,139 @@
+//! The workloads on PostgreSQL: each transaction is one prepared statement, of several steps by a function. Those of
+//! one connection are pipelined.
+
+mod connection;
+mod failure;
+mod server;
+
+pub(crate) use server::is_installed;
+
+use super::round::{ClientState, Round};
+use super::system::{Pipelined, Plan, System, batches};
+use super::workload::{Call, Kind, Outcome, Workload};
+use crate::Result;
+use connection::{Connection, End};
+use failure::{PEER, failure};
+use server::Server;
+use std::net::SocketAddr;
+
+/// Times that a transaction is run again because of others: far more than ever happens.
+const ATTEMPTS: u64 = 10_000;
+
+/// A PostgreSQL server that was started for this.
+pub(super) struct Postgres {
+    server: Server,
+    version: String,
+}
+
+impl Postgres {
+    pub(super) fn start() -> Result<Self> {
+        let server = Server::start()?;
+        let version = Connection::open(server.address)?.query("SHOW server_version")?;
+        let version = String::from_utf8_lossy(&version.unwrap_or_default()).into_owned();
+        // As 15.3 (Debian 15.3-1).
+        let version = version.split(' ').next().unwrap_or_default().to_owned();
+        Ok(Self { server, version })
+    }
+
+    fn connect(&self, kinds: &'static [Kind]) -> Result<Client> {
+        let mut connection = Connection::open(self.server.address)?;
+        for kind in kinds {
+            connection.prepare(kind.name, kind.postgres)?;
+        }
+        Ok(Client {
+            address: self.server.address,
+            connection,
+            kinds,
+        })
+    }
+}
+
+struct Client {
+    address: SocketAddr,
+    connection: Connection,
+    kinds: &'static [Kind],
+}
+
+impl Pipelined for Client {
+    fn run(&mut self, calls: &[Call], outcomes: &mut Vec<Outcome>) -> Result<u64> {
+        let first = outcomes.len();
+        outcomes.resize(first + calls.len(), None);
+        let mut left: Vec<usize> = (0..calls.len()).collect();
+        let mut conflicts = 0;
+        while !left.is_empty() {
+            for at in &left {
+                let kind = &self.kinds[calls[*at].kind];
+                let numbers = &calls[*at].numbers[..kind.numbers];
+                self.connection.execute(kind.name, numbers);
+            }
+            self.connection.flush()?;
+            for at in std::mem::take(&mut left) {
+                match self.connection.read_end()? {
+                    End::Row(row) => {
+                        let text = row.as_deref().map(std::str::from_utf8);
+                        let number = text.and_then(|text| text.ok()?.parse().ok());
+                        outcomes[first + at] = number;
+                    }
+                    end if end.is_conflict() && conflicts < ATTEMPTS => {
+                        conflicts += 1;
+                        left.push(at);
+                    }
+                    End::Failed { message, .. } => return Err(failure(self.address, message)),
+                }
+            }
+        }
+        Ok(conflicts)
+    }
+}
+
+impl System for Postgres {
+    fn name(&self) -> &'static str {
+        PEER
+    }
+
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn load(&self, workload: &dyn Workload) -> Result<()> {
+        let mut connection = Connection::open(self.server.address)?;
+        connection.query(workload.schema())?;
+        // Rows of all tables come mixed, and a copy is of one.
+        for (number, table) in workload.tables().iter().enumerate() {
+            let mut begun = false;
+            workload.load(&mut |row| {
+                if row.table != number || row.columns.is_empty() {
+                    return Ok(());
+                }
+                if !begun {
+                    begun = true;
+                    connection.begin_copy(table.name);
+                }
+                connection.copy(&row.columns)
+            })?;
+            if begun {
+                connection.end_copy()?;
+            }
+        }
+        connection.query(workload.schema_after_load()).map(drop)
+    }
+
+    fn round(
+        &self,
+        workload: &dyn Workload,
+        clients: &mut [ClientState],
+        plan: Plan,
+    ) -> Result<Round> {
+        let kinds = workload.kinds();
+        let cpu = || server::cpu_seconds(self.server.process()).map(Some);
+        batches(workload, clients, plan, || self.connect(kinds), cpu)
+    }
+
+    fn total(&self, workload: &dyn Workload) -> Result<i64> {
+        let query = workload.total().map_or("SELECT 0", |total| total.postgres);
+        let row = Connection::open(self.server.address)?.query(query)?;
+        let text = row.as_deref().map(std::str::from_utf8);
+        let number = text.and_then(|text| text.ok()?.parse().ok());
+        number.ok_or_else(|| failure(self.server.address, "it has no total".into()))
+    }
+}

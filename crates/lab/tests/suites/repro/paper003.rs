@@ -1,0 +1,118 @@
+//! Paper 003, small.
+
+use super::{checked, ours};
+use farslot_lab::repro::Options;
+use farslot_lab::{Basis, ReproReport, ReproRow};
+
+const FEW: Options = Options {
+    slots: None,
+    tables: None,
+    lookups: Some(60_000),
+    seed: 7,
+};
+
+/// A report with all figures that the paper's text states, each fitted or predicted, and what is not within 15% of the
+/// paper's named.
+fn emulated(id: &str, beside_the_paper: usize) -> ReproReport {
+    let report = checked(id, &FEW);
+    let beside = report.rows.iter().filter(|row| row.paper.is_some());
+    assert_eq!(beside.clone().count(), beside_the_paper, "{id}");
+    for row in beside {
+        let error = (row.ratio.unwrap() - 1.0).abs();
+        match row.basis {
+            Some(Basis::Fitted) => assert!(error < 0.06, "{row:?}"),
+            Some(Basis::Predicted) => {
+                assert_eq!(error > 0.15, report.setup.contains(&row.cell), "{row:?}");
+            }
+            None => panic!("neither fitted nor predicted: {row:?}"),
+        }
+    }
+    report
+}
+
+fn row<'r>(report: &'r ReproReport, cell: &str) -> &'r ReproRow {
+    let row = report.rows.iter().find(|row| row.cell.starts_with(cell));
+    row.unwrap_or_else(|| panic!("no {cell:?}"))
+}
+
+/// A predicted figure within 15% of the paper's.
+fn near(report: &ReproReport, cell: &str) {
+    let row = row(report, cell);
+    assert_eq!(row.basis, Some(Basis::Predicted), "{row:?}");
+    assert!((row.ratio.unwrap() - 1.0).abs() < 0.15, "{row:?}");
+}
+
+#[test]
+fn reads_by_connections() {
+    let report = emulated("003-fig1", 8);
+    near(&report, "M READs/s, ConnectX-5, 10000 connections");
+    near(&report, "connections at which READs are as slow");
+    // Small pages cost a translation at any number of connections.
+    let large = ours(&report, "M READs/s, ConnectX-5, 8 connections");
+    let small = ours(&report, "M READs/s, ConnectX-5, pages of 4 KiB");
+    assert!(small < 0.8 * large, "{small} {large}");
+}
+
+#[test]
+fn lookups_in_storm() {
+    let report = emulated("003-fig4", 2);
+    near(&report, "perfect / calls alone");
+    for machines in [4, 8, 16, 32] {
+        for system in ["perfect", "oversub", "calls alone"] {
+            let cell = format!("M lookups/s of a machine, Storm ({system}), {machines} machines");
+            let row = row(&report, &cell);
+            let model = row.model.unwrap();
+            assert!((0.85..1.05).contains(&(row.ours / model)), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn storm_and_what_it_is_compared_with() {
+    let report = emulated("003-fig5", 5);
+    for beside in ["eRPC, 16", "eRPC without", "FaRM, 16"] {
+        near(&report, &format!("Storm / {beside}"));
+    }
+    let reads = ours(&report, "READs of a lookup, FaRM");
+    assert!((1.0..1.15).contains(&reads), "{reads}");
+}
+
+#[test]
+fn tatp_by_its_verbs() {
+    let report = emulated("003-fig6", 3);
+    near(
+        &report,
+        "oversub / calls alone, 32 machines, READs validate, none",
+    );
+}
+
+#[test]
+fn clusters_whose_connections_do_not_fit() {
+    let report = emulated("003-fig7", 3);
+    near(&report, "64 machines / 32 machines, 20 threads");
+    near(&report, "128 machines / 32 machines, 10 threads");
+    let [at_96, at_128] = [96, 128].map(|machines| {
+        ours(
+            &report,
+            &format!("M lookups/s of a machine, {machines} machines, 20"),
+        )
+    });
+    assert!(at_128 < 0.9 * at_96, "{at_128} {at_96}");
+}
+
+#[test]
+fn a_physical_segment_saves_translations() {
+    let report = emulated("003-segments", 2);
+    near(&report, "% gained by a physical segment");
+}
+
+#[test]
+fn round_trips_of_an_idle_cluster() {
+    let report = emulated("003-table5", 10);
+    let predicted = report
+        .rows
+        .iter()
+        .filter(|row| row.basis == Some(Basis::Predicted));
+    assert_eq!(predicted.clone().count(), 6);
+    predicted.for_each(|row| near(&report, &row.cell));
+}

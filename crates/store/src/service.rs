@@ -1,0 +1,301 @@
+//! The owner's side of calls: it opens the tables of its own memory, and runs the operations of its callers in them.
+//!
+//! Each of the threads that calls come to is a client of each table that it was called for, of the table's scheme, in
+//! its own memory: what it does there and what others do by verbs meets as the operations of any two clients do. It
+//! reaches no byte but the table's, whatever the table's words lead it to.
+//!
+//! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it, for reading, and for
+//! writing and atomics where the call has a write. What a caller may not do is not begun, nor what makes no sense.
+
+use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord};
+use crate::nodes::Nodes;
+use crate::session::Session;
+use crate::sessions::Sessions;
+use crate::spread::executes;
+use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError};
+use farslot_fabric::shm::{ShmEndpoint, WeakNode};
+use farslot_fabric::sim::World;
+use farslot_fabric::{
+    AnyEndpoint, Call, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
+    OwnerMemory, RegionId, Rights,
+};
+use farslot_index::Operation;
+use farslot_index::calls::{Answered, Question, ReplyWriter, Request, Status};
+use farslot_index::linear::ReadPolicy;
+use farslot_model::NicModel;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+/// Nanoseconds for which a call's operations may wait for what others have begun. Other callers wait meanwhile.
+const PATIENCE: Nanos = 50_000_000;
+/// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find than it saves here.
+const READ_SIZE: u32 = 8;
+/// What a write needs.
+const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
+/// The first byte of the region, of which all of a store is in.
+const REGION: RegionId = RegionId(0);
+const NODE: NodeId = NodeId(0);
+
+/// Answers the calls for the tables of one node.
+pub(crate) struct Service {
+    memory: Memory,
+    sessions: Sessions,
+    /// Held by the service alone: threads know by it that it is there.
+    alive: Arc<()>,
+}
+
+/// How the owner's memory is reached.
+enum Memory {
+    /// It is mapped, and not kept by the service, which it keeps.
+    Mapped(WeakNode),
+    /// It is lent with each call.
+    Lent,
+}
+
+thread_local! {
+    /// The tables that this thread has open, of each service that it works for.
+    static OPEN: RefCell<Vec<OfService>> = const { RefCell::new(Vec::new()) };
+}
+
+struct OfService {
+    service: Weak<()>,
+    tables: HashMap<u64, Opened>,
+}
+
+/// A table that a thread has open.
+struct Opened {
+    session: Box<dyn Session>,
+    extent: Range<u64>,
+    writes: bool,
+    /// What the session's memory is lent to.
+    lent: Option<Rc<OwnerEndpoint>>,
+}
+
+/// Has the owners of simulated nodes answer calls, and again whenever they come back.
+pub(crate) fn serve_simulated(world: &World, nodes: u16) {
+    for node in (0..nodes).map(NodeId) {
+        let node = world.node_handle(node);
+        node.serve_calls(|| Arc::new(Service::new(Memory::Lent)));
+    }
+}
+
+impl Service {
+    /// Answers calls for the tables in a node's mapped memory.
+    pub(crate) fn of_node(node: WeakNode) -> Self {
+        Self::new(Memory::Mapped(node))
+    }
+
+    fn new(memory: Memory) -> Self {
+        let nodes = Nodes::new(vec!["the owner's memory".into()], OnRestart::default());
+        let options = OpenOptions {
+            access: Access::Reads,
+            read_policy: Some(ReadPolicy::Fixed(READ_SIZE)),
+            ..OpenOptions::default()
+        };
+        let nic = NicModel::shared_memory();
+        Self {
+            memory,
+            sessions: Sessions::new(nodes, nic, options, false, None),
+            alive: Arc::new(()),
+        }
+    }
+
+    /// Answers a call; returns the bytes of its reply, or what there is to say instead.
+    fn answer(&self, call: Call<'_>) -> Result<usize, Status> {
+        let Call {
+            region,
+            now,
+            request,
+            memory,
+            reply,
+            allowed,
+        } = call;
+        if region != REGION {
+            return Err(Status::NoTable);
+        }
+        let request = Request::decode(request).map_err(|_| Status::Malformed)?;
+        let operations = &request.operations[..];
+        let writer = ReplyWriter::new(reply, operations.len()).ok_or(Status::Malformed)?;
+        let is_lookup =
+            request.question == Question::Run && operations.iter().all(Operation::is_lookup);
+        let needed = if is_lookup { Rights::READ } else { WRITES };
+        OPEN.with_borrow_mut(|open| {
+            let tables = self.tables_of(open);
+            if !tables.contains_key(&request.table) {
+                let record = self.find(request.table, memory, now)?;
+                allowed(record.extent(), needed).map_err(|_| Status::Denied)?;
+                tables.insert(request.table, self.open(&record, memory, now)?);
+            }
+            let table = tables.get(&request.table).ok_or(Status::NotServed)?;
+            allowed(table.extent.clone(), needed).map_err(|_| Status::Denied)?;
+            let run = || match request.question {
+                Question::Run => Ok(table.run(operations, writer)),
+                Question::Flush => match table.session.flush() {
+                    Ok(()) => Ok(writer.finish()),
+                    Err(_) => Err(Status::NotServed),
+                },
+            };
+            match &table.lent {
+                None => run(),
+                Some(lent) => lent.lend(memory, now, run),
+            }
+        })
+    }
+
+    /// This thread's open tables of the service. Those of services that are gone are closed.
+    fn tables_of<'o>(&self, open: &'o mut Vec<OfService>) -> &'o mut HashMap<u64, Opened> {
+        let is_own = |of: &OfService| std::ptr::eq(of.service.as_ptr(), Arc::as_ptr(&self.alive));
+        let known = open.iter().position(is_own);
+        let at = known.unwrap_or_else(|| {
+            open.retain(|of| of.service.strong_count() > 0);
+            open.push(OfService {
+                service: Arc::downgrade(&self.alive),
+                tables: HashMap::new(),
+            });
+            open.len() - 1
+        });
+        &mut open[at].tables
+    }
+
+    /// The table that begins at a byte of the region.
+    fn find(
+        &self,
+        table: u64,
+        memory: &mut dyn OwnerMemory,
+        now: Nanos,
+    ) -> Result<TableRecord, Status> {
+        let limits = Limits::default();
+        let tables = match &self.memory {
+            Memory::Mapped(node) => {
+                let node = node.upgrade().ok_or(Status::NotServed)?;
+                tables_in(ShmEndpoint::confined(vec![node], 0..CATALOG_BYTES, limits))
+            }
+            Memory::Lent => {
+                let endpoint = OwnerEndpoint::new(memory.bytes(), 0..CATALOG_BYTES, limits);
+                let endpoint = Rc::new(endpoint);
+                let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
+                endpoint.lend(memory, now, || tables_in(any))
+            }
+        };
+        let tables = tables.map_err(|_| Status::NotServed)?;
+        let found = tables.into_iter().find(|record| record.offset == table);
+        found.ok_or(Status::NoTable)
+    }
+
+    fn open(
+        &self,
+        record: &TableRecord,
+        memory: &mut dyn OwnerMemory,
+        now: Nanos,
+    ) -> Result<Opened, Status> {
+        let (true, writes) = executes(&record.scheme) else {
+            return Err(Status::NotServed);
+        };
+        let extent = record.extent();
+        let limits = Limits::default();
+        let (session, lent) = match &self.memory {
+            Memory::Mapped(node) => {
+                let node = node.upgrade().ok_or(Status::NotServed)?;
+                let endpoint = ShmEndpoint::confined(vec![node], extent.clone(), limits);
+                let executor = Executor::new(Rc::new(endpoint));
+                (self.sessions.session(executor, NODE, record), None)
+            }
+            Memory::Lent => {
+                let endpoint = OwnerEndpoint::new(memory.bytes(), extent.clone(), limits);
+                let endpoint = Rc::new(endpoint);
+                let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
+                let executor = Executor::new(Rc::new(any));
+                let open = || self.sessions.session(executor, NODE, record);
+                (endpoint.lend(memory, now, open), Some(endpoint))
+            }
+        };
+        Ok(Opened {
+            session: session.map_err(|_| Status::NotServed)?,
+            extent,
+            writes,
+            lent,
+        })
+    }
+}
+
+impl Handler for Service {
+    fn handle(&self, call: Call<'_>) -> usize {
+        let Call {
+            region,
+            now,
+            request,
+            memory,
+            reply,
+            allowed,
+        } = call;
+        let call = Call {
+            region,
+            now,
+            request,
+            memory,
+            reply: &mut *reply,
+            allowed,
+        };
+        match self.answer(call) {
+            Ok(bytes) => bytes,
+            Err(status) => status.put(reply),
+        }
+    }
+
+    fn checks_callers(&self) -> bool {
+        true
+    }
+}
+
+impl Opened {
+    /// Runs operations; returns the bytes of the reply that says what became of each.
+    fn run(&self, operations: &[Operation<'_>], mut writer: ReplyWriter<'_>) -> usize {
+        if !self.writes && !operations.iter().all(Operation::is_lookup) {
+            let (lookups, writes): (Vec<_>, Vec<_>) =
+                (0..operations.len()).partition(|number| operations[*number].is_lookup());
+            for number in writes {
+                writer.put(number, &Answered::Left);
+            }
+            let own: Vec<_> = lookups.iter().map(|number| operations[*number]).collect();
+            self.run_all(&own, |at, answered| writer.put(lookups[at], answered));
+        } else {
+            self.run_all(operations, |number, answered| writer.put(number, answered));
+        }
+        writer.finish()
+    }
+
+    fn run_all(&self, operations: &[Operation<'_>], mut tell: impl FnMut(usize, &Answered)) {
+        let mut is_told = vec![false; operations.len()];
+        let mut done = |number: usize, outcome: crate::Result<Outcome>| {
+            is_told[number] = true;
+            match outcome {
+                Ok(outcome) => tell(number, &Answered::Done(outcome)),
+                Err(error) => tell(number, &answered_by(&error)),
+            }
+        };
+        self.session
+            .run_many_within(PATIENCE, operations, &mut done);
+        // What was given up may have been on its way.
+        for (number, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
+            tell(number, &Answered::InDoubt);
+        }
+    }
+}
+
+/// What to say of an operation that failed: the client does it itself, and so finds the same, unless something was done.
+fn answered_by(error: &StoreError) -> Answered {
+    match error.may_have_taken_effect() {
+        true => Answered::InDoubt,
+        false => Answered::Left,
+    }
+}
+
+/// The tables in the catalog of the only node that an endpoint reaches.
+fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
+    let executor = Executor::new(Rc::new(endpoint));
+    let catalog = Catalog::new(&**executor.endpoint(), NODE)?;
+    executor.block_on(catalog.tables())
+}

@@ -1,0 +1,172 @@
+//! From a table's record to a thread's session with it: what a store opens tables with.
+
+use crate::cache::Cache;
+use crate::catalog::{Scheme, TableRecord, table_at};
+use crate::duo::DuoOwners;
+use crate::fabrics::Fabric;
+use crate::nodes::Nodes;
+use crate::session::{OnOneNode, Session};
+use crate::spread::{
+    self, ByCalls, Caching, CallRule, KnownSizes, Opener, OverNodes, Spread, SpreadTable,
+};
+use crate::{Access, OpenOptions, Result, Table};
+use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId};
+use farslot_index::linear::ReadPolicy;
+use farslot_model::NicModel;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What all threads that open tables share.
+pub(crate) struct Sessions {
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) options: OpenOptions,
+    policy: ReadPolicy,
+    sizes: Arc<KnownSizes>,
+    duo_owners: Arc<DuoOwners>,
+    is_networked: bool,
+    calls: Option<CallRule>,
+}
+
+/// Whether tables on a fabric are used by calls.
+pub(crate) fn calls_of(fabric: &Fabric, access: Access) -> Option<CallRule> {
+    let rule = |is_forced| {
+        Some(CallRule {
+            writes: true,
+            is_forced,
+        })
+    };
+    match (access, fabric) {
+        (Access::Reads, _) => None,
+        (Access::Calls, _) => rule(true),
+        // Processors on both sides: a call costs what a READ costs, and answers any operation.
+        (Access::Auto, Fabric::Tcp(_)) => rule(false),
+        // The thread's own loads are next to nothing; a NIC's READs cost the owner nothing, and its atomics are not
+        // atomic against the owner's.
+        (Access::Auto, Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_)) => None,
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(
+        nodes: Nodes,
+        nic: NicModel,
+        options: OpenOptions,
+        is_networked: bool,
+        calls: Option<CallRule>,
+    ) -> Self {
+        let policy = options.read_policy;
+        let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
+        Self {
+            nodes: Arc::new(nodes),
+            policy,
+            sizes: Arc::new(KnownSizes::new(policy, options.look_ahead)),
+            duo_owners: Arc::default(),
+            is_networked,
+            calls,
+            options,
+        }
+    }
+
+    pub(crate) fn open_on_one<E: Endpoint>(
+        &self,
+        executor: Executor<E>,
+        node: NodeId,
+        record: TableRecord,
+    ) -> Result<Table> {
+        let session = self.session(executor, node, &record)?;
+        Ok(Table::new(record, session))
+    }
+
+    /// A session with a table on one node.
+    pub(crate) fn session<E: Endpoint>(
+        &self,
+        executor: Executor<E>,
+        node: NodeId,
+        record: &TableRecord,
+    ) -> Result<Box<dyn Session>> {
+        let cache = self.options.cache;
+        let on = (executor, node, record, cache);
+        match &record.scheme {
+            Scheme::Linear(_) => self.on_one(on, self.linear(cache)),
+            Scheme::Cuckoo(_) => self.on_one(on, self.cuckoo()),
+            Scheme::Sealed(_) => self.on_one(on, spread::Sealed(self.policy)),
+            Scheme::Race(_) => self.on_one(on, spread::Race),
+            Scheme::Duo(_) => self.on_one(on, self.duo()),
+        }
+    }
+
+    fn on_one<E: Endpoint, O: Opener<E>>(
+        &self,
+        (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
+        opener: O,
+    ) -> Result<Box<dyn Session>> {
+        let opener = self.with_all(opener, cache);
+        let endpoint = Rc::clone(executor.endpoint());
+        let opening = opener.open(endpoint, table_at(node, record), record);
+        let opened = executor.block_on(opening);
+        let index = opened.map_err(|error| self.nodes.named(node, error))?;
+        Ok(Box::new(OnOneNode { executor, index }))
+    }
+
+    pub(crate) fn open_on_all(
+        &self,
+        executor: Executor<AnyEndpoint>,
+        table: SpreadTable,
+    ) -> Result<Table> {
+        let record = table.sample.clone();
+        let partitions = table.map.slots.partitions();
+        let cache = self.options.cache;
+        let cache = cache.map(|cache| cache.per_partition(partitions));
+        let on = (executor, table, cache);
+        let session = match &record.scheme {
+            Scheme::Linear(_) => self.on_all(on, self.linear(cache)),
+            Scheme::Cuckoo(_) => self.on_all(on, self.cuckoo()),
+            Scheme::Sealed(_) => self.on_all(on, spread::Sealed(self.policy)),
+            Scheme::Race(_) => self.on_all(on, spread::Race),
+            Scheme::Duo(_) => self.on_all(on, self.duo()),
+        }?;
+        Ok(Table::new(record, session))
+    }
+
+    fn on_all<O: Opener<AnyEndpoint> + 'static>(
+        &self,
+        (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
+        opener: O,
+    ) -> Result<Box<dyn Session>> {
+        let opener = self.with_all(opener, cache);
+        let endpoint = Rc::clone(executor.endpoint());
+        let nodes = Arc::clone(&self.nodes);
+        let opening = Spread::open(endpoint, nodes, opener, table);
+        let table = executor.block_on(opening)?;
+        Ok(Box::new(OverNodes { executor, table }))
+    }
+
+    /// The opener with what stands over every scheme: answers that are kept, then calls.
+    fn with_all<O>(&self, opener: O, cache: Option<Cache>) -> Caching<ByCalls<O>> {
+        let rule = self.calls;
+        Caching {
+            opener: ByCalls { opener, rule },
+            cache,
+        }
+    }
+
+    fn linear(&self, cache: Option<Cache>) -> spread::Linear {
+        let options = &self.options;
+        spread::Linear {
+            sizes: Arc::clone(&self.sizes),
+            hints: options.cluster_hints,
+            record_locations: options.record_locations_for(self.is_networked, cache),
+        }
+    }
+
+    fn duo(&self) -> spread::Duo {
+        spread::Duo(Arc::clone(&self.duo_owners))
+    }
+
+    fn cuckoo(&self) -> spread::Cuckoo {
+        spread::Cuckoo {
+            order: self.options.lookup_order,
+            predetermines: self.options.predetermination,
+        }
+    }
+}
