@@ -14,7 +14,9 @@ use crate::net::wire::{
 };
 use crate::verb::{check_access, check_aligned};
 use crate::words::SharedWords;
-use crate::{FabricError, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
+use crate::{
+    FabricError, Handler, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights,
+};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -129,7 +131,7 @@ impl Serving {
                     Ok(kept) => (Ok(()), needed - kept),
                     Err(error) => (Err(error), needed),
                 },
-                None => match self.begin_long(rest, needed)? {
+                None => match self.begin_long(rest, needed, served)? {
                     Some(begun) => begun,
                     None => break Pause::Hungry(needed),
                 },
@@ -227,6 +229,7 @@ impl Serving {
         &mut self,
         rest: &[u64],
         needed: usize,
+        served: &Served,
     ) -> std::result::Result<Option<(Result<()>, usize)>, Malformed> {
         let Some(start) = decode_start(rest)? else {
             return Ok(None);
@@ -241,7 +244,10 @@ impl Serving {
                 let byte = self.locate_message(to);
                 (byte.map(Some), to, Some(message), WRITE_WORDS + 1)
             }
-            Request::Call { to, .. } => (self.check_call(to).map(|()| None), to, None, WRITE_WORDS),
+            Request::Call { to, .. } => {
+                let callable = self.handler_of(to, served);
+                (callable.map(|_| None), to, None, WRITE_WORDS)
+            }
             _ => return Ok(None),
         };
         let begun = match checked {
@@ -317,12 +323,19 @@ impl Serving {
         Ok(granted.start + span.offset)
     }
 
-    /// Checks that all of a region may be called: its handler may use all of it.
-    fn check_call(&self, to: Span) -> Result<()> {
-        let whole = self.regions.get(usize::from(to.region));
-        let len = whole.map_or(0, |granted| granted.info.len);
-        self.locate(Span { offset: 0, ..to }, len, Rights::CALL)?;
-        Ok(())
+    /// The handler that answers a call: one that holds callers to their rights itself, or else all of
+    /// the region may be called, for it may use all of it.
+    fn handler_of(&self, to: Span, served: &Served) -> Result<Arc<dyn Handler>> {
+        let start = Span { offset: 0, ..to };
+        // The region is there, and the key is its own.
+        self.locate(start, 0, Rights::NONE)?;
+        let handler = served.node.handler(NodeId(0), RegionId(to.region))?;
+        if !handler.checks_callers() {
+            let whole = self.regions.get(usize::from(to.region));
+            let len = whole.map_or(0, |granted| granted.info.len);
+            self.locate(start, len, Rights::CALL)?;
+        }
+        Ok(handler)
     }
 
     /// As [`Serving::locate`], of a message's bytes.
@@ -491,12 +504,7 @@ impl Serving {
             }
             Request::Call { to, request } => {
                 let region = RegionId(to.region);
-                // The region is there, and the key is its own.
-                self.locate(Span { offset: 0, ..to }, 0, Rights::NONE)?;
-                let handler = served.node.handler(NodeId(0), region)?;
-                if !handler.checks_callers() {
-                    self.check_call(to)?;
-                }
+                let handler = self.handler_of(to, served)?;
                 let allowed = |bytes: Range<u64>, needed| {
                     let offset = bytes.start;
                     let len = bytes.end.saturating_sub(offset);
