@@ -245,8 +245,8 @@ impl Serving {
                 (byte.map(Some), to, Some(message), WRITE_WORDS + 1)
             }
             Request::Call { to, .. } => {
-                let checked = self.check_call(to, served).map(|_| None);
-                (checked, to, None, WRITE_WORDS)
+                let callable = self.handler_of(to, served);
+                (callable.map(|_| None), to, None, WRITE_WORDS)
             }
             _ => return Ok(None),
         };
@@ -323,9 +323,9 @@ impl Serving {
         Ok(granted.start + span.offset)
     }
 
-    /// What answers a call of this client to a region. A handler that does not hold callers to their rights itself may
-    /// use all of the region: then all of it must be open to calls.
-    fn check_call(&self, to: Span, served: &Served) -> Result<Arc<dyn Handler>> {
+    /// The handler that answers a call: one that holds callers to their rights itself, or else all of
+    /// the region may be called, for it may use all of it.
+    fn handler_of(&self, to: Span, served: &Served) -> Result<Arc<dyn Handler>> {
         let start = Span { offset: 0, ..to };
         // The region is there, and the key is its own.
         self.locate(start, 0, Rights::NONE)?;
@@ -504,7 +504,7 @@ impl Serving {
             }
             Request::Call { to, request } => {
                 let region = RegionId(to.region);
-                let handler = self.check_call(to, served)?;
+                let handler = self.handler_of(to, served)?;
                 let allowed = |bytes: Range<u64>, needed| {
                     let offset = bytes.start;
                     let len = bytes.end.saturating_sub(offset);

@@ -13,6 +13,7 @@ use farslot_fabric::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,15 @@ fn at(offset: u64) -> RemoteAddr {
         node: NodeId(0),
         region: RegionId(0),
         offset,
+    }
+}
+
+/// Answers calls with nothing.
+struct Nothing;
+
+impl Handler for Nothing {
+    fn handle(&self, _: Call<'_>) -> usize {
+        0
     }
 }
 
@@ -41,6 +51,7 @@ fn serve(serve: ServeOptions) -> Agent {
         rights: Rights::ALL,
     };
     let node = Node::embedded(&[region]).unwrap();
+    node.serve_calls(Arc::new(Nothing));
     let options = AgentOptions::from(ServeOptions {
         grants: vec![
             grant("hostile", Rights::ALL),
@@ -487,4 +498,45 @@ fn the_names_of_grants_cannot_be_found_out_without_a_secret() {
     }
     assert_eq!(told("gone", secret(1)), Refusal::GrantRevoked);
     assert_eq!(told("none", secret(1)), Refusal::WrongSecret);
+}
+
+/// Holds its callers to their rights itself.
+struct Asks;
+
+impl Handler for Asks {
+    fn handle(&self, call: Call<'_>) -> usize {
+        let may = (call.allowed)(0..8, Rights::READ).is_ok();
+        call.reply[0] = u8::from(may);
+        1
+    }
+
+    fn checks_callers(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_call_that_comes_in_pieces_is_held_to_the_same_rights_as_one_that_comes_whole() {
+    let agent = serve(ServeOptions::default());
+    let request = vec![1u64; 1 << 15];
+    let call = |client: &mut RawClient| {
+        let to = client.span(0, 8, 1 << 18);
+        let mut verbs = Vec::new();
+        wire::put_call(&mut verbs, to, &request);
+        let whole = frame(1, &verbs);
+        // The head alone, then the rest in pieces.
+        client.send(&whole[..4]);
+        std::thread::sleep(Duration::from_millis(20));
+        whole[4..]
+            .chunks(5_000)
+            .for_each(|piece| client.send(piece));
+        let told = Header::decode(client.words(1)[0]).unwrap();
+        let rest = client.words(told.words as usize - 1);
+        (told.kind, rest)
+    };
+    let mut reader = RawClient::connect(&agent, &asking("reader"));
+    // The node's handler needs the right to call all of the region, which a reader does not have.
+    assert_eq!(call(&mut reader).0, FrameKind::Failure);
+    agent.node().serve_calls(Arc::new(Asks));
+    assert_eq!(call(&mut reader), (FrameKind::Completions, vec![1, 1]));
 }

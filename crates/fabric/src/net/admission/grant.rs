@@ -230,12 +230,12 @@ impl Grants {
         Ok(())
     }
 
-    /// Puts a grant in force. One of the same name is revoked.
-    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
+    /// Puts a grant in force. One of the same name is revoked; returns whether there was one in
+    /// force.
+    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) -> bool {
         let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = grants.insert(issued.name.clone(), issued) {
-            before.revoked.store(true, Ordering::Release);
-        }
+        let before = grants.insert(issued.name.clone(), issued);
+        before.is_some_and(|before| !before.revoked.swap(true, Ordering::AcqRel))
     }
 
     /// Ends a grant; false if there is none in force by that name.

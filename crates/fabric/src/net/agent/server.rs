@@ -138,8 +138,11 @@ impl Server {
 
     /// Puts a grant in force that a service has made ready. One of the same name is revoked.
     pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
-        self.tell(AuditKind::Granted, &issued.name);
-        self.shared.grants.put_in_force(issued);
+        let name = issued.name.clone();
+        if self.shared.grants.put_in_force(issued) {
+            self.tell(AuditKind::Revoked, &name);
+        }
+        self.tell(AuditKind::Granted, &name);
         self.let_go_of_revoked();
     }
 
