@@ -82,6 +82,25 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Others changed the catalog at every attempt, or words that no client writes stand in the way.
+    #[error("the catalog was changed by others at each of {attempts} attempts")]
+    CatalogContended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// Opening the table would take more of this process's memory than
+    /// [`OpenOptions::client_memory`](crate::OpenOptions::client_memory) allows.
+    #[error(
+        "table {name:?} may take {needed} bytes of this process's memory, over the limit of {limit} (client_memory)"
+    )]
+    ClientMemory {
+        /// The table.
+        name: String,
+        /// Bytes that its client may come to need.
+        needed: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Another client took the creation for dead and cancelled it.
     #[error("the creation of table {name:?} took so long that another client cancelled it")]
     CreationCancelled {
@@ -273,9 +292,11 @@ impl StoreError {
             | Self::ConflictingTables { .. } => ErrorKind::BadInput,
             Self::TableExists { .. } => ErrorKind::TableExists,
             Self::NoSuchTable { .. } => ErrorKind::NoSuchTable,
-            Self::TooManyTables { .. } | Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::TooManyTables { .. } | Self::OutOfMemory { .. } | Self::ClientMemory { .. } => {
+                ErrorKind::OutOfMemory
+            }
             Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
-            Self::CreationCancelled { .. } => ErrorKind::Contended,
+            Self::CreationCancelled { .. } | Self::CatalogContended { .. } => ErrorKind::Contended,
             Self::NotBuildable { .. } => ErrorKind::Unsupported,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),

@@ -52,7 +52,10 @@ mod table;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
-pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
+pub use catalog::{
+    DamagedEntry, Listing, MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode,
+    TableRecord,
+};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 pub use farslot_fabric as fabric;

@@ -1,7 +1,7 @@
 //! A store: where its memory is, and the tables in it.
 
 use crate::cache::Cache;
-use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord, table_at};
+use crate::catalog::{Catalog, Listing, MemoryUse, Scheme, TableRecord, table_at};
 use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
 use crate::nodes::Nodes;
@@ -234,12 +234,26 @@ impl Store {
     /// # Errors
     /// What the fabric says.
     pub fn tables(&self) -> Result<Vec<TableRecord>> {
-        let mut all: Vec<TableRecord> = Vec::new();
-        for tables in self.ask_all(Question::Tables)? {
-            for table in tables.tables {
-                if all.iter().all(|known| known.name != table.name) {
-                    all.push(table);
+        Ok(self.listing()?.tables)
+    }
+
+    /// All tables, as [`Store::tables`], and the entries of the nodes' catalogs that are damaged: those tables cannot be
+    /// opened, the others can.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn listing(&self) -> Result<Listing> {
+        let mut all = Listing::default();
+        for answer in self.ask_all(Question::Tables)? {
+            for table in answer.listing.tables {
+                if all.tables.iter().all(|known| known.name != table.name) {
+                    all.tables.push(table);
                 }
+            }
+            let address = self.0.nodes.address(answer.node);
+            for mut damaged in answer.listing.damaged {
+                address.clone_into(&mut damaged.address);
+                all.damaged.push(damaged);
             }
         }
         Ok(all)
@@ -287,7 +301,7 @@ impl Store {
                 restarted: nodes.is_another(node, incarnation),
                 round_trip: answer.as_ref().and_then(|answer| answer.round_trip),
                 memory: answer.as_ref().map(|answer| answer.memory),
-                tables: answer.map(|answer| answer.tables.len() as u64),
+                tables: answer.map(|answer| answer.listing.tables.len() as u64),
                 adopted: nodes.times_adopted(node),
             })
         });
@@ -398,7 +412,12 @@ impl Store {
         (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
-        let opener = Caching { opener, cache };
+        let client_memory = self.0.options.client_memory;
+        let opener = Caching {
+            opener,
+            cache,
+            client_memory,
+        };
         let endpoint = Rc::clone(executor.endpoint());
         let opening = opener.open(endpoint, table_at(node, record), record);
         let opened = executor.block_on(opening);
@@ -427,7 +446,12 @@ impl Store {
         (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
-        let opener = Caching { opener, cache };
+        let client_memory = self.0.options.client_memory;
+        let opener = Caching {
+            opener,
+            cache,
+            client_memory,
+        };
         let endpoint = Rc::clone(executor.endpoint());
         let nodes = Arc::clone(&self.0.nodes);
         let opening = Spread::open(endpoint, nodes, opener, table);
@@ -466,7 +490,8 @@ enum Question {
 
 /// What a node has said; what was not asked for is empty.
 struct NodeAnswer {
-    tables: Vec<TableRecord>,
+    node: NodeId,
+    listing: Listing,
     memory: MemoryUse,
     round_trip: Option<Duration>,
 }
@@ -479,9 +504,10 @@ impl NodeAnswer {
             Question::Both => (true, true),
         };
         Ok(Self {
-            tables: match tables {
-                true => catalog.tables().await?,
-                false => Vec::new(),
+            node: catalog.node(),
+            listing: match tables {
+                true => catalog.listing().await?,
+                false => Listing::default(),
             },
             memory: match memory {
                 true => catalog.memory().await?,

@@ -116,7 +116,12 @@ pub struct CuckooLayout {
 
 impl CuckooLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
         self.hasher.check(self.key)?;
         if matches!(self.kind, SlotKind::Pair | SlotKind::Hybrid) {

@@ -132,7 +132,12 @@ pub struct RaceLayout {
 
 impl RaceLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.shape().check(SlotKind::Heap)?;
         self.hasher.check(self.key)?;
         if self.hasher == Hasher::Knuth {
@@ -200,6 +205,13 @@ impl RaceLayout {
     #[must_use]
     pub const fn directory_bytes(&self) -> u64 {
         Directory::bytes_of(self.roots)
+    }
+
+    /// Bytes of local memory that a client's directory takes at most, when the table has grown as far as it can.
+    #[must_use]
+    pub const fn most_directory_bytes(&self) -> u64 {
+        Directory::bytes_of(self.most_subtables)
+            + (size_of::<u32>() as u64) * (1 << self.route_bits())
     }
 
     /// How often subtables can split.

@@ -7,7 +7,7 @@
 //! 260 Ki  tables
 //!
 //! entry   | state word | a table's record as JSON |
-//! state   0                                          empty
+//! state   0                                          empty: no other word is
 //!         | 1, 2 bits | creation, 62 bits |          claimed by that creation
 //!         | 2, 2 bits | length, 30 | checksum, 32 |  a table
 //!         | 3, 2 bits | 0 |                          abandoned, never used again
@@ -15,18 +15,28 @@
 //! A region of zeros is an empty catalog. Entries are filled in order, and each is decided (a table,
 //! or abandoned) before anybody goes past it, so that no name is given twice. A claim becomes a table
 //! by one compare-and-swap after its record was written; a claim whose creator seems dead is abandoned
-//! by one, and a late record in it harms nobody.
+//! by one, and a late record in it harms nobody. An entry that no client can have left is damaged: it is
+//! named, and passed over, and the other tables open all the same.
 //!
 //! Each node of a store has a catalog of its own. A table over several nodes stands in each of theirs, with the part
 //! of it that this node has and, behind that part, the map of the whole: see [`Partition`] and [`SpreadMap`].
 
+#[cfg(test)]
+mod damage_tests;
+mod entry;
+mod listing;
 mod record;
 
+use entry::{ABANDONED, ENTRY_BYTES, MOST_RECORD, State};
+pub use listing::{DamagedEntry, Listing};
+use listing::{Entry, MOST_MAP_BYTES};
 pub(crate) use record::MapPlace;
 pub use record::{MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -34,46 +44,34 @@ use xxhash_rust::xxh3::xxh3_64;
 pub const MOST_TABLES: usize = 256;
 const LONGEST_NAME: usize = 128;
 const ENTRIES_AT: u64 = 4096;
-const ENTRY_BYTES: usize = 1024;
 /// The catalog's end: tables start behind it.
 pub(crate) const CATALOG_BYTES: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
 /// Tables start at multiples of this.
 const TABLE_ALIGNMENT: u64 = 4096;
-/// Entries that one READ fetches.
-const ENTRIES_A_READ: usize = 8;
 /// How long a creation may take before others take its client for dead.
 const CREATION_PATIENCE: Nanos = 2_000_000_000;
 const PAUSE: Nanos = 1_000_000;
 
-/// A state word, taken apart.
-enum State {
-    Empty,
-    Claimed,
-    Table { len: usize, sum: u32 },
-    Abandoned,
-}
+/// How often a change of the catalog was tried: others may be faster time and again, and words that no client writes
+/// may stand in its way for ever.
+#[derive(Default)]
+struct Attempts(Cell<u32>);
 
-const ABANDONED: u64 = 3 << 62;
-
-impl State {
-    fn decode(word: u64) -> Self {
-        match word >> 62 {
-            0 => Self::Empty,
-            1 => Self::Claimed,
-            2 => Self::Table {
-                len: (word >> 32 & ((1 << 30) - 1)) as usize,
-                sum: word as u32,
-            },
-            _ => Self::Abandoned,
+impl Attempts {
+    /// Notes that another client was faster; waits, when that happens often.
+    async fn lost_race<E: Endpoint>(&self, endpoint: &E) -> Result<()> {
+        const AT_ONCE: u32 = 8;
+        const MOST: u32 = 2000;
+        let attempts = self.0.get() + 1;
+        self.0.set(attempts);
+        match attempts {
+            ..AT_ONCE => Ok(()),
+            AT_ONCE..MOST => {
+                endpoint.sleep(PAUSE).await;
+                Ok(())
+            }
+            _ => Err(StoreError::CatalogContended { attempts }),
         }
-    }
-
-    const fn claimed(creation: u64) -> u64 {
-        1 << 62 | creation >> 2
-    }
-
-    fn table(record: &[u8]) -> u64 {
-        2 << 62 | (record.len() as u64) << 32 | xxh3_64(record) & 0xffff_ffff
     }
 }
 
@@ -125,25 +123,6 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         self.at(ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
     }
 
-    /// All tables, oldest first.
-    pub(crate) async fn tables(&self) -> Result<Vec<TableRecord>> {
-        let mut tables = Vec::new();
-        for first in (0..MOST_TABLES).step_by(ENTRIES_A_READ) {
-            let entries = self
-                .endpoint
-                .read(self.entry_at(first), ENTRIES_A_READ * ENTRY_BYTES)
-                .await?;
-            for (index, bytes) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
-                match State::decode(word_of(bytes)) {
-                    State::Empty => return Ok(tables),
-                    State::Claimed | State::Abandoned => {}
-                    State::Table { .. } => tables.push(self.table_of(first + index, bytes).await?),
-                }
-            }
-        }
-        Ok(tables)
-    }
-
     /// How much memory the tables have taken.
     pub(crate) async fn memory(&self) -> Result<MemoryUse> {
         let mark = self.endpoint.read(self.at(0), 8).await?.words()[0];
@@ -169,8 +148,12 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
 
     /// The table of that name, if there is one.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<TableRecord>> {
-        let tables = self.tables().await?;
-        Ok(tables.into_iter().find(|table| table.name == name))
+        Ok(self.listing().await?.find(name)?.cloned())
+    }
+
+    /// The node that the catalog is of.
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
     }
 
     /// Makes a table: claims an entry, takes memory, and publishes.
@@ -200,13 +183,13 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         let offset = self.take_memory(new.bytes()).await?;
         let record = new.record(offset, self.incarnation);
         let json = serde_json::to_vec(&record).map_err(|error| damaged(entry, error))?;
-        if json.len() > ENTRY_BYTES - 8 {
+        if json.len() > MOST_RECORD {
             return Err(StoreError::BadName {
                 name: new.name.into(),
                 reason: format!(
                     "its record of {} bytes is over the limit of {}",
                     json.len(),
-                    ENTRY_BYTES - 8
+                    MOST_RECORD
                 ),
             });
         }
@@ -239,7 +222,13 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
             name: record.name.clone(),
             reason,
         };
-        let bytes = usize::try_from(place.bytes).map_err(|error| damaged(error.to_string()))?;
+        if place.bytes > MOST_MAP_BYTES {
+            let bytes = place.bytes;
+            return Err(damaged(format!(
+                "its {bytes} bytes are over the limit of {MOST_MAP_BYTES}"
+            )));
+        }
+        let bytes = place.bytes as usize;
         // It was placed before the entry was published.
         let json = self.endpoint.read(self.at(place.offset), bytes).await?;
         if xxh3_64(&json) != place.sum {
@@ -254,42 +243,54 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         Ok(map)
     }
 
-    /// Claims the first empty entry, having seen that no table before it has the name.
+    /// Claims the first empty entry, having seen that no table before it has the name. Damaged entries are passed
+    /// over: whatever they were, nobody can open it.
     async fn claim(&self, name: &str, claim: u64) -> Result<usize> {
+        // Claims of the dead are all waited for together.
+        let now = self.endpoint.now();
+        let claims = self.entries().await?.into_iter();
+        let claims = claims.filter_map(|(entry, seen)| match seen {
+            Entry::Claimed(word) => Some(((entry, word), now)),
+            _ => None,
+        });
+        let claims: HashMap<_, _> = claims.collect();
+        let attempts = Attempts::default();
         let mut entry = 0;
         while entry < MOST_TABLES {
-            let bytes = self
-                .endpoint
-                .read(self.entry_at(entry), ENTRY_BYTES)
-                .await?;
-            let word = word_of(&bytes);
-            match State::decode(word) {
-                State::Empty => {
-                    if self
-                        .endpoint
-                        .compare_swap(self.entry_at(entry), 0, claim)
-                        .await?
-                        == 0
-                    {
+            match self.entry(entry).await? {
+                Entry::Empty => {
+                    let at = self.entry_at(entry);
+                    if self.endpoint.compare_swap(at, 0, claim).await? == 0 {
                         return Ok(entry);
                     }
+                    attempts.lost_race(self.endpoint).await?;
                 }
-                State::Claimed => self.wait_for_decision(entry, word).await?,
-                State::Abandoned => entry += 1,
-                State::Table { .. } => {
-                    if self.table_of(entry, &bytes).await?.name == name {
-                        return Err(StoreError::TableExists { name: name.into() });
-                    }
-                    entry += 1;
+                Entry::Claimed(word) => {
+                    let since = claims.get(&(entry, word)).copied();
+                    self.wait_for_decision(entry, word, since).await?;
+                    attempts.lost_race(self.endpoint).await?;
                 }
+                Entry::Abandoned => entry += 1,
+                Entry::Table(table) if table.name == name => {
+                    return Err(StoreError::TableExists { name: name.into() });
+                }
+                Entry::Damaged(damaged) if damaged.name.as_deref() == Some(name) => {
+                    return Err(damaged.error());
+                }
+                Entry::Table(_) | Entry::Damaged(_) => entry += 1,
             }
         }
         Err(StoreError::TooManyTables { limit: MOST_TABLES })
     }
 
     /// Waits until an entry is no longer claimed by that creation, or abandons it.
-    async fn wait_for_decision(&self, entry: usize, claim: u64) -> Result<()> {
-        let since = self.endpoint.now();
+    async fn wait_for_decision(
+        &self,
+        entry: usize,
+        claim: u64,
+        since: Option<Nanos>,
+    ) -> Result<()> {
+        let since = since.unwrap_or_else(|| self.endpoint.now());
         loop {
             let word = self.endpoint.read(self.entry_at(entry), 8).await?.words()[0];
             if word != claim {
@@ -305,37 +306,18 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         }
     }
 
-    /// The table of an entry that was read; reads it again while its record is not yet visible.
-    async fn table_of(&self, entry: usize, bytes: &[u8]) -> Result<TableRecord> {
-        const MOST_READS: u32 = 100;
-        let mut table = decode_table(bytes);
-        for _ in 0..MOST_READS {
-            match table {
-                Some(record) => {
-                    return serde_json::from_slice(&record).map_err(|error| damaged(entry, error));
-                }
-                None => self.endpoint.sleep(PAUSE / 100).await,
-            }
-            table = decode_table(
-                &self
-                    .endpoint
-                    .read(self.entry_at(entry), ENTRY_BYTES)
-                    .await?,
-            );
-        }
-        Err(damaged(entry, "its checksum does not fit"))
-    }
-
     /// Takes memory for a table: zeros that nobody has used.
     async fn take_memory(&self, bytes: u128) -> Result<u64> {
         let mark_at = self.at(0);
         let mut mark = self.endpoint.read(mark_at, 8).await?.words()[0];
+        let attempts = Attempts::default();
         loop {
             let end = self.end_of(mark, bytes)?;
             let seen = self.endpoint.compare_swap(mark_at, mark, end).await?;
             if seen == mark {
                 return Ok(CATALOG_BYTES + mark);
             }
+            attempts.lost_race(self.endpoint).await?;
             mark = seen;
         }
     }
@@ -374,10 +356,19 @@ impl<'m> New<'m> {
         let map = match partition {
             None => Vec::new(),
             Some(partition) => {
-                serde_json::to_vec(partition.map).map_err(|error| StoreError::DamagedMap {
+                let damaged = |reason| StoreError::DamagedMap {
                     name: name.into(),
-                    reason: error.to_string(),
-                })?
+                    reason,
+                };
+                let map = serde_json::to_vec(partition.map);
+                let map = map.map_err(|error| damaged(error.to_string()))?;
+                if map.len() as u64 > MOST_MAP_BYTES {
+                    let bytes = map.len();
+                    return Err(damaged(format!(
+                        "its {bytes} bytes are over the limit of {MOST_MAP_BYTES}"
+                    )));
+                }
+                map
             }
         };
         Ok(Self {
@@ -426,21 +417,6 @@ pub(crate) fn table_at(node: NodeId, record: &TableRecord) -> RemoteAddr {
         region: RegionId(0),
         offset: record.offset,
     }
-}
-
-fn word_of(bytes: &[u8]) -> u64 {
-    bytes
-        .first_chunk()
-        .map_or(0, |word| u64::from_le_bytes(*word))
-}
-
-/// The JSON of an entry that holds a table, if it is whole.
-fn decode_table(bytes: &[u8]) -> Option<Vec<u8>> {
-    let State::Table { len, sum } = State::decode(word_of(bytes)) else {
-        return None;
-    };
-    let json = bytes.get(8..8 + len)?;
-    (xxh3_64(json) as u32 == sum).then(|| json.to_vec())
 }
 
 fn damaged(entry: usize, reason: impl ToString) -> StoreError {

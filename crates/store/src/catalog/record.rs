@@ -26,6 +26,22 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Refuses a scheme that no options give: of a record that was damaged, or was not written by this crate. The sizes
+    /// of one that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](farslot_index::IndexError::BadOption) names the field and what is possible.
+    pub fn check(&self) -> crate::Result<()> {
+        match self {
+            Self::Linear(layout) => layout.check(),
+            Self::Cuckoo(layout) => layout.check(),
+            Self::Sealed(layout) => layout.check(),
+            Self::Race(layout) => layout.check(),
+            Self::Duo(layout) => layout.check(),
+        }
+        .map_err(crate::StoreError::from)
+    }
+
     /// Bytes of remote memory that the table takes, those that it may grow into included.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {

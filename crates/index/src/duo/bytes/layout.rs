@@ -83,7 +83,12 @@ pub struct DuoLayout {
 
 impl DuoLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(in super::super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.hasher.check(self.key)?;
         if self.hasher == Hasher::Knuth {
             // Two keys could have the same 63 bits, by which a slot's head tells whose it is.
@@ -209,6 +214,13 @@ impl DuoLayout {
         let pages = 2 * self.buckets + u64::from(self.stash);
         let stamps = if self.published { 4 * pages } else { 0 };
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
+    }
+
+    /// Bytes of local memory that the index takes when the table has grown by itself as far as it can.
+    #[must_use]
+    pub fn most_index_bytes(&self) -> u64 {
+        let growth = self.most_slots() / self.slots().max(1);
+        self.index_bytes().saturating_mul(growth)
     }
 
     /// The slots of the journal.

@@ -1,0 +1,293 @@
+//! Catalogs that something else than a client has written to: words flipped, and records forged with right checksums.
+
+use super::entry::{ABANDONED, ENTRY_BYTES, State};
+use super::*;
+use crate::{CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, TableOptions};
+use farslot_fabric::{AnyEndpoint, Executor};
+use std::rc::Rc;
+
+const MIB: u64 = 1 << 20;
+
+fn store() -> Store {
+    Store::open(&format!("sim://cx5-edr?seed=1&memory={}B", 16 * MIB)).unwrap()
+}
+
+fn options() -> TableOptions {
+    TableOptions::new(64)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(16))
+}
+
+/// Runs something on the store's catalog.
+fn on_catalog<T>(store: &Store, work: impl AsyncFn(&Catalog<'_, AnyEndpoint>) -> T) -> T {
+    let endpoint = Rc::new(store.0.fabric.endpoint(store.0.options.limits).unwrap());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
+    executor.block_on(work(&catalog))
+}
+
+/// Overwrites an entry with these words and bytes.
+fn overwrite(store: &Store, entry: usize, word: u64, record: &[u8]) {
+    on_catalog(store, async |catalog| {
+        let at = catalog.entry_at(entry);
+        catalog.write(at.plus(8), record).await.unwrap();
+        catalog.write(at, &word.to_le_bytes()).await.unwrap();
+    });
+}
+
+/// Makes an entry say this, with the checksum that fits.
+fn forge(store: &Store, entry: usize, record: &TableRecord) {
+    let json = serde_json::to_vec(record).unwrap();
+    overwrite(store, entry, State::table(&json), &json);
+}
+
+/// Tables of three names; the one in the middle is damaged, which the others do not notice.
+fn only_the_middle_one_is_lost(store: &Store, named: Option<&str>, reason: &str) {
+    let listing = store.listing().unwrap();
+    let names: Vec<_> = listing.tables.iter().map(|table| &*table.name).collect();
+    assert_eq!(names, ["first", "last"], "{reason}");
+    let [damaged] = &listing.damaged[..] else {
+        panic!("{reason}: {listing:?}")
+    };
+    assert_eq!(
+        (damaged.entry, damaged.name.as_deref()),
+        (1, named),
+        "{reason}"
+    );
+    assert!(damaged.reason.contains(reason), "{reason}: {damaged}");
+    for name in names {
+        let table = store.table(name).unwrap();
+        assert!(table.put(&[1; 8], &[2; 16]).unwrap());
+        assert_eq!(table.get(&[1; 8]).unwrap().unwrap(), [2; 16]);
+    }
+    let error = store.table("middle").map(drop).unwrap_err();
+    match (named, &error) {
+        (Some("middle"), StoreError::DamagedCatalog { entry: 1, .. }) => {}
+        (_, StoreError::NoSuchTable { tables, .. }) => {
+            assert!(tables.contains("entry 1 of the catalog"), "{tables}");
+        }
+        other => panic!("{reason}: {other:?}"),
+    }
+    store.create("new", &options()).unwrap();
+    assert!(store.table("new").unwrap().put(&[1; 8], &[2; 16]).unwrap());
+}
+
+fn three() -> (Store, TableRecord) {
+    let store = store();
+    store.create("first", &options()).unwrap();
+    let middle = store.create("middle", &options()).unwrap();
+    store.create("last", &options()).unwrap();
+    (store, middle)
+}
+
+#[test]
+fn words_that_no_client_writes_lose_one_table_and_no_other() {
+    for word in [
+        1,
+        1 << 40,
+        2 << 62,
+        ABANDONED | 1,
+        State::table(&[0; ENTRY_BYTES]),
+    ] {
+        let (store, _) = three();
+        overwrite(&store, 1, word, b"{}");
+        only_the_middle_one_is_lost(&store, None, "none that a client writes");
+    }
+    for (json, named, reason) in [
+        (&b"{}"[..], None, "missing field"),
+        (b"\xff\xff", None, "expected value"),
+        (
+            br#"{"name":"middle","offset":-1}"#,
+            Some("middle"),
+            "invalid value",
+        ),
+    ] {
+        let (store, _) = three();
+        overwrite(&store, 1, State::table(json), json);
+        only_the_middle_one_is_lost(&store, named, reason);
+    }
+    let (store, record) = three();
+    let mut json = serde_json::to_vec(&record).unwrap();
+    let word = State::table(&json);
+    *json.last_mut().unwrap() = b' ';
+    overwrite(&store, 1, word, &json);
+    only_the_middle_one_is_lost(&store, None, "checksum");
+}
+
+/// Schemes whose sizes the region cannot have, or that nobody can have, each with a part of the reason.
+fn forged_schemes() -> Vec<(Scheme, &'static str)> {
+    let duo = options().duo(DuoShape::default()).scheme().unwrap();
+    let race = options().race(RaceShape::default()).grow_to(1000);
+    let race = race.scheme().unwrap();
+    let cuckoo = options().cuckoo(CuckooShape::default()).scheme().unwrap();
+    let (Scheme::Linear(linear), Scheme::Cuckoo(cuckoo), Scheme::Duo(duo), Scheme::Race(race)) =
+        (options().scheme().unwrap(), cuckoo, duo, race)
+    else {
+        panic!("the schemes that were asked for")
+    };
+    let Scheme::Sealed(sealed) = options().sealed().scheme().unwrap() else {
+        panic!("sealed")
+    };
+    let past = "passes the region's end";
+    let mut forged = Vec::new();
+    for buckets in [1 << 32, 1 << 36] {
+        let mut layout = duo.clone();
+        layout.buckets = buckets;
+        forged.push((Scheme::Duo(layout), past));
+    }
+    let mut layout = duo.clone();
+    layout.buckets = u64::MAX;
+    forged.push((Scheme::Duo(layout), "is not possible"));
+    let mut layout = duo;
+    layout.reserve_bytes = u64::MAX;
+    forged.push((Scheme::Duo(layout), past));
+    for (roots, most, reason) in [
+        (1 << 31, 1 << 31, "is not possible"),
+        (1 << 20, 1 << 20, past),
+        (1, 1 << 24, past),
+        (3, 3, "is not possible"),
+        (1, u64::MAX, "is not possible"),
+    ] {
+        let mut layout = race.clone();
+        (layout.roots, layout.most_subtables) = (roots, most);
+        forged.push((Scheme::Race(layout), reason));
+    }
+    let mut layout = race;
+    layout.groups = u64::MAX;
+    forged.push((Scheme::Race(layout), "is not possible"));
+    for (slots, reason) in [(1 << 40, past), (u64::MAX, "is not possible")] {
+        let mut layout = linear.clone();
+        layout.slots = slots;
+        forged.push((Scheme::Linear(layout), reason));
+        let mut layout = cuckoo.clone();
+        layout.buckets = slots / 8;
+        forged.push((Scheme::Cuckoo(layout), reason));
+    }
+    let mut layout = linear;
+    layout.heap_bytes = u64::MAX;
+    forged.push((Scheme::Linear(layout), past));
+    let mut layout = sealed;
+    layout.slots = u64::from(u32::MAX) - 1;
+    forged.push((Scheme::Sealed(layout), past));
+    forged
+}
+
+#[test]
+fn forged_sizes_with_right_checksums_are_refused_before_anything_is_allocated() {
+    for (scheme, reason) in forged_schemes() {
+        let (store, middle) = three();
+        forge(&store, 1, &TableRecord { scheme, ..middle });
+        only_the_middle_one_is_lost(&store, Some("middle"), reason);
+    }
+}
+
+#[test]
+fn forged_places_with_right_checksums_are_refused() {
+    let (_, middle) = three();
+    let map = |offset, bytes, number| {
+        let map = MapPlace {
+            offset,
+            bytes,
+            sum: 1,
+        };
+        Some(Partition {
+            creation: 1,
+            number,
+            incarnation: 1,
+            whole: false,
+            map,
+        })
+    };
+    let end = middle.extent().end;
+    let at = |offset| TableRecord {
+        offset,
+        ..middle.clone()
+    };
+    let with = |partition| TableRecord {
+        partition,
+        ..middle.clone()
+    };
+    for (record, reason) in [
+        (at(u64::MAX), "no multiple of 8"),
+        (at(u64::MAX & !7), "passes the region's end"),
+        (at(16 * MIB), "passes the region's end"),
+        (at(16 * MIB - 8), "passes the region's end"),
+        (at(0), "no multiple of 8"),
+        (at(middle.offset + 4), "no multiple of 8"),
+        (with(map(end, u64::MAX, 0)), "its map of"),
+        (with(map(end, 2 * MIB, 0)), "its map of"),
+        (with(map(u64::MAX, 8, 0)), "its map of"),
+        (with(map(0, 8, 0)), "its map of"),
+        (with(map(end, 8, u16::MAX)), "partition 65535"),
+    ] {
+        let (store, _) = three();
+        forge(&store, 1, &record);
+        only_the_middle_one_is_lost(&store, Some("middle"), reason);
+    }
+}
+
+#[test]
+fn claims_and_damaged_words_keep_no_creation_waiting_for_long() {
+    let store = store();
+    let world = store.sim_world().unwrap().clone();
+    for entry in 0..MOST_TABLES {
+        let word = match entry % 2 {
+            0 => State::claimed(entry as u64),
+            _ => 1,
+        };
+        overwrite(&store, entry, word, b"");
+    }
+    let since = world.now();
+    let full = store.create("t", &options()).unwrap_err();
+    assert_eq!(full, StoreError::TooManyTables { limit: MOST_TABLES });
+    // All claims of the dead are waited for at the same time.
+    assert!(
+        world.now() - since < 2 * CREATION_PATIENCE,
+        "{}",
+        world.now() - since
+    );
+}
+
+#[test]
+fn a_mark_that_no_client_writes_ends_creations_and_nothing_else() {
+    for mark in [u64::MAX, u64::MAX - 4096, 1 << 62, 16 * MIB] {
+        let (store, _) = three();
+        on_catalog(&store, async |catalog| {
+            catalog
+                .write(catalog.at(0), &mark.to_le_bytes())
+                .await
+                .unwrap();
+        });
+        let refused = store.create("t", &options()).unwrap_err();
+        assert!(
+            matches!(refused, StoreError::OutOfMemory { free: 0, .. }),
+            "{refused}"
+        );
+        assert_eq!(store.tables().unwrap().len(), 3);
+        assert!(store.table("last").unwrap().put(&[1; 8], &[2; 16]).unwrap());
+        assert_eq!(store.memory().unwrap().free(), 0);
+    }
+}
+
+#[test]
+fn a_table_whose_index_is_over_the_limit_is_refused() {
+    for shape in [
+        options().duo(DuoShape::default()),
+        options().race(RaceShape::default()).grow_to(1000),
+    ] {
+        let options = OpenOptions {
+            client_memory: Some(100),
+            ..OpenOptions::default()
+        };
+        let store = Store::open_with("sim://cx5-edr?seed=1&memory=16MiB", options).unwrap();
+        store.create("t", &shape).unwrap();
+        let refused = store.table("t").map(drop).unwrap_err();
+        let StoreError::ClientMemory {
+            needed, limit: 100, ..
+        } = refused
+        else {
+            panic!("{refused}")
+        };
+        assert!(needed > 100);
+    }
+}
