@@ -12,10 +12,13 @@ mod draw;
 pub mod failure;
 mod formats;
 pub mod memory_node;
+pub mod number;
 pub mod output;
 mod shape;
+mod unfinished;
+mod visit;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use context::Context;
 use failure::{Failure, Result};
 use farslot::StoreError;
@@ -68,6 +71,10 @@ enum Command {
     Advise(commands::advise::Args),
     /// Measure what a fabric costs: a NIC profile for the model and the simulator
     Calibrate(commands::calibrate::Args),
+    /// Write a script that completes this program's commands and options in a shell
+    Completions(commands::manual::CompletionsArgs),
+    /// Write the manual pages of all commands into a directory
+    Man(commands::manual::ManArgs),
     /// Say where the papers' tables and figures are reproduced now
     #[command(hide = true)]
     Repro(commands::repro::Args),
@@ -91,12 +98,13 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),
+        Command::Completions(args) => commands::manual::completions(&args, &mut Cli::command()),
+        Command::Man(args) => commands::manual::man(&args, Cli::command()),
         Command::Repro(args) => commands::repro::run(&args),
     }
 }
 
-/// An address that cannot be used is no mistake in the use of the program, which may have it from its environment: it
-/// is reported as those are that cannot be reached.
+/// An address that cannot be used is reported as the store says it, and in the form that was asked for.
 fn bad_address(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error)?;
     let said = source.downcast_ref::<StoreError>()?;
@@ -131,6 +139,7 @@ pub fn run_program<P: Parser, C>(
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,
         Err(failure) => match &context.address {
+            Some(_) if failure.is_refused_right() => context.with_refused_table(failure),
             Some(address) => failure.at(address),
             None => failure,
         },

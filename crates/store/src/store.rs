@@ -15,10 +15,11 @@ use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::TcpEndpoint;
 use farslot_fabric::verbs::VerbsEndpoint;
-use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, shm};
+use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, RemoteAddr, shm};
 use farslot_index::Record;
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -259,6 +260,18 @@ impl Store {
         Ok(all)
     }
 
+    /// The name of the table that the memory at an address belongs to, if it belongs to one.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub fn table_at(&self, at: RemoteAddr) -> Result<Option<String>> {
+        let answers = self.ask_all(Question::Tables)?.into_iter();
+        let of_node = answers.filter(|answer| answer.node == at.node);
+        let mut tables = of_node.flat_map(|answer| answer.listing.tables);
+        let found = tables.find(|table| table.extent().contains(&at.offset));
+        Ok(found.map(|table| table.name))
+    }
+
     /// How much of the memory the tables have taken, of all nodes that answer together.
     ///
     /// # Errors
@@ -287,6 +300,7 @@ impl Store {
                 ..NodeAnswer::of(&catalog, Question::Both).await?
             })
         }))?;
+        let spread_tables = names_of_spread_tables(&answers);
         let reports = spread::nodes_of(endpoint).zip(answers);
         let reports = reports.map(|(node, answer)| {
             let incarnation = endpoint.node(node)?.incarnation;
@@ -294,15 +308,17 @@ impl Store {
                 Ok(answer) => (Some(answer), None),
                 Err(error) => (None, Some(error)),
             };
+            let answer = answer.as_ref();
             Ok(NodeReport {
                 address: nodes.address(node).into(),
                 error,
                 incarnation,
                 restarted: nodes.is_another(node, incarnation),
-                round_trip: answer.as_ref().and_then(|answer| answer.round_trip),
-                memory: answer.as_ref().map(|answer| answer.memory),
+                round_trip: answer.and_then(|answer| answer.round_trip),
+                memory: answer.map(|answer| answer.memory),
                 tables: answer.map(|answer| answer.listing.tables.len() as u64),
                 adopted: nodes.times_adopted(node),
+                lost: answer.map_or_else(Vec::new, |answer| answer.lost_of(&spread_tables)),
             })
         });
         let reports = reports.collect::<Result<Vec<_>>>()?;
@@ -515,6 +531,34 @@ impl NodeAnswer {
             },
             round_trip: None,
         })
+    }
+}
+
+/// The names of all tables over several nodes.
+fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> BTreeSet<String> {
+    let tables = answers
+        .iter()
+        .flatten()
+        .flat_map(|answer| &answer.listing.tables);
+    let spread = tables.filter(|table| table.partition.is_some());
+    spread.map(|table| table.name.clone()).collect()
+}
+
+impl NodeAnswer {
+    /// Those of the tables over several nodes of which the node has lost its part.
+    fn lost_of(&self, spread_tables: &BTreeSet<String>) -> Vec<String> {
+        let has = |name: &&String| {
+            let mut tables = self.listing.tables.iter();
+            let record = tables.find(|table| table.name == **name);
+            record
+                .and_then(|record| record.partition.as_ref())
+                .is_some_and(|part| !part.remade)
+        };
+        spread_tables
+            .iter()
+            .filter(|name| !has(name))
+            .cloned()
+            .collect()
     }
 }
 

@@ -261,6 +261,14 @@ impl Table {
         self.session.scan(cursor, &mut visit)
     }
 
+    /// Where the next partition of a table over several nodes starts, behind the one that a cursor is in: for who visits
+    /// what can be reached, past a node that does not answer. Nothing behind the last, and in a table on one node.
+    #[must_use]
+    pub fn next_partition(&self, cursor: Cursor) -> Option<Cursor> {
+        let next = cursor.partition + 1;
+        (next < self.session.partition_count()).then(|| Cursor::of(next, Default::default()))
+    }
+
     /// What the table holds, as its clients have counted it together: cheap, and behind by what they
     /// have not reported yet.
     ///

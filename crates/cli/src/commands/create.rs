@@ -1,10 +1,10 @@
 //! `farslot create`: makes a table.
 
-use super::table_args::{TableArgs, count};
+use super::table_args::TableArgs;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::output;
 use crate::shape::{Shape, described};
+use crate::{number, output};
 
 /// The options of `farslot create`.
 #[derive(clap::Args, Debug)]
@@ -12,7 +12,7 @@ pub struct Args {
     /// The table's name
     table: String,
     /// Keys that it must hold
-    #[arg(long, short, value_name = "KEYS", value_parser = count)]
+    #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: u64,
     #[command(flatten)]
     shape: TableArgs,
@@ -24,8 +24,9 @@ pub struct Args {
 /// A name that is taken, sizes that no table can have, or more than the memory holds.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let options = args.shape.options(args.capacity)?;
-    let record = context.store()?.create(&args.table, &options)?;
-    let shape = Shape::of(&record.scheme);
+    let store = context.store()?;
+    let record = store.create(&args.table, &options)?;
+    let shape = Shape::of_new(&record, store.address().nodes().len() as u64);
     if context.json {
         return output::json(&described(&record.name, &shape));
     }

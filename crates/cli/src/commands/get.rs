@@ -13,6 +13,7 @@ pub struct Args {
     /// The table
     table: String,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// All records of the key, of a multi-key table
     #[arg(long)]

@@ -12,6 +12,7 @@ pub(crate) mod dump;
 pub(crate) mod explore;
 pub(crate) mod get;
 pub(crate) mod load;
+pub(crate) mod manual;
 pub(crate) mod nodes;
 pub(crate) mod put;
 pub(crate) mod repro;

@@ -192,8 +192,7 @@ fn parts_described(parts: &[PartitionReport]) -> Value {
 
 /// The parts of a table over several nodes, for people, one in a line.
 fn parts_listing(parts: &[PartitionReport]) -> comfy_table::Table {
-    let mut listing = comfy_table::Table::new();
-    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "node",
         "state",
@@ -237,8 +236,7 @@ fn memory_line(memory: &MemoryUse) -> String {
 }
 
 fn listing(tables: &[Listed]) -> comfy_table::Table {
-    let mut listing = comfy_table::Table::new();
-    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "table",
         "scheme",

@@ -1,6 +1,7 @@
 //! The options that say what a table shall be, for `create` and `load --create`.
 
 use crate::failure::{Failure, Result};
+use crate::number;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -29,19 +30,19 @@ pub struct TableArgs {
     #[arg(long)]
     pub writer_alone: bool,
     /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it grows
-    #[arg(long, value_name = "KEYS", value_parser = count)]
+    #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
-    #[arg(long, value_name = "BYTES", value_parser = field_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = key_bytes)]
     pub max_key: Option<u32>,
     /// Bytes of every key: fixed sizes make smaller, faster slots
-    #[arg(long, value_name = "BYTES", value_parser = field_bytes, conflicts_with = "max_key")]
+    #[arg(long, value_name = "BYTES", value_parser = key_bytes, conflicts_with = "max_key")]
     pub key_size: Option<u32>,
     /// Most bytes of a value [default: 1024]
-    #[arg(long, value_name = "BYTES", value_parser = value_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub max_value: Option<u32>,
     /// Bytes of every value
-    #[arg(long, value_name = "BYTES", value_parser = value_bytes, conflicts_with = "max_value")]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
     /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small buckets]
@@ -54,7 +55,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
     /// Bytes of key and value that a hybrid slot has room for: a multiple of 8 [default: 32]
-    #[arg(long, value_name = "BYTES", requires = "slots")]
+    #[arg(long, value_name = "BYTES", requires = "slots", value_parser = number::field_bytes)]
     pub inline_bytes: Option<u32>,
     /// Memory for records that do not fit into slots [default: enough for records of the largest size]
     #[arg(long, value_name = "SIZE")]
@@ -249,30 +250,11 @@ fn size(fixed: Option<u32>, most: Option<u32>) -> Option<FieldSize> {
         .or_else(|| most.map(FieldSize::UpTo))
 }
 
-/// A number of at least 1, which may be written as `1_000_000`.
-///
-/// # Errors
-/// Says what is no such number.
-pub fn count(text: &str) -> std::result::Result<u64, String> {
-    match text.replace('_', "").parse() {
-        Ok(0) => Err("it must be at least 1".into()),
-        Ok(count) => Ok(count),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn field_bytes(text: &str) -> std::result::Result<u32, String> {
-    match value_bytes(text)? {
+fn key_bytes(text: &str) -> std::result::Result<u32, String> {
+    match number::field_bytes(text)? {
         0 => Err("a key has at least 1 byte".into()),
         bytes => Ok(bytes),
     }
-}
-
-fn value_bytes(text: &str) -> std::result::Result<u32, String> {
-    let size: ByteSize = text
-        .parse()
-        .map_err(|_| "no size such as 64 or 4KiB".to_string())?;
-    u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
 fn fraction(text: &str) -> std::result::Result<f64, String> {

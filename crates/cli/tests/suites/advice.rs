@@ -111,9 +111,10 @@ fn advice_has_reasons_and_is_checked() {
     let output = farslot(args).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
-        shown.contains("linear, word") && shown.contains("excluded"),
+        shown.contains("linear, word") && shown.contains("excluded (--excluded)"),
         "{shown}"
     );
+    assert!(!shown.contains("\nexcluded:"), "{shown}");
     assert!(
         shown.contains("remote B/record") && shown.contains("writes of one client simulated"),
         "{shown}"

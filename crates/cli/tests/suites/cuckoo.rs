@@ -229,7 +229,7 @@ fn a_table_that_is_loaded_whole_is_sealed() {
     let input = lines(0..3_000) + "key-1,the last of two\n" + ",no key\n";
     std::fs::write(&file, &input).unwrap();
     let file = file.to_str().unwrap();
-    let load = ["load", "t", file, "--create", "--seal"];
+    let load = ["load", "t", file, "--create", "--seal", "--max-bad", "1"];
     let cuckoo = ["--scheme", "cuckoo", "--load-factor", "0.97"];
     let loaded = node.run(load.iter().chain(&cuckoo).chain(&["--json"]));
     let error = error_of(&loaded);

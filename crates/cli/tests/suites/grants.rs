@@ -128,7 +128,14 @@ fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
         let read = bed.under("reporting", "reporting", &["get", table, "key"]);
         assert_eq!(read.stdout, b"value\n", "{}", error_of(&read));
         let written = bed.under("reporting", "reporting", &["put", table, "key", "new"]);
-        assert_fails(&written, 1, &["needs the right", "grants read", "--grant"]);
+        let of = format!("in the table {table:?}");
+        let parts = [
+            "the grant \"reporting\" has no right to",
+            &of,
+            "grants read",
+            "--grant",
+        ];
+        assert_fails(&written, 1, &parts);
     }
     let written = bed.under("loading", "loading", &["put", "prices", "key", "new"]);
     assert!(written.status.success(), "{}", error_of(&written));
@@ -142,7 +149,7 @@ fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
         assert!(read.stdout.is_empty());
     }
     let made = bed.under("loading", "loading", &["create", "more", "-c", "10"]);
-    assert_fails(&made, 1, &["needs the right"]);
+    assert_fails(&made, 1, &["\"loading\" has no right", "in the catalog"]);
 
     // What the grant opens is listed, and of the rest that it is not.
     let listed = bed.under("reporting", "reporting", &["stat"]);

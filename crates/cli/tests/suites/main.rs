@@ -11,6 +11,7 @@ mod duo;
 mod explore;
 mod failures;
 mod grants;
+mod mended;
 mod nodes;
 mod processes;
 mod race;

@@ -13,7 +13,12 @@ fn a_file_becomes_a_table_that_is_read_as_any_other() {
     let input = lines(0..4_000) + "key-1,the last of two\n" + ",no key\n";
     std::fs::write(&file, input).unwrap();
     let file = [file.to_str().unwrap(), "--json"];
-    let loaded = node.run(LOAD.iter().chain(&file));
+    // Of a part of its records it is not made.
+    let refused = node.run(LOAD.iter().chain(&file));
+    assert_fails(&refused, 1, &["1 bad line", "--max-bad 0", "line 4002"]);
+    assert_fails(&node.run(["count", "t"]), 1, &["no table"]);
+    let max_bad = ["--max-bad", "1"];
+    let loaded = node.run(LOAD.iter().chain(&file).chain(&max_bad));
     let error = error_of(&loaded);
     assert!(error.contains("read 4 001 records into"), "{error}");
     assert!(error.contains("a key must have at least 1 byte"), "{error}");

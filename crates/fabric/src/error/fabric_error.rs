@@ -3,7 +3,7 @@
 use super::malformed::Malformed;
 use super::refusal::Refusal;
 use crate::addr::{NodeId, RegionId, RemoteAddr, Rights};
-use crate::timer::Nanos;
+use crate::timer::{InWords, Nanos};
 
 /// The result of anything that a fabric does.
 pub type Result<T> = std::result::Result<T, FabricError>;
@@ -95,7 +95,7 @@ pub enum FabricError {
         expected: u64,
     },
     /// The peer did not answer in time. The verb may or may not have taken effect.
-    #[error("node {} did not answer within {after} ns", .node.0)]
+    #[error("node {} did not answer within {}", .node.0, InWords(*.after))]
     TimedOut {
         /// The peer.
         node: NodeId,
@@ -263,7 +263,7 @@ pub enum FabricError {
         address: String,
     },
     /// Connecting took longer than the connect timeout.
-    #[error("no connection to {address} within {after} ns")]
+    #[error("no connection to {address} within {}", InWords(*.after))]
     ConnectTimedOut {
         /// The address.
         address: String,

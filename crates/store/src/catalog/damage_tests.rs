@@ -195,6 +195,7 @@ fn forged_places_with_right_checksums_are_refused() {
             number,
             incarnation: 1,
             whole: false,
+            remade: false,
             map,
         })
     };

@@ -66,8 +66,8 @@ impl Listing {
     /// [`StoreError::DamagedCatalog`] if its entry is damaged.
     pub(crate) fn find(&self, name: &str) -> Result<Option<&TableRecord>> {
         let found = self.tables.iter().find(|table| table.name == name);
-        let damaged = self.damaged.iter();
-        match damaged.filter(|of| of.name.as_deref() == Some(name)).next() {
+        let mut damaged = self.damaged.iter();
+        match damaged.find(|of| of.name.as_deref() == Some(name)) {
             Some(damaged) if found.is_none() => Err(damaged.error()),
             _ => Ok(found),
         }

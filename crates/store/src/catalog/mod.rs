@@ -89,6 +89,7 @@ pub(crate) struct NewPartition<'m> {
     pub(crate) creation: u64,
     pub(crate) number: u16,
     pub(crate) whole: bool,
+    pub(crate) remade: bool,
     pub(crate) map: &'m SpreadMap,
 }
 
@@ -404,6 +405,7 @@ impl<'m> New<'m> {
                 number: partition.number,
                 incarnation,
                 whole: partition.whole,
+                remade: partition.remade,
                 map,
             }),
         }

@@ -152,6 +152,9 @@ pub struct Partition {
     pub incarnation: u64,
     /// Whether the table was made of records that were there before it: then an empty partition is none of it.
     pub whole: bool,
+    /// Whether the node had come back empty when the partition was made: what it had of the table is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remade: bool,
     /// Where the map of the whole table lies, on every node the same.
     pub(crate) map: MapPlace,
 }

@@ -155,6 +155,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             creation: self.common.creation,
             number,
             whole: self.common.whole,
+            remade: came_back,
             map: &self.map,
         };
         let catalog = Catalog::new(&*self.endpoint, node)?;

@@ -68,6 +68,10 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
         self.executor.block_on(self.table.build(records))
     }
 
+    fn partition_count(&self) -> u16 {
+        self.table.numbers().end
+    }
+
     fn partitions(&self) -> Vec<PartitionReport> {
         self.executor.block_on(self.table.partitions())
     }
