@@ -171,7 +171,7 @@ fn what_cannot_be_is_named() {
     let bad = Temporary::new("bad.toml");
     std::fs::write(&bad.0, "name = \"x\"\nread_latency_ns = -1\n").unwrap();
     fails(&["calibrate"], 2, &["what shall be measured?"]);
-    fails(&["calibrate", "sim://cx9"], 1, &["cx9", "cx5-edr"]);
+    fails(&["calibrate", "sim://cx9"], 2, &["cx9", "cx5-edr"]);
     fails(
         &["calibrate", "embedded", "--scratch", "1KiB"],
         2,

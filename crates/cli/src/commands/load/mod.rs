@@ -107,7 +107,7 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
     let options = match capacity {
         Some(capacity) => args.shape.options(capacity)?,
         None => source
-            .read_with("looking through", |reader| measure::measure(reader))?
+            .read_with("looking through", measure::measure)?
             .options(&args.shape)?,
     };
     let record = store.create(&args.table, &options)?;
