@@ -209,6 +209,9 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::MissingNodes { .. } => {
             "name all of them in one address: -a tcp://HOST:PORT,HOST:PORT,...".into()
         }
+        StoreError::TableGone { name } => {
+            format!("whoever dropped it did not come to an end: farslot -a {at} drop {name}")
+        }
         StoreError::Fabric(error) => return fabric_hint(error, at),
         _ => return None,
     };

@@ -44,6 +44,14 @@ enum Command {
     Serve(commands::serve::Args),
     /// Make a table
     Create(commands::create::Args),
+    /// List the tables by their names
+    Tables(commands::tables::ListArgs),
+    /// Drop a table and free its memory; who uses it gets an error
+    Drop(commands::tables::TableArgs),
+    /// Give a table another name; who uses it must open it again
+    Rename(commands::tables::RenameArgs),
+    /// Take all records out of a table; who uses it must open it again
+    Empty(commands::tables::TableArgs),
     /// Put a record
     Put(commands::put::Args),
     /// Look up a key
@@ -85,6 +93,10 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Demo(args) => commands::demo::run(args, context),
         Command::Serve(args) => commands::serve::run(args, context),
         Command::Create(args) => commands::create::run(args, context),
+        Command::Tables(args) => commands::tables::list(&args, context),
+        Command::Drop(args) => commands::tables::drop_table(&args, context),
+        Command::Rename(args) => commands::tables::rename(&args, context),
+        Command::Empty(args) => commands::tables::empty(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),
         Command::Del(args) => commands::del::run(args, context),

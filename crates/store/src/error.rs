@@ -88,6 +88,17 @@ pub enum StoreError {
         /// How often it was tried.
         attempts: u32,
     },
+    /// Another client took this one for dead, and ended its change of the catalog.
+    #[error(
+        "the change of the catalog took so long that another client ended it: look at what there is, and try again"
+    )]
+    ChangeCancelled,
+    /// The table is being dropped, or parts of it are gone.
+    #[error("the table {name:?} is being dropped: no part of it is made anew")]
+    TableGone {
+        /// The table.
+        name: String,
+    },
     /// Opening the table would take more of this process's memory than
     /// [`OpenOptions::client_memory`](crate::OpenOptions::client_memory) allows.
     #[error(
@@ -185,6 +196,8 @@ pub enum ErrorKind {
     Unsupported,
     /// There is no such table.
     NoSuchTable,
+    /// The table was dropped, emptied or renamed by another client. What there is now can be opened.
+    TableGone,
     /// There is a table of that name.
     TableExists,
     /// An address, a name or an option that cannot be used.
@@ -210,6 +223,7 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::TimedOut { .. } | FabricError::ConnectTimedOut { .. } => ErrorKind::TimedOut,
         outage if outage.is_outage() => ErrorKind::NodeDown,
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
+        FabricError::Reclaimed { .. } => ErrorKind::TableGone,
         FabricError::AccessDenied { .. }
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
@@ -296,7 +310,10 @@ impl StoreError {
                 ErrorKind::OutOfMemory
             }
             Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
-            Self::CreationCancelled { .. } | Self::CatalogContended { .. } => ErrorKind::Contended,
+            Self::CreationCancelled { .. }
+            | Self::CatalogContended { .. }
+            | Self::ChangeCancelled => ErrorKind::Contended,
+            Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } => ErrorKind::Unsupported,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod asking;
 mod cache;
 mod catalog;
 mod coalesce;
@@ -38,6 +39,7 @@ mod deduplicate;
 mod duo;
 mod error;
 mod fabrics;
+mod lease;
 mod nodes;
 mod open_options;
 mod options;

@@ -1,29 +1,28 @@
 //! A store: where its memory is, and the tables in it.
 
 use crate::cache::Cache;
-use crate::catalog::{Catalog, Listing, MemoryUse, Scheme, TableRecord, table_at};
+use crate::catalog::{Catalog, Scheme, TableRecord, table_at};
 use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
+use crate::lease::{AnyLeased, Leased, Leasing};
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
 use crate::slot_map::SlotMap;
 use crate::spread::{
     self, Caching, Found, KnownSizes, NewTable, Opener, OverNodes, Spread, SpreadTable,
 };
-use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
+use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::sim::{NicProfile, World};
 use farslot_fabric::tcp::TcpEndpoint;
 use farslot_fabric::verbs::VerbsEndpoint;
-use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, RemoteAddr, shm};
+use farslot_fabric::{Endpoint, Executor, Nanos, NodeId, shm};
 use farslot_index::Record;
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
@@ -42,14 +41,11 @@ pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
     pub(crate) options: OpenOptions,
-    nodes: Arc<Nodes>,
+    pub(crate) nodes: Arc<Nodes>,
     policy: ReadPolicy,
     sizes: Arc<KnownSizes>,
     duo_owners: Arc<DuoOwners>,
 }
-
-/// READs of which the median is a node's round-trip time.
-const PINGS: usize = 5;
 
 impl Store {
     /// A store in the memory of this process, as large as half of what the machine has free. What is
@@ -208,6 +204,46 @@ impl Store {
         executor.block_on(spread::create(&**executor.endpoint(), &self.0.nodes, new))
     }
 
+    /// Drops a table, while others may use it: what they do then fails with
+    /// [`Reclaimed`](farslot_fabric::FabricError::Reclaimed) ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and
+    /// nothing of it meets another table. Returns when the memory is free again: after a quarter of a second, and as
+    /// long as a verb may be under way: [`Limits::verb_timeout`](farslot_fabric::Limits), a second at most. Should this client die meanwhile,
+    /// the table is gone, and the next that needs the memory frees it.
+    ///
+    /// Of a table over several nodes, all of them must be there. If one fails half way the table is gone, and cannot be
+    /// opened; dropping it again goes on.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::ChangeCancelled`], or what the fabric says.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::drop_table(endpoint, &self.0.nodes, name))
+    }
+
+    /// Gives a table another name. Others that have it open must open it again, under that name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
+    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric says.
+    pub fn rename(&self, name: &str, to: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::rename(endpoint, &self.0.nodes, name, to))
+    }
+
+    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its place. Others that have
+    /// it open must open it again. A table that was built whole can be built again. If there is no room for two of
+    /// them, there is none of the name while the old one's memory is freed.
+    ///
+    /// # Errors
+    /// As [`Store::drop_table`].
+    pub fn empty(&self, name: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::empty(endpoint, &self.0.nodes, name))
+    }
+
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
     /// others; one that came back empty gets its part anew, as [`OpenOptions::on_restart`] says.
     ///
@@ -216,6 +252,7 @@ impl Store {
     /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
     pub fn table(&self, name: &str) -> Result<Table> {
         let executor = self.executor()?;
+        let since = executor.endpoint().now();
         let finding = spread::find(&**executor.endpoint(), &self.0.nodes, name);
         match (executor.block_on(finding)?, &self.0.fabric) {
             (Found::Spread(table), _) => self.open_on_all(executor, table),
@@ -223,136 +260,10 @@ impl Store {
             // other fabrics.
             (Found::Whole(node, record), Fabric::Shm(nodes)) => {
                 let endpoint = ShmEndpoint::new(nodes.clone(), self.0.options.limits);
-                self.open_on_one(Executor::new(Rc::new(endpoint)), node, record)
+                let executor = Executor::new(Rc::new(Leased::new(endpoint)));
+                self.open_on_one(executor, node, record, since)
             }
-            (Found::Whole(node, record), _) => self.open_on_one(executor, node, record),
-        }
-    }
-
-    /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
-    /// answer are left out, unless none does.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn tables(&self) -> Result<Vec<TableRecord>> {
-        Ok(self.listing()?.tables)
-    }
-
-    /// All tables, as [`Store::tables`], and the entries of the nodes' catalogs that are damaged: those tables cannot be
-    /// opened, the others can.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn listing(&self) -> Result<Listing> {
-        let mut all = Listing::default();
-        for answer in self.ask_all(Question::Tables)? {
-            for table in answer.listing.tables {
-                if all.tables.iter().all(|known| known.name != table.name) {
-                    all.tables.push(table);
-                }
-            }
-            let address = self.0.nodes.address(answer.node);
-            for mut damaged in answer.listing.damaged {
-                address.clone_into(&mut damaged.address);
-                all.damaged.push(damaged);
-            }
-        }
-        Ok(all)
-    }
-
-    /// The name of the table that the memory at an address belongs to, if it belongs to one.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn table_at(&self, at: RemoteAddr) -> Result<Option<String>> {
-        let answers = self.ask_all(Question::Tables)?.into_iter();
-        let of_node = answers.filter(|answer| answer.node == at.node);
-        let mut tables = of_node.flat_map(|answer| answer.listing.tables);
-        let found = tables.find(|table| table.extent().contains(&at.offset));
-        Ok(found.map(|table| table.name))
-    }
-
-    /// How much of the memory the tables have taken, of all nodes that answer together.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn memory(&self) -> Result<MemoryUse> {
-        let answers = self.ask_all(Question::Memory)?;
-        let all = answers.iter().map(|answer| answer.memory);
-        let all = all.fold((0, 0), |(total, taken), memory| {
-            (total + memory.total, taken + memory.taken)
-        });
-        let (total, taken) = all;
-        Ok(MemoryUse { total, taken })
-    }
-
-    /// Asks every node how it is, all at once.
-    ///
-    /// # Errors
-    /// That none answers, and why the first does not.
-    pub fn nodes(&self) -> Result<Vec<NodeReport>> {
-        let nodes = &self.0.nodes;
-        let executor = self.executor()?;
-        let endpoint = &**executor.endpoint();
-        let answers = executor.block_on(spread::ask_all(endpoint, nodes, async |catalog| {
-            Ok(NodeAnswer {
-                round_trip: Some(catalog.round_trip(PINGS).await?),
-                ..NodeAnswer::of(&catalog, Question::Both).await?
-            })
-        }))?;
-        let spread_tables = names_of_spread_tables(&answers);
-        let reports = spread::nodes_of(endpoint).zip(answers);
-        let reports = reports.map(|(node, answer)| {
-            let incarnation = endpoint.node(node)?.incarnation;
-            let (answer, error) = match answer {
-                Ok(answer) => (Some(answer), None),
-                Err(error) => (None, Some(error)),
-            };
-            let answer = answer.as_ref();
-            Ok(NodeReport {
-                address: nodes.address(node).into(),
-                error,
-                incarnation,
-                restarted: nodes.is_another(node, incarnation),
-                round_trip: answer.and_then(|answer| answer.round_trip),
-                memory: answer.map(|answer| answer.memory),
-                tables: answer.map(|answer| answer.listing.tables.len() as u64),
-                adopted: nodes.times_adopted(node),
-                lost: answer.map_or_else(Vec::new, |answer| answer.lost_of(&spread_tables)),
-            })
-        });
-        let reports = reports.collect::<Result<Vec<_>>>()?;
-        match reports.first() {
-            Some(NodeReport {
-                error: Some(error), ..
-            }) if reports.iter().all(|report| report.error.is_some()) => {
-                Err(nodes.named(NodeId(0), StoreError::Fabric(error.clone())))
-            }
-            _ => Ok(reports),
-        }
-    }
-
-    /// The answers of the nodes that answer; an error if none does.
-    fn ask_all(&self, question: Question) -> Result<Vec<NodeAnswer>> {
-        let nodes = &self.0.nodes;
-        let executor = self.executor()?;
-        let asking = spread::ask_all(&**executor.endpoint(), nodes, async |catalog| {
-            NodeAnswer::of(&catalog, question).await
-        });
-        let answers = executor.block_on(asking)?;
-        let mut first = None;
-        let mut answered = Vec::with_capacity(answers.len());
-        for (node, answer) in (0..).map(NodeId).zip(answers) {
-            match answer {
-                Ok(answer) => answered.push(answer),
-                Err(error) => {
-                    first.get_or_insert(nodes.named(node, StoreError::Fabric(error)));
-                }
-            }
-        }
-        match first {
-            Some(error) if answered.is_empty() => Err(error),
-            _ => Ok(answered),
+            (Found::Whole(node, record), _) => self.open_on_one(executor, node, record, since),
         }
     }
 
@@ -400,17 +311,19 @@ impl Store {
     }
 
     /// Of an endpoint of its own.
-    fn executor(&self) -> Result<Executor<AnyEndpoint>> {
+    pub(crate) fn executor(&self) -> Result<Executor<AnyLeased>> {
         let endpoint = self.0.fabric.endpoint(self.0.options.limits)?;
-        Ok(Executor::new(Rc::new(endpoint)))
+        Ok(Executor::new(Rc::new(Leased::new(endpoint))))
     }
 
-    fn open_on_one<E: Endpoint>(
+    fn open_on_one<E: Leasing>(
         &self,
         executor: Executor<E>,
         node: NodeId,
         record: TableRecord,
+        since: Nanos,
     ) -> Result<Table> {
+        executor.endpoint().lease(node, &record, since);
         let cache = self.0.options.cache;
         let on = (executor, node, &record, cache);
         let session = match &record.scheme {
@@ -441,7 +354,7 @@ impl Store {
         Ok(Box::new(OnOneNode { executor, index }))
     }
 
-    fn open_on_all(&self, executor: Executor<AnyEndpoint>, table: SpreadTable) -> Result<Table> {
+    fn open_on_all(&self, executor: Executor<AnyLeased>, table: SpreadTable) -> Result<Table> {
         let record = table.sample.clone();
         let partitions = table.map.slots.partitions();
         let cache = self.0.options.cache;
@@ -457,9 +370,9 @@ impl Store {
         Ok(Table::new(record, session))
     }
 
-    fn session_on_all<O: Opener<AnyEndpoint> + 'static>(
+    fn session_on_all<O: Opener<AnyLeased> + 'static>(
         &self,
-        (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
+        (executor, table, cache): (Executor<AnyLeased>, SpreadTable, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
         let client_memory = self.0.options.client_memory;
@@ -493,72 +406,6 @@ impl Store {
             order: self.0.options.lookup_order,
             predetermines: self.0.options.predetermination,
         }
-    }
-}
-
-/// What of a node is asked for.
-#[derive(Clone, Copy)]
-enum Question {
-    Tables,
-    Memory,
-    Both,
-}
-
-/// What a node has said; what was not asked for is empty.
-struct NodeAnswer {
-    node: NodeId,
-    listing: Listing,
-    memory: MemoryUse,
-    round_trip: Option<Duration>,
-}
-
-impl NodeAnswer {
-    async fn of<E: Endpoint>(catalog: &Catalog<'_, E>, question: Question) -> Result<Self> {
-        let (tables, memory) = match question {
-            Question::Tables => (true, false),
-            Question::Memory => (false, true),
-            Question::Both => (true, true),
-        };
-        Ok(Self {
-            node: catalog.node(),
-            listing: match tables {
-                true => catalog.listing().await?,
-                false => Listing::default(),
-            },
-            memory: match memory {
-                true => catalog.memory().await?,
-                false => MemoryUse { total: 0, taken: 0 },
-            },
-            round_trip: None,
-        })
-    }
-}
-
-/// The names of all tables over several nodes.
-fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> BTreeSet<String> {
-    let tables = answers
-        .iter()
-        .flatten()
-        .flat_map(|answer| &answer.listing.tables);
-    let spread = tables.filter(|table| table.partition.is_some());
-    spread.map(|table| table.name.clone()).collect()
-}
-
-impl NodeAnswer {
-    /// Those of the tables over several nodes of which the node has lost its part.
-    fn lost_of(&self, spread_tables: &BTreeSet<String>) -> Vec<String> {
-        let has = |name: &&String| {
-            let mut tables = self.listing.tables.iter();
-            let record = tables.find(|table| table.name == **name);
-            record
-                .and_then(|record| record.partition.as_ref())
-                .is_some_and(|part| !part.remade)
-        };
-        spread_tables
-            .iter()
-            .filter(|name| !has(name))
-            .cloned()
-            .collect()
     }
 }
 

@@ -19,4 +19,5 @@ pub(crate) mod repro;
 pub mod serve;
 pub(crate) mod stat;
 pub mod table_args;
+pub(crate) mod tables;
 pub(crate) mod take_over;

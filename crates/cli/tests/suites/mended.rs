@@ -264,6 +264,33 @@ fn a_negative_number_is_a_value_and_an_absent_key_an_answer() {
 }
 
 #[test]
+fn a_mistake_can_be_undone() {
+    let node = Node::start();
+    for table in ["a", "b"] {
+        node.ok(["create", table, "-c", "1k"]);
+        node.ok(["put", table, "k", table]);
+    }
+    assert_eq!(node.ok(["tables"]), b"a\nb\n");
+    let taken = node.json(["stat"])["memory_taken"].clone();
+    assert_fails(&node.run(["rename", "a", "b"]), 1, &["\"b\" already"]);
+    assert_eq!(node.json(["rename", "a", "c"])["table"], "c");
+    assert_fails(&node.run(["get", "a", "k"]), 1, &["no table \"a\"", "b, c"]);
+    assert_eq!(node.ok(["get", "c", "k"]), b"a\n");
+    assert_eq!(node.json(["empty", "c"])["emptied"], "c");
+    assert_eq!(node.count("c"), 0);
+    assert_eq!(node.json(["stat"])["memory_taken"], taken);
+    node.ok(["drop", "b"]);
+    assert_eq!(node.json(["drop", "c"])["dropped"], "c");
+    assert_fails(&node.run(["drop", "c"]), 1, &["no table \"c\""]);
+    let listed = node.json(["tables"]);
+    assert_eq!(
+        (&listed["tables"], &listed["damaged"]),
+        (&serde_json::json!([]), &serde_json::json!([]))
+    );
+    assert_eq!(node.json(["stat"])["memory_taken"], 0);
+}
+
+#[test]
 fn a_dump_that_is_interrupted_leaves_no_file() {
     let node = Node::start();
     let create = [

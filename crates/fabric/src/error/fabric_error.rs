@@ -190,6 +190,13 @@ pub enum FabricError {
         /// Bytes available.
         limit: u64,
     },
+    /// The memory is no longer that of the table which the client has open: another client dropped, emptied or renamed
+    /// it. Nothing was posted.
+    #[error("the table at {at} was dropped, emptied or renamed by another client: open it again")]
+    Reclaimed {
+        /// The address of the verb.
+        at: RemoteAddr,
+    },
     /// The verb's key is not that of the region under the connection's grant.
     #[error("{at} was asked for with a key that is not the grant's")]
     WrongKey {

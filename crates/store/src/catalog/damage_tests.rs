@@ -1,9 +1,13 @@
 //! Catalogs that something else than a client has written to: words flipped, and records forged with right checksums.
 
-use super::entry::{ABANDONED, ENTRY_BYTES, State};
+use super::entry::{ENTRY_BYTES, ID_AT, RECORD_AT, State};
+use super::record::MapPlace;
+use super::region::{LOCK_AT, MARK_AT, entry_at};
 use super::*;
-use crate::{CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, TableOptions};
-use farslot_fabric::{AnyEndpoint, Executor};
+use crate::{
+    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, TableOptions,
+};
+use farslot_fabric::{AnyEndpoint, EndpointExt, Executor};
 use std::rc::Rc;
 
 const MIB: u64 = 1 << 20;
@@ -18,27 +22,27 @@ fn options() -> TableOptions {
         .values(FieldSize::Fixed(16))
 }
 
-/// Runs something on the store's catalog.
-fn on_catalog<T>(store: &Store, work: impl AsyncFn(&Catalog<'_, AnyEndpoint>) -> T) -> T {
+/// Writes bytes into the node's memory.
+fn write(store: &Store, offset: u64, bytes: &[u8]) {
     let endpoint = Rc::new(store.0.fabric.endpoint(store.0.options.limits).unwrap());
-    let executor = Executor::new(Rc::clone(&endpoint));
-    let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
-    executor.block_on(work(&catalog))
+    let executor: Executor<AnyEndpoint> = Executor::new(Rc::clone(&endpoint));
+    let bytes = endpoint.core().buffers.copy_of(bytes).unwrap();
+    let written = endpoint.write(region::at(NodeId(0), offset), bytes);
+    executor.block_on(written).unwrap();
 }
 
 /// Overwrites an entry with these words and bytes.
-fn overwrite(store: &Store, entry: usize, word: u64, record: &[u8]) {
-    on_catalog(store, async |catalog| {
-        let at = catalog.entry_at(entry);
-        catalog.write(at.plus(8), record).await.unwrap();
-        catalog.write(at, &word.to_le_bytes()).await.unwrap();
-    });
+fn overwrite(store: &Store, entry: usize, word: u64, id: u64, record: &[u8]) {
+    let at = entry_at(NodeId(0), entry).offset;
+    write(store, at + RECORD_AT as u64, record);
+    write(store, at + ID_AT, &id.to_le_bytes());
+    write(store, at, &word.to_le_bytes());
 }
 
 /// Makes an entry say this, with the checksum that fits.
 fn forge(store: &Store, entry: usize, record: &TableRecord) {
     let json = serde_json::to_vec(record).unwrap();
-    overwrite(store, entry, State::table(&json), &json);
+    overwrite(store, entry, State::table(&json), record.id, &json);
 }
 
 /// Tables of three names; the one in the middle is damaged, which the others do not notice.
@@ -82,15 +86,10 @@ fn three() -> (Store, TableRecord) {
 
 #[test]
 fn words_that_no_client_writes_lose_one_table_and_no_other() {
-    for word in [
-        1,
-        1 << 40,
-        2 << 62,
-        ABANDONED | 1,
-        State::table(&[0; ENTRY_BYTES]),
-    ] {
+    let too_long = State::table(&[0; ENTRY_BYTES]);
+    for word in [1, 1 << 40, 1 << 62, 2 << 62, 3 << 62, too_long] {
         let (store, _) = three();
-        overwrite(&store, 1, word, b"{}");
+        overwrite(&store, 1, word, 1, b"{}");
         only_the_middle_one_is_lost(&store, None, "none that a client writes");
     }
     for (json, named, reason) in [
@@ -103,15 +102,22 @@ fn words_that_no_client_writes_lose_one_table_and_no_other() {
         ),
     ] {
         let (store, _) = three();
-        overwrite(&store, 1, State::table(json), json);
+        overwrite(&store, 1, State::table(json), 1, json);
         only_the_middle_one_is_lost(&store, named, reason);
     }
     let (store, record) = three();
     let mut json = serde_json::to_vec(&record).unwrap();
     let word = State::table(&json);
     *json.last_mut().unwrap() = b' ';
-    overwrite(&store, 1, word, &json);
+    overwrite(&store, 1, word, record.id, &json);
     only_the_middle_one_is_lost(&store, None, "checksum");
+    let (store, record) = three();
+    let json = serde_json::to_vec(&record).unwrap();
+    overwrite(&store, 1, State::table(&json), record.id ^ 1, &json);
+    only_the_middle_one_is_lost(&store, Some("middle"), "id word");
+    let (store, record) = three();
+    forge(&store, 1, &TableRecord { id: 0, ..record });
+    only_the_middle_one_is_lost(&store, Some("middle"), "its id is 0");
 }
 
 /// Schemes whose sizes the region cannot have, or that nobody can have, each with a part of the reason.
@@ -228,46 +234,58 @@ fn forged_places_with_right_checksums_are_refused() {
 }
 
 #[test]
-fn claims_and_damaged_words_keep_no_creation_waiting_for_long() {
-    let store = store();
-    let world = store.sim_world().unwrap().clone();
-    for entry in 0..MOST_TABLES {
-        let word = match entry % 2 {
-            0 => State::claimed(entry as u64),
-            _ => 1,
-        };
-        overwrite(&store, entry, word, b"");
+fn words_of_the_header_that_no_client_writes_stop_nobody() {
+    for lock in [1, 2, u64::MAX, 1 << 63] {
+        let (store, _) = three();
+        write(&store, LOCK_AT, &lock.to_le_bytes());
+        let world = store.sim_world().unwrap().clone();
+        let since = world.now();
+        store.create("t", &options()).unwrap();
+        // As long as if its client had died.
+        assert!((500_000_000..3_000_000_000).contains(&(world.now() - since)));
+        let since = world.now();
+        store.create("u", &options()).unwrap();
+        assert!(world.now() - since < 10_000_000);
     }
-    let since = world.now();
-    let full = store.create("t", &options()).unwrap_err();
-    assert_eq!(full, StoreError::TooManyTables { limit: MOST_TABLES });
-    // All claims of the dead are waited for at the same time.
-    assert!(
-        world.now() - since < 2 * CREATION_PATIENCE,
-        "{}",
-        world.now() - since
-    );
+    for used in [0, 1, u64::MAX] {
+        let (store, _) = three();
+        write(&store, MARK_AT + 8, &used.to_le_bytes());
+        assert_eq!(store.tables().unwrap().len(), 3);
+        store.create("t", &options()).unwrap();
+        assert!(store.table("t").unwrap().put(&[1; 8], &[2; 16]).unwrap());
+    }
 }
 
+/// Nobody knows where the table lies whose entry is damaged: new ones lie behind all that was ever taken.
 #[test]
-fn a_mark_that_no_client_writes_ends_creations_and_nothing_else() {
-    for mark in [u64::MAX, u64::MAX - 4096, 1 << 62, 16 * MIB] {
-        let (store, _) = three();
-        on_catalog(&store, async |catalog| {
-            catalog
-                .write(catalog.at(0), &mark.to_le_bytes())
-                .await
-                .unwrap();
-        });
-        let refused = store.create("t", &options()).unwrap_err();
+fn no_table_is_made_where_a_damaged_entry_may_have_its_own() {
+    let (store, middle) = three();
+    let last = store.tables().unwrap().pop().unwrap();
+    overwrite(&store, 1, 1, 0, b"");
+    let made = store.create("t", &options()).unwrap();
+    assert!(made.offset >= last.extent().end && made.offset > middle.offset);
+    for mark in [u64::MAX, 1 << 62, 16 * MIB] {
+        write(&store, MARK_AT, &mark.to_le_bytes());
+        let refused = store.create("u", &options()).unwrap_err();
         assert!(
             matches!(refused, StoreError::OutOfMemory { free: 0, .. }),
             "{refused}"
         );
         assert_eq!(store.tables().unwrap().len(), 3);
-        assert!(store.table("last").unwrap().put(&[1; 8], &[2; 16]).unwrap());
+        assert!(store.table("last").is_ok());
         assert_eq!(store.memory().unwrap().free(), 0);
     }
+}
+
+#[test]
+fn a_catalog_of_damaged_entries_is_full() {
+    let store = store();
+    for entry in 0..MOST_TABLES {
+        overwrite(&store, entry, 1, 0, b"");
+    }
+    let full = store.create("t", &options()).unwrap_err();
+    assert_eq!(full, StoreError::TooManyTables { limit: MOST_TABLES });
+    assert_eq!(store.listing().unwrap().damaged.len(), MOST_TABLES);
 }
 
 #[test]

@@ -126,12 +126,21 @@ pub struct TableRecord {
     /// Which partition this is, of a table that is spread over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
+    /// Drawn when the record was written: a table that was emptied or renamed has another. Never 0.
+    pub id: u64,
+    /// The id of the table in whose place this one has come, if it was made by emptying or renaming one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replaces: Option<u64>,
+    /// The number of its entry.
+    #[serde(skip)]
+    pub(crate) entry: usize,
 }
 
 impl TableRecord {
     /// All that belongs to the table in its region, the slot map behind a partition included: from its first
     /// byte to its last, in whole words.
-    pub(crate) fn extent(&self) -> Range<u64> {
+    #[must_use]
+    pub fn extent(&self) -> Range<u64> {
         let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
         let end_of_map = self.partition.as_ref().map_or(0, |partition| {
             partition.map.offset.saturating_add(partition.map.bytes)
@@ -185,7 +194,7 @@ pub struct SpreadNode {
     pub incarnation: u64,
 }
 
-/// How much of a store's memory its tables have taken. It is never given back.
+/// How much of a store's memory its tables have taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes for tables in all.

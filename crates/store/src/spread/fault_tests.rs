@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 mod caches;
+mod dropping;
 
 const NODES: u16 = 3;
 const LONGEST_RUN: Nanos = 60_000_000_000;

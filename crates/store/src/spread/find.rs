@@ -8,7 +8,7 @@
 use crate::catalog::{Catalog, DamagedEntry, Partition, SpreadMap};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, FabricError, NodeId, NodeState, window};
+use farslot_fabric::{Endpoint, FabricError, Nanos, NodeId, NodeState, window};
 
 /// What was seen of a table on a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub(crate) struct SpreadTable {
     pub(crate) common: Partition,
     /// Where the partitions are or are to be, by number.
     pub(crate) places: Vec<Place>,
+    /// When the catalogs were asked.
+    pub(crate) since: Nanos,
 }
 
 /// Where a partition is, or is to be.
@@ -96,9 +98,10 @@ pub(crate) const fn is_absence(error: &FabricError) -> bool {
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
 /// [`StoreError::DamagedMap`], or what the fabric says of every node.
 pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Found> {
+    let since = endpoint.now();
     let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
     let mut names = Vec::new();
-    let mut damaged = Vec::new();
+    let (mut damaged, mut retired) = (Vec::new(), Vec::new());
     let mut seen = Vec::with_capacity(listings.len());
     for (node, listing) in (0..).map(NodeId).zip(listings) {
         seen.push(match listing {
@@ -108,6 +111,7 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
                     .find(name)
                     .map_err(|error| nodes.named(node, error))?;
                 let found = found.cloned().map_or(Seen::Nothing, Seen::Record);
+                retired.extend(listing.retired.into_iter().map(|record| (node, record)));
                 names.extend(listing.tables.into_iter().map(|table| table.name));
                 damaged.extend(listing.damaged.into_iter().map(|entry| (node, entry)));
                 found
@@ -135,8 +139,15 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
     let Some(common) = sample.partition.clone() else {
         return Ok(Found::Whole(first, sample.clone()));
     };
-    // What a node lacks would be made anew, and may be what is damaged.
+    // What a node lacks would be made anew. It may be gone for good, or be what is damaged.
     let is_lost = |node: NodeId| seen[usize::from(node.0)] == Seen::Nothing;
+    let is_dropped = |(node, record): &(NodeId, TableRecord)| {
+        let of = record.partition.as_ref().map(|part| part.creation);
+        of == Some(common.creation) && is_lost(*node)
+    };
+    if retired.iter().any(is_dropped) {
+        return Err(StoreError::TableGone { name: name.into() });
+    }
     if let Some((_, entry)) = damaged.iter().find(|(node, _)| is_lost(*node)) {
         return Err(entry.error());
     }
@@ -152,6 +163,7 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
         sample,
         common,
         places,
+        since,
     }))
 }
 

@@ -166,7 +166,7 @@ impl<E: Endpoint> Opener<E> for Duo {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
-        Ok(DuoClient::open(endpoint, at, layout, &self.0)?)
+        Ok(DuoClient::open(endpoint, at, record.id, layout, &self.0)?)
     }
 
     /// The index of a reader, and of the owner that it may become.

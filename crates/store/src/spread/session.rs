@@ -2,6 +2,7 @@
 
 use super::Spread;
 use super::opening::Opener;
+use crate::lease::Leasing;
 use crate::session::{AnswerEach, OutcomeOfEach, Session, block_on_for, look_up, run_batch};
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
@@ -14,7 +15,7 @@ pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
     pub(crate) table: Spread<E, O>,
 }
 
-impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
+impl<E: Leasing, O: Opener<E>> Session for OverNodes<E, O> {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
     }

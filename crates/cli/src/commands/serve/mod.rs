@@ -46,7 +46,8 @@ pub struct Args {
     while_stdin: bool,
 }
 
-/// How often a node looks whether tables have been made that a grant waits for.
+/// How often a node looks whether tables have been made that a grant waits for, or dropped that one opens: well before
+/// the memory of one that was dropped is another's.
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 
 /// Serves until the process is told to stop.
@@ -181,12 +182,7 @@ fn limiting_option(args: &Args) -> Option<&'static str> {
 fn keep_in_force(mut grants: Grants, server: &Server, told: &mpsc::Receiver<Told>) {
     loop {
         grants.put_in_force(server);
-        let heard = if grants.is_waiting() {
-            told.recv_timeout(LOOK_FOR_TABLES)
-        } else {
-            told.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        };
-        match heard {
+        match told.recv_timeout(LOOK_FOR_TABLES) {
             Ok(Told::Reload) => grants.reload(server),
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,

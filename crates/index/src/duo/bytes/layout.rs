@@ -170,6 +170,28 @@ impl DuoLayout {
         table.plus(self.bytes_at_first() as u64)
     }
 
+    /// Bytes from the table's start that its clients may have written, where it has grown so often and the mark of its
+    /// heap is `heap_mark`: what must be zeros again before another table can lie there. A growth that is being
+    /// prepared is included.
+    #[must_use]
+    pub fn written(&self, growths: u64, heap_mark: u64) -> Vec<Range<u64>> {
+        let [head, heap] = self.map().written(heap_mark);
+        let published = self.map().bytes() as u64;
+        let reserve = self.bytes_at_first() as u64;
+        let growths = u32::try_from(growths)
+            .unwrap_or(MOST_EXTENTS)
+            .saturating_add(1);
+        let grown = self.reserve_for(growths.min(MOST_EXTENTS));
+        let grown = grown.unwrap_or(u64::MAX).min(self.reserve_bytes);
+        vec![head, heap, published..reserve, reserve..reserve + grown]
+    }
+
+    /// The byte from the table's start at which the count of growths is.
+    #[must_use]
+    pub fn growths(&self) -> u64 {
+        self.growths_at(AT_START).offset
+    }
+
     /// Slots of both arrays when the table has grown by itself as far as it can.
     #[must_use]
     pub fn most_slots(&self) -> u64 {
