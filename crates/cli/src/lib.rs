@@ -56,6 +56,12 @@ enum Command {
     Put(commands::put::Args),
     /// Look up a key
     Get(commands::get::Args),
+    /// Say by the exit code whether a key is present
+    Exists(commands::atomic::ExistsArgs),
+    /// Add to the number that a key's value is, and print the sum; an absent key counts as 0
+    Increment(commands::atomic::IncrementArgs),
+    /// Replace a key's value if it is what is expected
+    CompareAndSet(commands::atomic::CompareArgs),
     /// Remove keys
     Del(commands::del::Args),
     /// Count the records of a table
@@ -99,6 +105,9 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Empty(args) => commands::tables::empty(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),
+        Command::Exists(args) => commands::atomic::exists(args, context),
+        Command::Increment(args) => commands::atomic::increment(args, context),
+        Command::CompareAndSet(args) => commands::atomic::compare_and_set(args, context),
         Command::Del(args) => commands::del::run(args, context),
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),

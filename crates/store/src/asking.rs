@@ -62,11 +62,23 @@ impl Store {
     pub fn memory(&self) -> Result<MemoryUse> {
         let answers = self.ask_all()?;
         let all = answers.iter().map(|answer| answer.memory);
-        let all = all.fold((0, 0), |(total, taken), memory| {
-            (total + memory.total, taken + memory.taken)
-        });
-        let (total, taken) = all;
-        Ok(MemoryUse { total, taken })
+        let none = MemoryUse {
+            total: 0,
+            taken: 0,
+            largest_free: 0,
+        };
+        Ok(all.fold(none, |sum, of| MemoryUse {
+            total: sum.total + of.total,
+            taken: sum.taken + of.taken,
+            largest_free: sum.largest_free.max(of.largest_free),
+        }))
+    }
+
+    /// Bytes that are free in one piece on every node that answers.
+    pub(crate) fn largest_free(&self) -> Result<u64> {
+        let answers = self.ask_all()?;
+        let free = answers.iter().map(|answer| answer.memory.largest_free);
+        Ok(free.min().unwrap_or(0))
     }
 
     /// Asks every node how it is, all at once.

@@ -132,6 +132,16 @@ pub enum StoreError {
         /// The address as given.
         address: String,
     },
+    /// A value that is to be counted up and is no number, or none that is in range.
+    #[error(
+        "the value {value:?} cannot be counted up by {by}: it must be a whole number of 64 bits, before and after"
+    )]
+    NoNumber {
+        /// The value, as text.
+        value: String,
+        /// By how much.
+        by: i64,
+    },
     /// One of several nodes failed. What the others have is not touched by it.
     #[error("{address}: {error}")]
     Node {
@@ -256,7 +266,9 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::WriterBusy { .. } | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
         IndexError::Sealed { .. } => ErrorKind::Sealed,
         IndexError::NotBuilt => ErrorKind::NotBuilt,
-        IndexError::MultiKey { .. } | IndexError::NotBuildable { .. } => ErrorKind::Unsupported,
+        IndexError::MultiKey { .. }
+        | IndexError::NotBuildable { .. }
+        | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::Contended { .. } => ErrorKind::Contended,
         IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
@@ -315,6 +327,7 @@ impl StoreError {
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } => ErrorKind::Unsupported,
+            Self::NoNumber { .. } => ErrorKind::DoesNotFit,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),
         }

@@ -134,10 +134,17 @@ impl Store {
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
         let nodes = self.node_count();
+        let scheme = if options.is_by_memory() {
+            let free = self.largest_free()?;
+            options.clone().for_memory(free).scheme()?
+        } else if nodes == 1 {
+            options.scheme()?
+        } else {
+            options.for_partitions(nodes).scheme()?
+        };
         if nodes == 1 {
-            return self.create_on_one(name, options.scheme()?);
+            return self.create_on_one(name, scheme);
         }
-        let scheme = options.for_partitions(nodes).scheme()?;
         self.create_on_all(NewTable {
             name,
             creation: rand::random(),

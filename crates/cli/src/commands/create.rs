@@ -11,9 +11,10 @@ use crate::{number, output};
 pub struct Args {
     /// The table's name
     table: String,
-    /// Keys that it must hold
+    /// Keys that it must hold [default: any number, of any sizes: a race table that may grow to half of the memory that is
+    /// free]
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
-    capacity: u64,
+    capacity: Option<u64>,
     #[command(flatten)]
     shape: TableArgs,
 }
@@ -23,7 +24,10 @@ pub struct Args {
 /// # Errors
 /// A name that is taken, sizes that no table can have, or more than the memory holds.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let options = args.shape.options(args.capacity)?;
+    let options = match args.capacity {
+        Some(capacity) => args.shape.options(capacity)?,
+        None => args.shape.growing()?,
+    };
     let store = context.store()?;
     let record = store.create(&args.table, &options)?;
     let shape = Shape::of_new(&record, store.address().nodes().len() as u64);

@@ -1,6 +1,7 @@
 //! One module a command: its options, and what it does.
 
 pub(crate) mod advise;
+pub(crate) mod atomic;
 pub(crate) mod bench;
 pub mod cache_args;
 pub(crate) mod calibrate;

@@ -13,9 +13,9 @@ use farslot::{
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Table options")]
 pub struct TableArgs {
-    /// Where a key may be, and who may write
-    #[arg(long, value_name = "SCHEME", value_parser = scheme_names(), default_value = "linear")]
-    pub scheme: SchemeKind,
+    /// Where a key may be, and who may write [default: linear; of a table without a capacity race]
+    #[arg(long, value_name = "SCHEME", value_parser = scheme_names())]
+    pub scheme: Option<SchemeKind>,
     /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
     #[arg(long, value_name = "N")]
     pub ways: Option<u32>,
@@ -134,6 +134,50 @@ pub enum HashArg {
 }
 
 impl TableArgs {
+    /// The scheme of a table with a capacity.
+    #[must_use]
+    pub fn scheme(&self) -> SchemeKind {
+        self.scheme.unwrap_or(SchemeKind::Linear)
+    }
+
+    /// The options of a table without a capacity: it grows as far as the memory allows.
+    ///
+    /// # Errors
+    /// A usage failure for options that only tables with a capacity have.
+    pub fn growing(&self) -> Result<TableOptions> {
+        let race = SchemeKind::Race;
+        if let Some(other) = self.scheme.filter(|scheme| *scheme != race) {
+            return Err(Failure::Usage(format!(
+                "a {other} table needs --capacity: only a race table grows as far as the memory allows"
+            )));
+        }
+        let given = [
+            ("--grow-to", self.grow_to.is_some()),
+            ("--heap", self.heap.is_some()),
+            ("--multi-key", self.multi_key),
+            ("--slots", self.slots.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(Failure::Usage(format!("{option} needs --capacity")));
+        }
+        let shape = Self {
+            scheme: Some(race),
+            ..self.clone()
+        };
+        shape.refuse_options_of_others()?;
+        let mut options = TableOptions::default().race(shape.race());
+        if let Some(load_factor) = self.load_factor {
+            options = options.load_factor(load_factor);
+        }
+        if let Some(key) = self.key() {
+            options = options.keys(key);
+        }
+        if let Some(value) = self.value() {
+            options = options.values(value);
+        }
+        Ok(options)
+    }
+
     /// The size of the keys, if it was said.
     #[must_use]
     pub fn key(&self) -> Option<FieldSize> {
@@ -156,7 +200,7 @@ impl TableArgs {
             HashArg::Xxh3 => HashKind::Xxh3,
             HashArg::Knuth => HashKind::Knuth,
         });
-        match self.scheme {
+        match self.scheme() {
             SchemeKind::Linear => {}
             SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
             SchemeKind::Duo => options = options.duo(self.duo()),
@@ -232,7 +276,7 @@ impl TableArgs {
             (growth, &[Duo, Race], "tables that can grow"),
         ];
         for (given, schemes, which) in of_few {
-            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme)) {
+            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {
                 let names: Vec<_> = schemes.iter().map(|scheme| scheme.name()).collect();
                 return Err(Failure::Usage(format!(
                     "{given} is for {which}: --scheme {}",

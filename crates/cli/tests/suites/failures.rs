@@ -37,7 +37,8 @@ fn usage_is_2() {
         &["-a", "shm://x", "create", "t", "-c", "0"],
         &["at least 1"],
     );
-    fails(&["-a", "shm://x", "create", "t"], &["--capacity"]);
+    let linear = ["-a", "shm://x", "create", "t", "--scheme", "linear"];
+    fails(&linear, &["needs --capacity"]);
     fails(
         &["-a", "shm://x", "create", "t", "-c", "1", "--max-key", "0"],
         &["at least 1 byte"],

@@ -7,6 +7,7 @@ mod bench;
 mod common;
 mod cuckoo;
 mod demo;
+mod documents;
 mod duo;
 mod explore;
 mod failures;

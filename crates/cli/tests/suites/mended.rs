@@ -291,6 +291,52 @@ fn a_mistake_can_be_undone() {
 }
 
 #[test]
+fn a_table_needs_no_numbers_and_counts() {
+    let node = Node::start();
+    let created = node.json(["create", "sessions"]);
+    assert_eq!(created["scheme"], "race");
+    assert!(
+        created["most_slots"].as_u64().unwrap() > 100_000,
+        "{created}"
+    );
+    assert_eq!(node.ok(["increment", "sessions", "visits"]), b"1\n");
+    assert_eq!(
+        node.json(["increment", "sessions", "visits", "-3"])["value"],
+        -2
+    );
+    node.ok(["compare-and-set", "sessions", "k", "v", "--absent"]);
+    let other = node.run(["compare-and-set", "sessions", "k", "x", "w", "--json"]);
+    assert_fails(&other, 1, &[]);
+    assert_eq!(one_object(&other)["changed"], false);
+    node.ok(["compare-and-set", "sessions", "k", "v", "w"]);
+    assert_eq!(node.ok(["get", "sessions", "k"]), b"w\n");
+    assert_fails(
+        &node.run(["compare-and-set", "sessions", "k", "v"]),
+        2,
+        &["--absent"],
+    );
+    node.ok(["exists", "sessions", "k"]);
+    assert_fails(&node.run(["exists", "sessions", "none"]), 1, &[]);
+    assert_eq!(node.ok(["get", "sessions", "none", "--or", "-1"]), b"-1\n");
+    assert_fails(
+        &node.run(["increment", "sessions", "k"]),
+        1,
+        &["\"w\"", "64 bits"],
+    );
+    // As many come as go.
+    for round in 0..3 {
+        let first = round * 2_000;
+        let loaded = node.feed(["load", "sessions"], lines(first..first + 2_000).as_bytes());
+        assert!(loaded.status.success(), "{}", error_of(&loaded));
+        let keys = (first..first + 2_000).map(|number| format!("key-{number}"));
+        node.ok(["del".to_owned(), "sessions".to_owned()]
+            .into_iter()
+            .chain(keys));
+    }
+    assert_eq!(node.count("sessions"), 2);
+}
+
+#[test]
 fn a_dump_that_is_interrupted_leaves_no_file() {
     let node = Node::start();
     let create = [

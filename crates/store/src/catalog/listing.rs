@@ -182,8 +182,10 @@ impl<E: Endpoint> Catalog<'_, E> {
     pub(crate) async fn listing_and_memory(&self) -> Result<(Listing, MemoryUse)> {
         let snapshot = self.snapshot(false).await?;
         let usable = snapshot.usable(self.region_bytes);
+        let largest_free = space::largest(snapshot.extents(), usable.clone());
         let free = (usable.end - usable.start) - space::taken(snapshot.extents(), usable);
         let memory = MemoryUse {
+            largest_free,
             total: self.total(),
             taken: self.total() - free,
         };

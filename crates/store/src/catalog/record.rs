@@ -201,6 +201,8 @@ pub struct MemoryUse {
     pub total: u64,
     /// Bytes that tables have taken.
     pub taken: u64,
+    /// Bytes of the largest piece that is free.
+    pub largest_free: u64,
 }
 
 impl MemoryUse {

@@ -21,6 +21,12 @@ pub(super) fn place(
     Err(largest)
 }
 
+/// Bytes of the largest piece of `within` that none of these extents has a part of.
+pub(super) fn largest(extents: impl IntoIterator<Item = Range<u64>>, within: Range<u64>) -> u64 {
+    let holes = holes(extents, within);
+    holes.map(|hole| hole.end - hole.start).max().unwrap_or(0)
+}
+
 /// Bytes of `within` that these extents have, to the alignment.
 pub(super) fn taken(extents: impl IntoIterator<Item = Range<u64>>, within: Range<u64>) -> u64 {
     let all = within.end - within.start;

@@ -28,8 +28,11 @@ fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outc
     match operation {
         Operation::Get(_) => Ok(Outcome::Value(None)),
         Operation::GetAll(_) => Ok(Outcome::Values(Vec::new())),
-        Operation::Put(..) | Operation::FindOrPut(..) | Operation::Update(..) => Err(error),
-        Operation::Remove(_) => Err(error),
+        Operation::Put(..)
+        | Operation::FindOrPut(..)
+        | Operation::Update(..)
+        | Operation::Replace(..)
+        | Operation::Remove(_) => Err(error),
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Args {
 impl Args {
     /// Whether the table that is made first never changes.
     pub(super) fn sealed(&self) -> bool {
-        self.seal || self.shape.scheme == SchemeKind::Sealed
+        self.seal || self.shape.scheme() == SchemeKind::Sealed
     }
 }
 

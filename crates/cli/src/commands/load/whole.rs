@@ -60,7 +60,7 @@ impl Whole {
             options = options.values(lengths(|record| record.value.len()));
         }
         // A sealed table takes what its records need.
-        if shape.heap.is_none() && shape.scheme != SchemeKind::Sealed {
+        if shape.heap.is_none() && shape.scheme() != SchemeKind::Sealed {
             options = options.heap_bytes(measure.heap_bytes());
         }
         Ok(options)
@@ -111,7 +111,7 @@ impl Limits {
 pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
     // For any capacity: the records decide it.
     if !shape.options(1)?.buildable() {
-        return Err(not_buildable(shape.scheme.name()));
+        return Err(not_buildable(shape.scheme().name()));
     }
     match capacity {
         None => Ok(()),
