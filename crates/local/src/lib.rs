@@ -30,7 +30,7 @@
 //! # How the concurrent tables are checked
 //!
 //! All shared words are atomics, so that no data race is possible that a sanitizer could find: the crate is without
-//! `unsafe`. What can go wrong is order, and that loom's models check (feature `loom`): of each reader with a writer
+//! `unsafe`. What can go wrong is order, and that loom's models check (`concurrent/models.rs`): of each reader with a writer
 //! that kicks out, replaces, removes and grows, and of two writers, all interleavings of up to two or three preemptions, stale
 //! loads included. Threads beside each other on real processors are in `tests/threads.rs`. Neither ThreadSanitizer nor
 //! Miri is run: both need a nightly compiler.

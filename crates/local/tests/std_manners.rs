@@ -243,7 +243,6 @@ fn a_leaked_drain_leaves_an_empty_map() {
     assert_eq!(map.iter().collect::<Vec<_>>(), [(&7, &8)]);
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn serde_gives_the_same_map_back() {
     let map: SmartCuckooMap<String, u32> = (0..100).map(|key| (key.to_string(), key)).collect();

@@ -17,6 +17,16 @@ impl Store {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// assert_eq!(store.tables()?[0].name, "stock");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tables(&self) -> Result<Vec<TableRecord>> {
         Ok(self.listing()?.tables)
     }
@@ -26,6 +36,15 @@ impl Store {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// for damaged in farslot::Store::embedded()?.listing()?.damaged {
+    ///     println!("{damaged}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn listing(&self) -> Result<Listing> {
         let mut all = Listing::default();
         for answer in self.ask_all()? {
@@ -59,6 +78,17 @@ impl Store {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let before = store.memory()?.taken;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// assert!(store.memory()?.taken > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memory(&self) -> Result<MemoryUse> {
         let answers = self.ask_all()?;
         let all = answers.iter().map(|answer| answer.memory);
@@ -85,6 +115,15 @@ impl Store {
     ///
     /// # Errors
     /// That none answers, and why the first does not.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// for node in farslot::Store::embedded()?.nodes()? {
+    ///     println!("{}: {:?}", node.address, node.error);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodes(&self) -> Result<Vec<NodeReport>> {
         let nodes = &self.0.nodes;
         let executor = self.executor()?;

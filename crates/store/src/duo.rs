@@ -158,6 +158,17 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
+    async fn find_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        done: impl FnMut(usize, Result<Option<Value>>),
+    ) {
+        match self.as_reader() {
+            Some(reader) => reader.get_many(keys, done).await,
+            None => SchemeClient::find_many(self.as_owner(), keys, done).await,
+        }
+    }
+
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.as_owner().put_record(key, value).await
     }

@@ -26,11 +26,16 @@
 //! | `tcp://HOST:PORT` | of a process on any host, served at that address |
 //! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
+//!
+//! The feature `unstable` opens the layers below (`fabric`, `index`, `model`) for programs that measure or extend
+//! them. What it opens may change in any version.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod asking;
+#[cfg(feature = "unstable")]
+mod bare;
 mod cache;
 mod catalog;
 mod coalesce;
@@ -60,28 +65,34 @@ pub use catalog::{
 };
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
+#[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
+pub use farslot_fabric::counters::Snapshot;
 pub use farslot_fabric::tcp::Secret;
+pub use farslot_fabric::{FabricError, Limits, Nanos, Rights};
+#[cfg(feature = "unstable")]
 pub use farslot_index as index;
-pub use farslot_index::CacheCounts;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
 pub use farslot_index::race::RaceLayout;
 pub use farslot_index::sealed::{SealedForm, SealedLayout};
 pub use farslot_index::{
-    FieldSize, Hasher, KeyRule, Occupancy, Operation, Outcome, Record, SchemeKind, SlotKind,
-    Survey, Value,
+    CacheCounts, FieldSize, Hasher, IndexError, KeyRule, Occupancy, Operation, Outcome, Record,
+    SchemeKind, SlotKind, Survey, Value,
 };
+#[cfg(feature = "unstable")]
 pub use farslot_model as model;
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use open_options::{OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
+#[cfg(feature = "unstable")]
+pub use profile::read_cost;
 pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
-pub use store::{Store, read_cost};
+pub use store::Store;
 pub use table::Table;
 
 use farslot_index::WriterChange;

@@ -80,6 +80,14 @@ impl Default for TableOptions {
 
 impl TableOptions {
     /// A linear table for `capacity` keys of up to 256 bytes with values of up to 1 KiB.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// assert_eq!(TableOptions::new(1_000).scheme()?.name(), "linear");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self {
@@ -119,6 +127,15 @@ impl TableOptions {
     }
 
     /// Makes it a cuckoo table: fuller, with small lookups, and one writer at a time.
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).cuckoo(CuckooShape::default());
+    /// assert_eq!(options.scheme()?.name(), "cuckoo");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cuckoo(self, shape: CuckooShape) -> Self {
         Self {
@@ -129,6 +146,15 @@ impl TableOptions {
 
     /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which keeps an index of it
     /// in its own memory; so do readers, if there may be any.
+    ///
+    /// ```
+    /// # use farslot::{DuoShape, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).duo(DuoShape::default());
+    /// assert_eq!(options.scheme()?.name(), "duo");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn duo(self, shape: DuoShape) -> Self {
         Self {
@@ -139,6 +165,15 @@ impl TableOptions {
 
     /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it may
     /// [grow](TableOptions::grow_to) while it is used.
+    ///
+    /// ```
+    /// # use farslot::{RaceShape, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).race(RaceShape::default());
+    /// assert_eq!(options.scheme()?.name(), "race");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn race(self, shape: RaceShape) -> Self {
         Self {
@@ -149,6 +184,17 @@ impl TableOptions {
 
     /// Lets a RACE or a CuckooDuo table grow until it has room for so many keys. The memory for
     /// all of them belongs to it from the start, and is touched as it grows.
+    ///
+    /// ```
+    /// # use farslot::{RaceShape, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // Room for a thousand keys now, and for a million as they come.
+    /// let options = TableOptions::new(1_000).race(RaceShape::default()).grow_to(1_000_000);
+    /// assert!(options.scheme()?.table_bytes() > TableOptions::new(1_000).scheme()?.table_bytes());
+    /// assert!(TableOptions::new(1_000).grow_to(1_000_000).scheme().is_err(), "linear tables stay");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn grow_to(self, most_capacity: u64) -> Self {
         Self {
@@ -159,6 +205,15 @@ impl TableOptions {
 
     /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has been
     /// [built](crate::Store::build).
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).sealed();
+    /// assert_eq!(options.scheme()?.name(), "sealed");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn sealed(self) -> Self {
         Self {
@@ -168,6 +223,14 @@ impl TableOptions {
     }
 
     /// Another number of keys that it must have room for.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// assert_eq!(TableOptions::new(1_000).capacity(10), TableOptions::new(10));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn capacity(mut self, capacity: u64) -> Self {
         self.sizing.capacity = capacity;
@@ -176,6 +239,16 @@ impl TableOptions {
     }
 
     /// The size of the keys.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // Eight bytes each: user numbers, say.
+    /// let options = TableOptions::new(1_000).keys(FieldSize::Fixed(8));
+    /// assert!(options.scheme()?.table_bytes() < TableOptions::new(1_000).scheme()?.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn keys(mut self, key: FieldSize) -> Self {
         self.sizing.key = key;
@@ -183,6 +256,15 @@ impl TableOptions {
     }
 
     /// The size of the values.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).values(FieldSize::UpTo(64));
+    /// assert!(options.scheme()?.table_bytes() < TableOptions::new(1_000).scheme()?.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn values(mut self, value: FieldSize) -> Self {
         self.sizing.value = value;
@@ -192,6 +274,15 @@ impl TableOptions {
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
     /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
     /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with such buckets.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// assert!(TableOptions::new(1_000).load_factor(0.5).scheme().is_ok());
+    /// assert!(TableOptions::new(1_000).load_factor(1.5).scheme().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn load_factor(mut self, load_factor: f64) -> Self {
         self.sizing.load_factor = Some(load_factor);
@@ -199,6 +290,16 @@ impl TableOptions {
     }
 
     /// What the slots hold, if not what suits the sizes.
+    ///
+    /// ```
+    /// # use farslot::{Scheme, SlotKind, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // Every record out of band, however short.
+    /// let options = TableOptions::new(1_000).slots(SlotKind::Heap);
+    /// assert!(matches!(options.scheme()?, Scheme::Linear(layout) if layout.kind == SlotKind::Heap));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn slots(self, slot: SlotKind) -> Self {
         Self {
@@ -209,6 +310,17 @@ impl TableOptions {
 
     /// Bytes of key and value that a [`SlotKind::Hybrid`] slot of a linear table has room for: a
     /// multiple of 8 up to 1024; 32 unless told otherwise.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, SlotKind, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let sizes = TableOptions::new(1_000).keys(FieldSize::UpTo(16)).values(FieldSize::UpTo(1024));
+    /// // Most values have fewer than 48 bytes.
+    /// let options = sizes.slots(SlotKind::Hybrid).inline_bytes(64);
+    /// assert!(options.scheme().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn inline_bytes(self, bytes: u32) -> Self {
         Self {
@@ -219,6 +331,19 @@ impl TableOptions {
 
     /// Lets a key have several records. A cuckoo table of them can only be
     /// [built](crate::Table::build) whole; RACE and CuckooDuo tables have none.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("tags", &TableOptions::new(100).multi_key())?;
+    /// let tags = store.table("tags")?;
+    /// tags.put(b"pears", b"fruit")?;
+    /// tags.put(b"pears", b"green")?;
+    /// assert_eq!(tags.get_all(b"pears")?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn multi_key(mut self) -> Self {
         self.sizing.keys = KeyRule::Multi;
@@ -226,6 +351,16 @@ impl TableOptions {
     }
 
     /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // A thousand records may have a megabyte together, rather than each the most that it can be.
+    /// let options = TableOptions::new(1_000).heap_bytes(1 << 20);
+    /// assert!(options.scheme()?.table_bytes() < TableOptions::new(1_000).scheme()?.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn heap_bytes(mut self, bytes: u64) -> Self {
         self.sizing.heap_bytes = Some(bytes);
@@ -233,12 +368,31 @@ impl TableOptions {
     }
 
     /// The hash function.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, HashKind, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let numbers = FieldSize::Fixed(8);
+    /// let options = TableOptions::new(1_000).keys(numbers).values(numbers).hash(HashKind::Knuth);
+    /// assert!(options.scheme().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn hash(self, hash: HashKind) -> Self {
         Self { hash, ..self }
     }
 
     /// Whether such a table can be [built](crate::Store::build) whole, as its [scheme](Scheme::buildable) will say.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// assert!(TableOptions::new(1_000).sealed().buildable());
+    /// assert!(!TableOptions::new(1_000).buildable());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn buildable(&self) -> bool {
         match self.organisation {
@@ -251,6 +405,15 @@ impl TableOptions {
     ///
     /// # Errors
     /// [`BadOption`](farslot_index::IndexError::BadOption) names the option and what is possible.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let scheme = TableOptions::new(1_000).scheme()?;
+    /// println!("a {} table of {} bytes", scheme.name(), scheme.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scheme(&self) -> Result<Scheme> {
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),

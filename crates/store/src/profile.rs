@@ -1,6 +1,7 @@
 //! NIC profiles by name, or from files.
 
 use farslot_fabric::sim::{NicProfile, ProfileError};
+use farslot_model::NicModel;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -72,9 +73,38 @@ fn read(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
+/// What a READ costs behind a simulated NIC, for the model.
+#[must_use]
+pub fn read_cost(profile: &NicProfile) -> NicModel {
+    NicModel {
+        read_latency_ns: profile.read_latency_ns,
+        latency_ns_per_byte: profile.latency_per_byte_ns,
+        read_occupancy_ns: profile.responder_ns.per_message,
+        occupancy_ns_per_byte: profile.responder_ns.per_byte,
+        peak_reads_per_second: 1e9 / profile.requester_ns.per_message,
+        header_bytes: f64::from(profile.header_bytes),
+        bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Both come from one measurement, and the model's is rounded.
+    #[test]
+    fn the_model_and_the_simulator_agree_on_tcp_over_loopback() {
+        let (model, simulated) = (
+            NicModel::tcp_loopback(),
+            read_cost(&NicProfile::tcp_loopback()),
+        );
+        for cost in [NicModel::latency_ns, NicModel::occupancy_ns] {
+            for bytes in [8, 64, 1024] {
+                let ratio = cost(&model, bytes) / cost(&simulated, bytes);
+                assert!((0.98..1.02).contains(&ratio), "{bytes} B: {ratio}");
+            }
+        }
+    }
     use crate::{Store, StoreError};
 
     fn file(name: &str, text: &str) -> String {

@@ -6,6 +6,7 @@ use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
 use crate::lease::{AnyLeased, Leased, Leasing};
 use crate::nodes::Nodes;
+use crate::profile::read_cost;
 use crate::session::{OnOneNode, Session};
 use crate::slot_map::SlotMap;
 use crate::spread::{
@@ -13,9 +14,6 @@ use crate::spread::{
 };
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::ShmEndpoint;
-use farslot_fabric::sim::{NicProfile, World};
-use farslot_fabric::tcp::TcpEndpoint;
-use farslot_fabric::verbs::VerbsEndpoint;
 use farslot_fabric::{Endpoint, Executor, Nanos, NodeId, shm};
 use farslot_index::Record;
 use farslot_index::linear::ReadPolicy;
@@ -53,6 +51,15 @@ impl Store {
     ///
     /// # Errors
     /// What the system says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn embedded() -> Result<Self> {
         Self::open("embedded")
     }
@@ -62,6 +69,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::TooSmall`], or [`Memory`](farslot_fabric::FabricError::Memory) beyond what the
     /// machine has.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded_with(64 << 20, farslot::OpenOptions::default())?;
+    /// assert!(store.memory()?.total <= 64 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn embedded_with(bytes: u64, options: OpenOptions) -> Result<Self> {
         let fabric = Fabric::embedded(bytes)?;
         Ok(Self::new(Address::Embedded, fabric, options))
@@ -81,6 +97,16 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // Whatever the address is, the rest stays the same.
+    /// let store = Store::open("sim://cx5-edr?seed=7&memory=8MiB")?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open(address: &str) -> Result<Self> {
         Self::open_with(address, OpenOptions::default())
     }
@@ -89,6 +115,18 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = farslot::OpenOptions {
+    ///     cache: Some(farslot::Cache::new(1 << 20)),
+    ///     ..Default::default()
+    /// };
+    /// let store = Store::open_with("sim://cx5-edr?seed=7&memory=8MiB", options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open_with(address: &str, options: OpenOptions) -> Result<Self> {
         let parsed: Address = address.parse()?;
         let fabric = Fabric::open(&parsed, address, &options)?;
@@ -121,6 +159,14 @@ impl Store {
     }
 
     /// Where the store is.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// assert_eq!(Store::embedded()?.address().to_string(), "embedded");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.0.address
@@ -132,6 +178,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// assert!(store.create("stock", &TableOptions::new(100)).is_err(), "the name is taken");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
         let nodes = self.node_count();
         let scheme = if options.is_by_memory() {
@@ -164,6 +220,17 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a table of another scheme.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let records: [(&[u8], &[u8]); 2] = [(b"pears", b"7"), (b"plums", b"12")];
+    /// store.build("prices", &TableOptions::new(2).sealed(), &records)?;
+    /// assert_eq!(store.table("prices")?.get(b"plums")?.as_deref(), Some(&b"12"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn build(
         &self,
         name: &str,
@@ -222,6 +289,21 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], [`StoreError::ChangeCancelled`], or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{ErrorKind, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("drafts", &TableOptions::default())?;
+    /// let drafts = store.table("drafts")?;
+    /// store.rename("drafts", "essays")?;
+    /// store.empty("essays")?;
+    /// store.drop_table("essays")?;
+    /// assert_eq!(store.memory()?.taken, 0);
+    /// assert_eq!(drafts.get(b"one").unwrap_err().kind(), ErrorKind::TableGone);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
@@ -257,6 +339,20 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not name all nodes of the
     /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// store.table("stock")?.put(b"pears", b"7")?;
+    /// // Another thread opens its own.
+    /// let other = store.clone();
+    /// let seen = std::thread::spawn(move || other.table("stock")?.get(b"pears"));
+    /// assert_eq!(seen.join().unwrap()?.as_deref(), Some(&b"7"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
@@ -271,49 +367,6 @@ impl Store {
                 self.open_on_one(executor, node, record, since)
             }
             (Found::Whole(node, record), _) => self.open_on_one(executor, node, record, since),
-        }
-    }
-
-    /// The only node behind the store, where it is shared memory: for measurements of the memory itself.
-    #[must_use]
-    pub fn shm_node(&self) -> Option<&shm::Node> {
-        match &self.0.fabric {
-            Fabric::Shm(nodes) => match &nodes[..] {
-                [node] => Some(node),
-                _ => None,
-            },
-            Fabric::Tcp(_) | Fabric::Verbs(_) | Fabric::Sim(_) => None,
-        }
-    }
-
-    /// The world behind the store, where it is simulated: for experiments with faults.
-    #[must_use]
-    pub fn sim_world(&self) -> Option<&World> {
-        match &self.0.fabric {
-            Fabric::Sim(world) => Some(world),
-            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => None,
-        }
-    }
-
-    /// An endpoint of its own, where the store is behind TCP: for measurements of the fabric itself.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn tcp_endpoint(&self) -> Result<Option<Rc<TcpEndpoint>>> {
-        match &self.0.fabric {
-            Fabric::Tcp(nodes) => Ok(Some(Rc::new(nodes.endpoint()?))),
-            Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_) => Ok(None),
-        }
-    }
-
-    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric itself.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub fn verbs_endpoint(&self) -> Result<Option<Rc<VerbsEndpoint>>> {
-        match &self.0.fabric {
-            Fabric::Verbs(nodes) => Ok(Some(Rc::new(nodes.endpoint()?))),
-            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Sim(_) => Ok(None),
         }
     }
 
@@ -430,38 +483,9 @@ fn schemes_for(
     parts.iter().map(|part| options.scheme_for(part)).collect()
 }
 
-/// What a READ costs behind a simulated NIC, for the model.
-#[must_use]
-pub fn read_cost(profile: &NicProfile) -> NicModel {
-    NicModel {
-        read_latency_ns: profile.read_latency_ns,
-        latency_ns_per_byte: profile.latency_per_byte_ns,
-        read_occupancy_ns: profile.responder_ns.per_message,
-        occupancy_ns_per_byte: profile.responder_ns.per_byte,
-        peak_reads_per_second: 1e9 / profile.requester_ns.per_message,
-        header_bytes: f64::from(profile.header_bytes),
-        bandwidth_bytes_per_second: profile.link_bytes_per_ns * 1e9,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Both come from one measurement, and the model's is rounded.
-    #[test]
-    fn the_model_and_the_simulator_agree_on_tcp_over_loopback() {
-        let (model, simulated) = (
-            NicModel::tcp_loopback(),
-            read_cost(&NicProfile::tcp_loopback()),
-        );
-        for cost in [NicModel::latency_ns, NicModel::occupancy_ns] {
-            for bytes in [8, 64, 1024] {
-                let ratio = cost(&model, bytes) / cost(&simulated, bytes);
-                assert!((0.98..1.02).contains(&ratio), "{bytes} B: {ratio}");
-            }
-        }
-    }
 
     #[test]
     fn memory_is_taken_by_tables() {

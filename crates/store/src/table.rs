@@ -50,18 +50,51 @@ impl Table {
     }
 
     /// The table's name.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.name(), "stock");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
     /// The table as the catalog knows it; of one over several nodes, one of its partitions.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.record().name, "stock");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn record(&self) -> &TableRecord {
         &self.record
     }
 
     /// How the table is organised; of one over several nodes, how one of its partitions is.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.scheme().name(), "linear");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn scheme(&self) -> &Scheme {
         &self.record.scheme
@@ -71,6 +104,19 @@ impl Table {
     ///
     /// # Errors
     /// A key that does not fit, or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// assert_eq!(stock.get(b"pears")?.as_deref(), Some(&b"7"[..]));
+    /// assert_eq!(stock.get(b"figs")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.session.get(key)?.map(|value| value.to_vec()))
     }
@@ -79,6 +125,19 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).multi_key())?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.put(b"pears", b"8")?;
+    /// assert_eq!(stock.get_all(b"pears")?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
         let values = self.session.run(Operation::GetAll(key))?.into_values();
         Ok(values.iter().map(|value| value.to_vec()).collect())
@@ -89,6 +148,18 @@ impl Table {
     /// # Errors
     /// A key or value that does not fit, [`Full`](farslot_index::IndexError::Full),
     /// [`HeapFull`](farslot_index::IndexError::HeapFull), or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert!(stock.put(b"pears", b"7")?, "a new key");
+    /// assert!(!stock.put(b"pears", b"8")?, "another value");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.session.run(Operation::Put(key, value))?.is_changed())
     }
@@ -97,6 +168,18 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::put`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.find_or_put(b"pears", b"7")?, None);
+    /// assert_eq!(stock.find_or_put(b"pears", b"8")?.as_deref(), Some(&b"7"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         let outcome = self.session.run(Operation::FindOrPut(key, value))?;
         Ok(outcome.into_value().map(|value| value.to_vec()))
@@ -106,6 +189,19 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::put`]; [`MultiKey`](farslot_index::IndexError::MultiKey) on a multi-key table.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert!(!stock.update(b"pears", b"7")?, "there is nothing to replace");
+    /// stock.put(b"pears", b"7")?;
+    /// assert!(stock.update(b"pears", b"8")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self
             .session
@@ -205,12 +301,43 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// assert!(stock.remove(b"pears")?);
+    /// assert!(!stock.remove(b"pears")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         Ok(self.session.run(Operation::Remove(key))?.is_changed())
     }
 
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
     /// in which they come.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// let keys: [&[u8]; 2] = [b"pears", b"figs"];
+    /// let mut present = 0;
+    /// stock.get_many(&keys, |number, answer| match answer {
+    ///     Ok(value) => present += usize::from(value.is_some()),
+    ///     Err(error) => eprintln!("key {number}: {error}"),
+    /// });
+    /// assert_eq!(present, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
         self.session
             .get_many(keys, &mut |number, answer| match answer {
@@ -220,6 +347,20 @@ impl Table {
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put_many(&[(b"pears", b"7"), (b"plums", b"12")], |number, new| {
+    ///     assert!(new.is_ok(), "record {number}");
+    /// });
+    /// assert_eq!(stock.get(b"plums")?.as_deref(), Some(&b"12"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
         self.run_all(
             records,
@@ -231,6 +372,20 @@ impl Table {
     }
 
     /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if the key was absent.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.find_or_put_many(&[(b"pears", b"1"), (b"figs", b"1")], |number, was| {
+    ///     assert_eq!(was.unwrap(), [Some(&b"7"[..]), None][number]);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_or_put_many(
         &self,
         records: &[Record<'_>],
@@ -244,6 +399,20 @@ impl Table {
     }
 
     /// Replaces the values of many keys side by side.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.update_many(&[(b"pears", b"8"), (b"figs", b"8")], |number, there| {
+    ///     assert_eq!(there.unwrap(), number == 0);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
         self.run_all(
             records,
@@ -255,6 +424,20 @@ impl Table {
     }
 
     /// Looks up all records of many keys side by side; `done` gets the values of each key.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).multi_key())?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put_many(&[(b"pears", b"7"), (b"pears", b"8")], |_, new| assert!(new.is_ok()));
+    /// stock.get_all_many(&[b"pears", b"figs"], |number, values| {
+    ///     assert_eq!(values.unwrap().len(), [2, 0][number]);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_all_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Vec<Vec<u8>>>)) {
         self.run_all(keys, Operation::GetAll, |number, outcome| {
             let values = outcome.map(Outcome::into_values);
@@ -264,6 +447,20 @@ impl Table {
     }
 
     /// Removes many keys side by side.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.remove_many(&[b"pears", b"figs"], |number, there| {
+    ///     assert_eq!(there.unwrap(), number == 0);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<bool>)) {
         self.run_all(keys, Operation::Remove, |number, outcome| {
             done(number, outcome.map(|outcome| outcome.is_changed()));
@@ -330,6 +527,20 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// let mut records = 0;
+    /// stock.for_each(|_key, _value| records += 1)?;
+    /// assert_eq!(records, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
@@ -342,6 +553,23 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// // A piece at a time: a page of a listing, say.
+    /// let (mut records, mut next) = (0, Some(farslot::Cursor::default()));
+    /// while let Some(cursor) = next {
+    ///     next = stock.scan(cursor, |_key, _value| records += 1)?;
+    /// }
+    /// assert_eq!(records, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scan(
         &self,
         cursor: Cursor,
@@ -363,6 +591,19 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.flush()?;
+    /// assert_eq!(stock.occupancy()?.entries, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn occupancy(&self) -> Result<Occupancy> {
         self.session.occupancy()
     }
@@ -372,6 +613,19 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.flush()?;
+    /// assert_eq!(store.table("stock")?.occupancy()?.entries, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn flush(&self) -> Result<()> {
         self.session.flush()
     }
@@ -380,11 +634,34 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// println!("{:?}", stock.survey()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn survey(&self) -> Result<Survey> {
         self.session.survey()
     }
 
     /// What each node has of a table over several, and which cannot tell; of any other, nothing.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert!(stock.partitions().is_empty(), "of one node");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn partitions(&self) -> Vec<PartitionReport> {
         self.session.partitions()
@@ -395,6 +672,19 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.writer()?, None);
+    /// stock.start_writing()?;
+    /// assert!(stock.writer()?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn writer(&self) -> Result<Option<u64>> {
         self.session.writer()
     }
@@ -403,6 +693,19 @@ impl Table {
     ///
     /// # Errors
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.start_writing()?;
+    /// let other = store.table("stock")?;
+    /// assert!(other.put(b"pears", b"7").is_err(), "there is a writer");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_writing(&self) -> Result<()> {
         self.session.change_writer(WriterChange::Start)
     }
@@ -414,11 +717,37 @@ impl Table {
     /// # Errors
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
     /// the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.start_writing()?;
+    /// let other = store.table("stock")?;
+    /// other.take_over()?;
+    /// other.put(b"pears", b"7")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take_over(&self) -> Result<()> {
         self.session.change_writer(WriterChange::TakeOver)
     }
 
     /// Whether the table can never change again, as far as this client knows.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).sealed())?;
+    /// # let stock = store.table("stock")?;
+    /// stock.build(&[(b"pears", b"7")])?;
+    /// assert!(stock.is_sealed());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.session.state().sealed
@@ -434,6 +763,19 @@ impl Table {
     /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
     /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
     /// empty then as it was.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).sealed())?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.build(&[(b"pears", b"7"), (b"plums", b"12")])?, 2);
+    /// assert_eq!(stock.get(b"plums")?.as_deref(), Some(&b"12"[..]));
+    /// assert!(stock.put(b"figs", b"1").is_err(), "it is sealed");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
         let records = last_of_each_key(self.record.scheme.keys(), records);
         self.build_deduplicated(&records)?;
@@ -450,6 +792,20 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.resign()?;
+    /// // Another may write now.
+    /// store.table("stock")?.put(b"plums", b"12")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resign(&self) -> Result<()> {
         self.session.change_writer(WriterChange::Resign)
     }
@@ -459,18 +815,55 @@ impl Table {
     ///
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// stock.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
         self.session.close(None)
     }
 
     /// What this table's endpoint has counted.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// let before = stock.counters();
+    /// stock.get(b"pears")?;
+    /// let of_the_get = stock.counters().since(&before);
+    /// assert_eq!(of_the_get.doorbells, 0, "memory of this process needs none");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn counters(&self) -> Snapshot {
         self.session.counters()
     }
 
     /// Slots that one READ of a lookup fetches: in a linear table, of the next lookup.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert!(stock.read_size() >= 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn read_size(&self) -> u64 {
         self.session.state().read_size
@@ -479,6 +872,17 @@ impl Table {
     /// What this table's cache has done, and what it holds; zeros without one
     /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of [`Table::counters`]. Of a
     /// partition whose node came back empty, since it was made anew.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.cache_counts().hits, 0, "it has no cache");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cache_counts(&self) -> CacheCounts {
         self.session.state().cache
@@ -486,12 +890,36 @@ impl Table {
 
     /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
     /// graph or an index, and answers.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// println!("{} bytes of hints and cached answers", stock.client_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
         self.session.state().client_bytes
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// let before = stock.now();
+    /// stock.get(b"pears")?;
+    /// println!("{} ns", stock.now() - before);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.session.now()

@@ -14,25 +14,14 @@
 //! is not held. The word `gate` decides between those who hold something and who wants to be alone: it has the number of
 //! the former and a bit of the latter, and each of them changes it before it looks. That a wake is not missed is Dekker's
 //! pattern: who waits puts its waker down, and then looks again; who releases does so, and then looks for wakers; a fence
-//! is between both steps of both. The models (`tests/models_of_locks.rs`) run the orders that there are.
+//! is between both steps of both. The models (`locks_models.rs`) run the orders that there are.
 
-#[cfg(feature = "loom")]
-use loom::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering, fence},
-};
+use super::sync::{AtomicU64, LOCK_BITS, Mutex, Ordering, fence};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::PoisonError;
-#[cfg(not(feature = "loom"))]
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering, fence},
-};
 use std::task::{Poll, Waker};
 
-/// Of the bits that buckets share, the logarithm. loom's models take time with every word.
-const BITS: u32 = if cfg!(feature = "loom") { 6 } else { 14 };
 /// 2^64 divided by the golden ratio, made odd: neighbours get bits far apart, and few the same.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bit of the gate: somebody is alone, or waits until it is.
@@ -57,7 +46,9 @@ pub struct Held<'l> {
 impl Default for BucketLocks {
     fn default() -> Self {
         Self {
-            bits: (0..1 << (BITS - 6)).map(|_| AtomicU64::new(0)).collect(),
+            bits: (0..1 << (LOCK_BITS - 6))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             gate: AtomicU64::new(0),
             waiting: Waiting::default(),
         }
@@ -191,8 +182,8 @@ impl Drop for Held<'_> {
 }
 
 #[inline]
-fn bit_of(bucket: u64) -> u32 {
-    (bucket.wrapping_mul(GOLDEN) >> (64 - BITS)) as u32
+pub(super) fn bit_of(bucket: u64) -> u32 {
+    (bucket.wrapping_mul(GOLDEN) >> (64 - LOCK_BITS)) as u32
 }
 
 /// Coroutines that wait for something to change, of any threads.
@@ -254,85 +245,5 @@ impl Waiting {
         self.any.store(1, Ordering::Relaxed);
         drop(wakers);
         fence(Ordering::SeqCst);
-    }
-}
-
-#[cfg(all(test, not(feature = "loom")))]
-mod tests {
-    use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::Context;
-
-    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        }
-    }
-
-    #[test]
-    fn buckets_are_taken_together_or_not_at_all() {
-        let locks = BucketLocks::default();
-        let first = poll(pin!(locks.take(&[1, 2, 1]))).expect("all are free");
-        let mut both = pin!(locks.take(&[2, 3]));
-        assert!(poll(both.as_mut()).is_none());
-        assert!(!locks.is_held(3), "who waits holds nothing");
-        let other = poll(pin!(locks.take(&[3]))).expect("it is free");
-        drop(first);
-        assert!(poll(both.as_mut()).is_none());
-        drop(other);
-        let both = poll(both).expect("both are free");
-        assert!(locks.is_held(2) && locks.is_held(3) && !locks.is_held(1));
-        drop(both);
-        assert!(!locks.is_held(2));
-    }
-
-    #[test]
-    fn more_is_added_once_and_given_back() {
-        let locks = BucketLocks::default();
-        let held = poll(pin!(locks.take(&[7]))).unwrap();
-        let other = poll(pin!(locks.take(&[8]))).unwrap();
-        assert!(held.try_add(7), "it has that one");
-        assert!(held.try_add(9) && !held.try_add(8) && !other.try_add(9));
-        assert!(held.can_add(7) && held.can_add(10) && !held.can_add(8));
-        assert!(!held.try_add_all([7, 10, 8]) && !locks.is_held(10) && locks.is_held(7));
-        assert!(held.try_add_all([9, 10]) && locks.is_held(10));
-        drop(other);
-        assert!(held.try_add(8) && locks.is_held(8));
-        drop(held);
-        assert!([7, 8, 9, 10].iter().all(|bucket| !locks.is_held(*bucket)));
-    }
-
-    #[test]
-    fn who_is_alone_waits_for_all_and_all_wait_for_it() {
-        let locks = BucketLocks::default();
-        let held = poll(pin!(locks.take(&[1]))).unwrap();
-        let mut alone = Box::pin(locks.take_alone(&[5]));
-        assert!(poll(alone.as_mut()).is_none());
-        let mut later = pin!(locks.take(&[2]));
-        assert!(poll(later.as_mut()).is_none(), "it comes behind");
-        assert!(held.try_add(3), "who holds something may go on");
-        drop(held);
-        let turn = poll(alone.as_mut()).expect("nobody else holds anything");
-        assert!(locks.is_held(5) && poll(pin!(locks.take_alone(&[]))).is_none());
-        assert!(poll(later.as_mut()).is_none());
-        drop(turn);
-        assert!(poll(later.as_mut()).is_some());
-        // Who gives up waiting to be alone is in nobody's way.
-        let held = poll(pin!(locks.take(&[1]))).unwrap();
-        let mut given_up = Box::pin(locks.take_alone(&[]));
-        assert!(poll(given_up.as_mut()).is_none());
-        drop(given_up);
-        assert!(poll(pin!(locks.take(&[2]))).is_some());
-        drop(held);
-    }
-
-    #[test]
-    fn few_buckets_share_a_bit() {
-        let mut bits: Vec<u32> = (0..4096).map(bit_of).collect();
-        bits.sort_unstable();
-        bits.dedup();
-        assert!(bits.len() > 4000, "{} bits of 4096 buckets", bits.len());
     }
 }

@@ -4,8 +4,13 @@
 mod buckets;
 mod counts;
 pub mod locks;
+#[cfg(test)]
+mod locks_models;
+#[cfg(test)]
+mod locks_tests;
 mod parts;
 pub(crate) mod scan;
+mod sync;
 
 pub(crate) use buckets::BucketCounter;
 pub use buckets::BucketCounts;

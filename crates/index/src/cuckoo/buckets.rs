@@ -53,6 +53,17 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(all)
     }
 
+    /// What a slot's head says. A head that no client of this table writes is unknown: where it says that its
+    /// record lies, there may be none.
+    #[inline]
+    pub(super) fn head(&self, word: u64) -> Head {
+        match Head::decode(word) {
+            Head::Inline { .. } if self.layout.kind != SlotKind::Inline => Head::Unknown,
+            Head::Sized { .. } => Head::Unknown,
+            head => head,
+        }
+    }
+
     pub(super) async fn read_bucket(&self, number: u64) -> Result<Bucket> {
         let at = self.layout.bucket_at(self.table, number);
         let bytes = self.endpoint.read(at, self.layout.bucket_bytes()).await?;
@@ -118,7 +129,7 @@ impl<E: Endpoint> CuckooTable<E> {
                     || Value::of_word(self.words.value_of_word(word), self.layout.value.most());
                 return Ok(mine.then(|| found(value())));
             }
-            let head = Head::decode(word);
+            let head = self.head(word);
             if !head.may_be(key.hash) {
                 return Ok(None);
             }

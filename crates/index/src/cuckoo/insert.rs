@@ -308,7 +308,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Gives back the block that a replaced head named.
     pub(super) async fn free_block_of(&self, word: u64) {
         if let (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) =
-            (self.layout.kind, Head::decode(word))
+            (self.layout.kind, self.head(word))
         {
             self.heap().free(block).await;
         }
@@ -322,7 +322,7 @@ impl<E: Endpoint> CuckooTable<E> {
             let key = self.words.key_of_word(word).to_le_bytes();
             return Ok(Some(hasher.hash(&key[..self.layout.key.most()])));
         }
-        match Head::decode(word) {
+        match self.head(word) {
             Head::Inline { .. } => {
                 let record = self.inline_record(&bucket.bytes, slot);
                 Ok(Some(hasher.hash(&record[..self.layout.key.most()])))

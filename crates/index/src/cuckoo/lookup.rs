@@ -239,7 +239,7 @@ impl<E: Endpoint> CuckooTable<E> {
             }
             return ControlFlow::Continue(());
         }
-        let head = Head::decode(word);
+        let head = self.head(word);
         if !head.may_be(key.hash) {
             return ControlFlow::Continue(());
         }

@@ -92,7 +92,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let pool = &self.endpoint.core().buffers;
         let mut words = pool.copy_of(bytemuck::cast_slice(words))?;
         for attempt in 0..MOST_READS {
-            let met = match Head::decode(words.words()[0]) {
+            let met = match self.head(words.words()[0]) {
                 Head::Inline { sum, .. } => {
                     let record = self.inline_record(&words, 0);
                     let whole = checksum(record, self.layout.mask_seed) == sum;

@@ -77,7 +77,7 @@ impl<E: Endpoint> CuckooTable<E> {
     async fn mark(&self) -> Result<u64> {
         if self.mark.get() == 0 {
             let tickets = self.table.plus(TICKETS_AT);
-            let mark = 1 + self.endpoint.fetch_add(tickets, 1).await?;
+            let mark = self.endpoint.fetch_add(tickets, 1).await?.saturating_add(1);
             // Of several coroutines that have come here, the first says.
             if self.mark.get() == 0 {
                 self.mark.set(mark);

@@ -1,17 +1,22 @@
-//! Looking a key up (paper 001, section III-B).
+//! Looking a key up (paper 001, section III-B), in steps.
 //!
 //! Invariant: the index names every key's slot, from before the first operation that could know of
 //! the key returns until after the last that could. A lookup reads the slots whose fingerprints
 //! match, one by one until it meets its key; nearly always there is one. It holds nothing: so if it
 //! has not met its key, it sees whether the index has changed meanwhile, or may be about to, and if
-//! so looks again with the key's buckets held.
+//! so looks again with the key's buckets held. A slot says whose it is in its head; only the key's
+//! has a block of the heap read.
 
 use super::bytes::SlotNumber;
 use super::placement::Candidates;
 use super::records::SlotRead;
 use super::state::{DuoTable, Key};
+use crate::heap::{BlockRef, RecordView};
+use crate::step::{Found, Lookup, Next, Read, Reads, view};
 use crate::{Result, Value};
-use farslot_fabric::{Endpoint, RemoteAddr};
+use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
+use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 
 /// What the index says of a key at one moment.
 struct Glance {
@@ -25,46 +30,159 @@ struct Glance {
 }
 
 /// How far a lookup that holds nothing has come.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Search {
+#[derive(Default)]
+pub(crate) struct Search {
+    /// Where the key may be, as things stood when its part of the index was fetched.
+    fetched: Option<Fetched>,
     /// Slots that matched and were another key's.
     passed: usize,
     /// How often anything had changed when the index was asked for the slot that is read now.
     changes: u64,
+    /// The slot that is read now.
+    slot: Option<RemoteAddr>,
+    /// The block that it names, while that is read.
+    block: Option<BlockRef>,
 }
 
 /// Where a key may be, as things stood when its part of the index was fetched.
 #[derive(Clone, Copy)]
-pub(super) struct Fetched {
+struct Fetched {
     of: Candidates,
     /// How often anything had changed.
     changes: u64,
 }
 
-/// What a lookup that holds nothing does next.
-pub(super) enum Next {
-    /// Reads this slot.
-    Read(RemoteAddr),
-    /// Ends.
-    Answer(Option<Value>),
-    /// Looks again with the key's buckets held: what is written meanwhile may be in the way.
-    Hold,
+/// Looks again with the key's buckets held: what is written meanwhile may be in the way.
+pub(crate) struct Hold;
+
+impl<E: Endpoint> Lookup for DuoTable<E> {
+    type Endpoint = E;
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Hold;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        view(&*self.endpoint, self.table)
+    }
+
+    #[inline]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        Self::key(self, bytes)
+    }
+
+    /// Most of a lookup is a look at the index: two buckets of it, anywhere in the client's memory.
+    #[inline]
+    fn prepare(&self, key: &Self::Key<'_>, search: &mut Search) {
+        let index = self.index.borrow();
+        let of = index.candidates(key.hash);
+        index.prefetch(&of);
+        let changes = self.changes();
+        search.fetched = Some(Fetched { of, changes });
+    }
+
+    #[inline]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Hold> {
+        let fetched = search.fetched.take();
+        search.passed = 0;
+        search.block = None;
+        match self.glance(key, 0, fetched) {
+            Some(glance) => Self::follow(search, &glance),
+            None => Next::Aside(Hold),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, _key: &Self::Key<'_>, search: &Search, _number: usize) -> Piece {
+        match (search.block, &self.heap) {
+            (Some(block), Some(heap)) => heap.piece(block),
+            _ => Piece {
+                from: search.slot.expect("a lookup that reads has a slot"),
+                len: self.layout.slot_bytes(),
+            },
+        }
+    }
+
+    #[inline]
+    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Hold> {
+        let value = match search.block.take() {
+            Some(block) => self.value_in_block(key, block, read),
+            None if read.word(0, 0) != key.head() => None,
+            None if self.heap.is_none() => self.value_in_slot(key, read),
+            None => match self.layout.block_of(read.word(0, 1)) {
+                Some(block) => {
+                    search.block = Some(block);
+                    return Next::Read(Reads::ONE);
+                }
+                None => None,
+            },
+        };
+        // What follows looks at what the owner's other threads do, which they tell after they have written.
+        fence(Ordering::Acquire);
+        match value {
+            Some(_) if self.may_be_new(key) => Next::Aside(Hold),
+            Some(bytes) => Next::Found(Found::Bytes { piece: 0, bytes }),
+            None => self.pass(key, search),
+        }
+    }
+
+    async fn aside(&self, key: &Self::Key<'_>, _: &mut Search, Hold: Hold) -> Result<Next<Hold>> {
+        Ok(match self.find_holding(key).await? {
+            Some(value) => Next::Found(Found::Value(Box::new(value))),
+            None => Next::Absent,
+        })
+    }
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.key(key)?;
-        let mut search = Search::default();
-        let mut next = self.begin_search(&mut search, &key, None);
-        loop {
-            match next {
-                Next::Read(at) => {
-                    let slot = self.read_slot_at(at).await?;
-                    next = self.judge(&mut search, &key, slot);
-                }
-                Next::Answer(answer) => return Ok(answer),
-                Next::Hold => return self.find_holding(&key).await,
-            }
+    /// The value in the slot that was read, if that is whole and the key's.
+    #[inline]
+    fn value_in_slot(&self, key: &Key<'_>, read: &mut impl Read) -> Option<Range<usize>> {
+        let slot = read.bytes(0, 0..self.layout.slot_bytes());
+        let record = self.layout.record_in(slot)?;
+        let value = record.value_at..record.value_at + record.value.len();
+        (record.key == key.bytes).then_some(value)
+    }
+
+    /// The value in the block that was read, if that is whole and the key's.
+    #[inline]
+    fn value_in_block(
+        &self,
+        key: &Key<'_>,
+        block: BlockRef,
+        read: &mut impl Read,
+    ) -> Option<Range<usize>> {
+        let len = self.heap.as_ref().map_or(0, |heap| heap.piece(block).len);
+        let record = RecordView::decode(read.bytes(0, 0..len), block)?;
+        (record.key == key.bytes).then(|| record.value_range())
+    }
+
+    /// Whether the key's record may be one that is being written: seen by this endpoint and not yet by others, who
+    /// would answer with what was before.
+    #[inline]
+    fn may_be_new(&self, key: &Key<'_>) -> bool {
+        (self.has_threads || self.layout.published) && self.is_any_held(key)
+    }
+
+    /// Passes a slot that is not the key's, or not whole.
+    #[inline]
+    fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Hold> {
+        // In this order: who changes something counts that before it says that it is in doubt or
+        // settled, and says so before it releases the bucket.
+        let quiet = !self.is_any_held(key) && self.is_settled();
+        if !quiet || self.changes() != search.changes {
+            return Next::Aside(Hold);
+        }
+        search.passed += 1;
+        match self.glance(key, search.passed, None) {
+            // The slots that were passed were those of the index as it was then.
+            Some(glance) if glance.changes == search.changes => Self::follow(search, &glance),
+            _ => Next::Aside(Hold),
         }
     }
 
@@ -75,67 +193,15 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(found.map(|(_, slot)| self.value_in(slot)))
     }
 
-    /// Has the key's part of the index fetched, for a lookup to begin soon.
-    #[inline]
-    pub(super) fn fetch(&self, key: &Key<'_>) -> Fetched {
-        let index = self.index.borrow();
-        let of = index.candidates(key.hash);
-        index.prefetch(&of);
-        Fetched {
-            of,
-            changes: self.changes(),
-        }
-    }
-
-    /// Begins a lookup that holds nothing.
-    #[inline]
-    pub(super) fn begin_search(
-        &self,
-        search: &mut Search,
-        key: &Key<'_>,
-        fetched: Option<Fetched>,
-    ) -> Next {
-        *search = Search::default();
-        match self.glance(key, 0, fetched) {
-            Some(glance) => Self::follow(search, &glance),
-            None => Next::Hold,
-        }
-    }
-
-    /// Looks at the slot that was read.
-    #[inline]
-    pub(super) fn judge(&self, search: &mut Search, key: &Key<'_>, slot: SlotRead) -> Next {
-        if self.is_key(&slot, key) {
-            // What is being written over it may be seen by this endpoint and not yet by others, who
-            // would answer with what was before.
-            let is_shared = self.has_threads || self.layout.published;
-            if is_shared && self.is_any_held(key) {
-                return Next::Hold;
-            }
-            return Next::Answer(Some(self.value_in(slot)));
-        }
-        // In this order: who changes something counts that before it says that it is in doubt or
-        // settled, and says so before it releases the bucket.
-        let quiet = !self.is_any_held(key) && self.is_settled();
-        if !quiet || self.changes() != search.changes {
-            return Next::Hold;
-        }
-        search.passed += 1;
-        match self.glance(key, search.passed, None) {
-            // The slots that were passed were those of the index as it was then.
-            Some(glance) if glance.changes == search.changes => Self::follow(search, &glance),
-            _ => Next::Hold,
-        }
-    }
-
     /// Does what the index says.
     #[inline]
-    fn follow(search: &mut Search, glance: &Glance) -> Next {
+    fn follow(search: &mut Search, glance: &Glance) -> Next<Hold> {
         search.changes = glance.changes;
+        search.slot = glance.slot;
         match glance.slot {
-            Some(at) => Next::Read(at),
-            None if glance.may_be_met => Next::Hold,
-            None => Next::Answer(None),
+            Some(_) => Next::Read(Reads::ONE),
+            None if glance.may_be_met => Next::Aside(Hold),
+            None => Next::Absent,
         }
     }
 

@@ -34,7 +34,7 @@
 //!
 //! ```text
 //! scheme                               what `Index` asks of the owner
-//! lookup lanes insert update remove    one protocol a file; reader/ beside them
+//! lookup insert update remove          one protocol a file; reader/ beside them
 //!   scan survey
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
@@ -64,7 +64,7 @@
 //! removes a key without a READ. A checksum tells whether the record is whole.
 //!
 //! **Records of any size** lie in a heap if the table is [made so](crate::SlotKind::Heap); a slot
-//! then has 16 bytes. A lookup takes 2 dependent READs (2 more if a fingerprint collides), an
+//! then has 16 bytes. A lookup takes 2 dependent READs (1 more if a fingerprint collides), an
 //! update 3 round trips and no journal, a removal 1. Heap blocks that an owner had reserved but not
 //! used when it died are lost.
 //!
@@ -93,7 +93,6 @@ mod bytes;
 mod growth;
 mod holding;
 mod insert;
-mod lanes;
 mod lookup;
 mod ownership;
 pub mod placement;

@@ -55,7 +55,7 @@ impl<E: Endpoint> DuoTable<E> {
         let mut mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             let tickets = self.table.plus(TICKETS_AT);
-            mark = 1 + self.endpoint.fetch_add(tickets, 1).await?;
+            mark = self.endpoint.fetch_add(tickets, 1).await?.saturating_add(1);
             self.mark.store(mark, Ordering::Relaxed);
         }
         Ok(mark)

@@ -3,10 +3,10 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::{
-    BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Result, SchemeClient, SchemeKind, Survey,
-    UPKEEP, Value, Waits, WriterChange,
+    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
+    WriterChange, step,
 };
-use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
 impl<E: Endpoint> SchemeClient for DuoTable<E> {
     type Endpoint = E;
@@ -27,7 +27,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        Self::find(self, key).await
+        step::find(self, key).await
     }
 
     async fn find_many<'k>(
@@ -35,12 +35,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        if self.layout.has_heap() {
-            // What a slot names is a READ more, which lanes do not know.
-            window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
-        } else {
-            self.get_in_lanes(keys, done).await;
-        }
+        step::find_many(self, keys, done).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

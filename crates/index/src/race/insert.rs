@@ -70,7 +70,7 @@ impl<E: Endpoint> RaceTable<E> {
                     if self.replace(view.leaf, slot, word, draft).await? {
                         return Ok(false);
                     }
-                    self.lost_race(&learnt, view.leaf, slot)?;
+                    self.lost_race(&learnt, view.leaf, slot).await?;
                 }
                 Found::Absent => {
                     if self.insert(key, &view, draft, &learnt, &mut rivals).await? {
@@ -170,7 +170,8 @@ impl<E: Endpoint> RaceTable<E> {
     ) -> Result<bool> {
         let Some(slot) = empty_slot(key, view) else {
             self.make_room(key, view, rivals).await?;
-            self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)?;
+            self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)
+                .await?;
             return Ok(false);
         };
         let leaf = view.leaf;
@@ -197,7 +198,7 @@ impl<E: Endpoint> RaceTable<E> {
         .await;
         written?;
         if found? != empty {
-            self.lost_race(learnt, leaf, slot)?;
+            self.lost_race(learnt, leaf, slot).await?;
             return Ok(false);
         }
         let decided = match look {
@@ -212,12 +213,12 @@ impl<E: Endpoint> RaceTable<E> {
             if std::mem::take(&mut rivals.wait) {
                 pause(&*self.endpoint, 1).await;
             }
-            self.lost_race(learnt, leaf, slot)?;
+            self.lost_race(learnt, leaf, slot).await?;
             return Ok(false);
         }
         let live = stake.begun.in_state(State::Live);
         if self.swap(leaf.subtable, slot, stake.begun, live).await? != stake.begun {
-            self.lost_race(learnt, leaf, slot)?;
+            self.lost_race(learnt, leaf, slot).await?;
             return Ok(false);
         }
         draft.block = None;
@@ -280,7 +281,7 @@ impl<E: Endpoint> RaceTable<E> {
             if undone {
                 return Ok(true);
             }
-            self.lost_race(learnt, stake.leaf, stake.slot)?;
+            self.lost_race(learnt, stake.leaf, stake.slot).await?;
             view = self.read_spans(stake.leaf, key.buckets.spans()).await?;
         }
     }

@@ -21,7 +21,7 @@ impl<E: Endpoint> RaceTable<E> {
                         self.entries_changed(-1).await;
                         return Ok(true);
                     }
-                    self.lost_race(&learnt, view.leaf, slot)?;
+                    self.lost_race(&learnt, view.leaf, slot).await?;
                 }
                 Found::Absent => return Ok(false),
                 Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,

@@ -61,7 +61,8 @@ impl<E: Endpoint> RaceTable<E> {
                 }
             };
             let Some(view) = view else {
-                self.lost_race(learnt, leaf, key.buckets.pairs[0].main)?;
+                self.lost_race(learnt, leaf, key.buckets.pairs[0].main)
+                    .await?;
                 continue;
             };
             match self.search(key, &view, learnt).await? {
@@ -73,9 +74,9 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Notes that others were faster at a slot.
-    pub(super) fn lost_race(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
+    pub(super) async fn lost_race(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
         let slot = self.number_of(leaf.subtable, slot);
-        learnt.attempts.lost_race(slot)
+        learnt.attempts.lost_race(&*self.endpoint, slot).await
     }
 
     /// Waits before an unclear slot is looked at again.

@@ -195,7 +195,9 @@ impl<E: Endpoint> RaceTable<E> {
             if found == seen {
                 seen = next;
             } else {
-                attempts.lost_race(self.number_of(split.parent, slot))?;
+                attempts
+                    .lost_race(&*self.endpoint, self.number_of(split.parent, slot))
+                    .await?;
                 seen = found;
             }
         }

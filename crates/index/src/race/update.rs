@@ -46,7 +46,7 @@ impl<E: Endpoint> RaceTable<E> {
                     if self.replace(view.leaf, slot, word, draft).await? {
                         return Ok(true);
                     }
-                    self.lost_race(&learnt, view.leaf, slot)?;
+                    self.lost_race(&learnt, view.leaf, slot).await?;
                 }
                 Found::Absent => return Ok(false),
                 Found::Unclear { slot } => self.was_unclear(&learnt, view.leaf, slot).await?,

@@ -15,7 +15,13 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
 
 /// How often others may be faster before an operation gives up.
-const MOST_RACES: u32 = 100_000;
+///
+/// With the pauses between, that is about a second: far longer than any client needs for what it does between
+/// two verbs, so that what still stands in the way then is damaged, or its writer has stopped for good.
+const MOST_RACES: u32 = 1_000;
+
+/// How often others may be faster before an operation pauses: races are mostly won by the second attempt.
+const RACES_WITHOUT_PAUSE: u32 = 8;
 
 /// Spans of slots of one subtable, as they were read.
 pub(crate) struct View {
@@ -82,12 +88,13 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// Others were faster.
-    pub(super) fn lost_race(&self, slot: u64) -> Result<()> {
+    pub(super) async fn lost_race<E: Endpoint>(&self, endpoint: &E, slot: u64) -> Result<()> {
         let attempts = self.races.get() + 1;
         self.races.set(attempts);
         if attempts > MOST_RACES {
             return Err(IndexError::Contended { slot, attempts });
         }
+        pause(endpoint, attempts.saturating_sub(RACES_WITHOUT_PAUSE)).await;
         Ok(())
     }
 
@@ -192,7 +199,7 @@ impl<E: Endpoint> RaceTable<E> {
                 return Ok(view);
             }
             let slot = self.number_of(view.leaf.subtable, key.buckets.pairs[0].main);
-            attempts.lost_race(slot)?;
+            attempts.lost_race(&*self.endpoint, slot).await?;
         }
     }
 

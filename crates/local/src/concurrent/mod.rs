@@ -9,7 +9,7 @@
 //! race and no `unsafe`, and nothing has to be reclaimed. A reader waits for no lock, but, if it meets a
 //! record while that is being written, for the few stores of that.
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
 mod models;
 mod optimistic;
 mod smart;

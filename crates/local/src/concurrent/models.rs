@@ -4,16 +4,48 @@
 //! Writers are the first thread and readers are spawned, in that order: of each location loom remembers only
 //! the last access, so that a reader that came before a writer's own load of the same header would
 //! count as no race, and the orders in between would not be run.
-//!
-//! `cargo test -p farslot-local --lib --features loom concurrent::models`
 
-use super::optimistic::Place;
-use super::{ConcurrentSmartCuckoo, OptimisticCuckoo};
+mod sync {
+    pub(super) use loom::sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    };
+
+    #[derive(Default)]
+    pub(super) struct Backoff {}
+
+    impl Backoff {
+        pub(super) fn wait(&mut self) {
+            loom::thread::yield_now();
+        }
+    }
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> + '_ {
+        mutex
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+// The same files once more, over loom's atomics, which work inside of its models alone.
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "optimistic.rs"]
+mod optimistic;
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "smart.rs"]
+mod smart;
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "versioned.rs"]
+mod versioned;
+use super::words;
+
 use crate::hash::Candidates;
 use crate::oracle::AsChosen;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
+use optimistic::{OptimisticCuckoo, Place};
+use smart::ConcurrentSmartCuckoo;
 
 type Smart<V> = ConcurrentSmartCuckoo<u64, V, AsChosen>;
 type Optimistic<V> = OptimisticCuckoo<u64, V, AsChosen>;

@@ -1,11 +1,5 @@
-//! What threads synchronise by: `std`'s, or loom's where its models are run.
+//! What threads synchronise by. The tables name it and not `std`, so that their models run the same lines over loom's.
 
-#[cfg(feature = "loom")]
-pub(super) use loom::sync::{
-    Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
-};
-#[cfg(not(feature = "loom"))]
 pub(super) use std::sync::{
     Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
@@ -19,10 +13,8 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Turns before the other thread is taken for one that has no core.
-    #[cfg(not(feature = "loom"))]
     const TURNS: u32 = 64;
 
-    #[cfg(not(feature = "loom"))]
     pub(super) fn wait(&mut self) {
         self.waited += 1;
         if self.waited < Self::TURNS {
@@ -30,12 +22,6 @@ impl Backoff {
         } else {
             std::thread::yield_now();
         }
-    }
-
-    #[cfg(feature = "loom")]
-    pub(super) fn wait(&mut self) {
-        self.waited += 1;
-        loom::thread::yield_now();
     }
 }
 

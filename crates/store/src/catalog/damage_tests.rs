@@ -4,6 +4,7 @@ use super::entry::{ENTRY_BYTES, ID_AT, RECORD_AT, State};
 use super::record::MapPlace;
 use super::region::{LOCK_AT, MARK_AT, entry_at};
 use super::*;
+use crate::fabrics::Fabric;
 use crate::{
     CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, TableOptions,
 };
@@ -238,7 +239,9 @@ fn words_of_the_header_that_no_client_writes_stop_nobody() {
     for lock in [1, 2, u64::MAX, 1 << 63] {
         let (store, _) = three();
         write(&store, LOCK_AT, &lock.to_le_bytes());
-        let world = store.sim_world().unwrap().clone();
+        let Fabric::Sim(world) = &store.0.fabric else {
+            panic!("it is simulated")
+        };
         let since = world.now();
         store.create("t", &options()).unwrap();
         // As long as if its client had died.

@@ -3,6 +3,7 @@
 mod caches;
 mod catalog;
 mod cuckoo;
+mod damage;
 mod default;
 mod duo_threads;
 mod grants;

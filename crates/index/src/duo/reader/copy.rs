@@ -31,6 +31,8 @@ pub(super) struct IndexCopy {
     unchanged: Vec<bool>,
     /// When that was.
     as_of: Option<Nanos>,
+    /// How often what it says of keys has changed.
+    changes: u64,
 }
 
 /// All that there is of one key in the published index: where it can be, and the state of that.
@@ -86,6 +88,7 @@ impl IndexCopy {
             counts: vec![UNKNOWN; segments],
             unchanged: vec![false; segments],
             as_of: None,
+            changes: 0,
             vault,
             layout,
         }
@@ -102,12 +105,31 @@ impl IndexCopy {
         self.index.shape().slots()
     }
 
-    pub(super) fn view(&self, hash: u64) -> View {
-        let state = self.state(hash);
+    /// How often what it says of keys has changed.
+    #[inline]
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Has what is said of keys with this hash fetched, for a look soon.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.index.prefetch(&self.index.candidates(hash));
+    }
+
+    /// The slots that may be that of the key with this hash.
+    #[inline]
+    pub(super) fn matches(&self, hash: u64) -> impl Iterator<Item = SlotNumber> {
         let stashed = self.layout.stash_pages().map(SlotNumber);
         let stashed = stashed.zip(&self.stash);
-        let stashed = stashed.filter(|(_, entry)| **entry == stash_entry(hash));
+        let stashed = stashed.filter(move |(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
+        in_stash.chain(self.index.matches(hash))
+    }
+
+    /// All that it says of the key with this hash.
+    pub(super) fn view(&self, hash: u64) -> View {
+        let state = self.state(hash);
         let words = state.buckets.iter();
         let mut bits: Vec<BitsWord> = words
             .filter_map(|bucket| self.bits_word(self.index.to_split(*bucket)?))
@@ -116,7 +138,7 @@ impl IndexCopy {
         View {
             state,
             bits,
-            matches: in_stash.chain(self.index.matches(hash)).collect(),
+            matches: self.matches(hash).collect(),
         }
     }
 
@@ -140,6 +162,7 @@ impl IndexCopy {
             if std::mem::replace(self.sums.of(page), sum) == sum {
                 continue;
             }
+            self.changes += 1;
             // It is newer than what the counts were about.
             self.is_unknown(self.vault.segment_of(page));
             let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
@@ -209,6 +232,7 @@ impl IndexCopy {
         }
         let newest = known;
         self.vault.add(&self.layout, entry)?;
+        self.changes += 1;
         if self.index.unsplit() > 0 {
             self.index.note_all_split();
             self.are_unknown(newest);
@@ -302,5 +326,6 @@ impl IndexCopy {
             self.is_unknown(self.vault.segment_of(sibling));
         }
         self.index.note_split(origin);
+        self.changes += 1;
     }
 }

@@ -3,19 +3,54 @@
 use super::client::{DuoReader, ReaderPromise};
 use super::copy::{State, View};
 use crate::client::{MOST_READS, pause, side_by_side};
-use crate::duo::bytes::{SlotNumber, head_in, live_head};
+use crate::duo::bytes::{SlotNumber, hash_in, head_in, live_head};
 use crate::duo::records::with_record;
-use crate::{BATCH_WIDTH, GET, IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt, Piece, Pieces, window};
+use crate::heap::{BlockRef, RecordView};
+use crate::step::{self, Found, Lookup, Next, Read, Reads, view};
+use crate::{GET, IndexError, Result, Value};
+use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr};
+use std::ops::Range;
 
 /// Reads of a torn slot before the journal is looked into.
 pub(super) const TORN_READS: u32 = 3;
 
 /// A key that is looked up.
-pub(super) struct Wanted<'k> {
+pub(crate) struct Wanted<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) head: u64,
 }
+
+impl Wanted<'_> {
+    const fn hash(&self) -> u64 {
+        hash_in(self.head)
+    }
+}
+
+/// How far a lookup by the copy alone has come.
+#[derive(Default)]
+pub(crate) struct Search {
+    /// The slots that may be the key's, as the copy had it.
+    matches: Vec<SlotNumber>,
+    /// How many of them have been looked at.
+    passed: usize,
+    /// The one that is read now.
+    slot: Option<RemoteAddr>,
+    /// The block that it names, while that is read.
+    block: Option<BlockRef>,
+    looked: Looked,
+    /// How often the copy had changed.
+    changes: u64,
+}
+
+/// What the slots were that the copy has for a key.
+#[derive(Clone, Copy, Default)]
+struct Looked {
+    dead: u32,
+    torn: Option<SlotNumber>,
+}
+
+/// Looks into the published index: the copy does not have the key.
+pub(crate) struct Ask;
 
 /// What a slot turned out to be.
 enum Seen {
@@ -24,6 +59,106 @@ enum Seen {
     Other,
     Dead,
     /// The key's, but not whole.
+    Torn,
+}
+
+impl<E: Endpoint> Lookup for DuoReader<E> {
+    type Endpoint = E;
+    type Key<'k> = Wanted<'k>;
+    type Search = Search;
+    type Aside = Ask;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        view(&*self.endpoint, self.table)
+    }
+
+    #[inline]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Wanted<'k>> {
+        self.layout.shape().check_key(bytes)?;
+        let head = live_head(self.layout.hash_of(bytes));
+        Ok(Wanted { bytes, head })
+    }
+
+    #[inline]
+    fn prepare(&self, key: &Self::Key<'_>, _search: &mut Search) {
+        self.copy.borrow().prefetch(key.hash());
+    }
+
+    #[inline]
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Ask> {
+        let copy = self.copy.borrow();
+        search.matches.clear();
+        search.matches.extend(copy.matches(key.hash()));
+        search.passed = 0;
+        search.block = None;
+        search.looked = Looked::default();
+        search.changes = copy.changes();
+        self.next_slot(search)
+    }
+
+    #[inline]
+    fn piece(&self, _key: &Self::Key<'_>, search: &Search, _number: usize) -> Piece {
+        match (search.block, &self.heap) {
+            (Some(block), Some(heap)) => heap.piece(block),
+            _ => Piece {
+                from: search.slot.expect("a lookup that reads has a slot"),
+                len: self.layout.slot_bytes(),
+            },
+        }
+    }
+
+    #[inline]
+    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Ask> {
+        let met = match search.block.take() {
+            Some(block) => self.meet_block(key, block, read),
+            None => match read.word(0, 0) {
+                0 => Met::Dead,
+                head if head != key.head => Met::Other,
+                _ if self.heap.is_none() => self.meet_slot(key, read),
+                _ => match self.layout.block_of(read.word(0, 1)) {
+                    Some(block) => {
+                        search.block = Some(block);
+                        return Next::Read(Reads::ONE);
+                    }
+                    None => Met::Torn,
+                },
+            },
+        };
+        match met {
+            Met::Key(bytes) => return Next::Found(Found::Bytes { piece: 0, bytes }),
+            Met::Dead => search.looked.dead += 1,
+            Met::Torn => search.looked.torn = Some(search.matches[search.passed]),
+            Met::Other => {}
+        }
+        search.passed += 1;
+        self.next_slot(search)
+    }
+
+    async fn aside(&self, key: &Self::Key<'_>, search: &mut Search, Ask: Ask) -> Result<Next<Ask>> {
+        let looked = {
+            let copy = self.copy.borrow();
+            // What was looked at is what the copy says; of another it would have to be looked at anew.
+            let is_as_it_was = copy.changes() == search.changes;
+            is_as_it_was.then(|| (copy.view(key.hash()), search.looked))
+        };
+        Ok(match self.find_from(key, looked).await? {
+            Some(value) => Next::Found(Found::Value(Box::new(value))),
+            None => Next::Absent,
+        })
+    }
+}
+
+/// What a slot of a step turned out to be; of the key's, where its value is.
+enum Met {
+    Key(Range<usize>),
+    Other,
+    Dead,
     Torn,
 }
 
@@ -38,14 +173,13 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(GET, self.find(key)).await
     }
 
-    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's
-    /// number, in the order in which they come.
+    /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order in which they come.
     pub async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+        step::find_many(self, keys, done).await;
     }
 
     /// As [`DuoReader::get`], booked to no operation class.
@@ -53,33 +187,69 @@ impl<E: Endpoint> DuoReader<E> {
     /// # Errors
     /// As [`DuoReader::get`].
     pub async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.layout.shape().check_key(key)?;
-        let hash = self.layout.hash_of(key);
-        let key = Wanted {
-            bytes: key,
-            head: live_head(hash),
-        };
+        step::find(self, key).await
+    }
+
+    /// Has the next slot read that may be the key's.
+    #[inline]
+    fn next_slot(&self, search: &mut Search) -> Next<Ask> {
+        match search.matches.get(search.passed) {
+            Some(slot) => {
+                search.slot = Some(self.copy.borrow().vault.slot_at(&self.layout, *slot));
+                Next::Read(Reads::ONE)
+            }
+            None => Next::Aside(Ask),
+        }
+    }
+
+    #[inline]
+    fn meet_slot(&self, key: &Wanted<'_>, read: &mut impl Read) -> Met {
+        let slot = read.bytes(0, 0..self.layout.slot_bytes());
+        match self.layout.record_in(slot) {
+            None => Met::Torn,
+            Some(record) if record.key != key.bytes => Met::Other,
+            Some(record) => Met::Key(record.value_at..record.value_at + record.value.len()),
+        }
+    }
+
+    #[inline]
+    fn meet_block(&self, key: &Wanted<'_>, block: BlockRef, read: &mut impl Read) -> Met {
+        let len = self.heap.as_ref().map_or(0, |heap| heap.piece(block).len);
+        match RecordView::decode(read.bytes(0, 0..len), block) {
+            None => Met::Torn,
+            Some(record) if record.key != key.bytes => Met::Other,
+            Some(record) => Met::Key(record.value_range()),
+        }
+    }
+
+    /// Looks a key up, from what was looked at on, if that is still what the copy says.
+    async fn find_from(
+        &self,
+        key: &Wanted<'_>,
+        mut looked: Option<(View, Looked)>,
+    ) -> Result<Option<Value>> {
+        let hash = key.hash();
         let mut quiet_before = None;
         let mut torn = None;
         for attempt in 0..MOST_READS {
-            let view = self.copy.borrow().view(hash);
+            let (view, seen) = match looked.take() {
+                Some((view, seen)) => (view, seen),
+                None => {
+                    let view = self.copy.borrow().view(hash);
+                    match self.look_at_matches(key, &view).await? {
+                        (Some(value), _) => return Ok(Some(value)),
+                        (None, seen) => (view, seen),
+                    }
+                }
+            };
             if view.matches.is_empty() && self.is_known_well(&view) {
                 return Ok(None);
             }
-            let mut dead = 0;
-            torn = None;
-            for slot in &view.matches {
-                match self.look(*slot, &key).await? {
-                    Seen::Key(value) => return Ok(Some(value)),
-                    Seen::Torn => torn = Some(*slot),
-                    Seen::Dead => dead += 1,
-                    Seen::Other => {}
-                }
-            }
+            torn = seen.torn;
             if let Some(slot) = torn {
                 if attempt >= TORN_READS
                     && self.heap.is_none()
-                    && let Some(value) = self.find_in_journal(slot, &key).await?
+                    && let Some(value) = self.find_in_journal(slot, key).await?
                 {
                     return Ok(Some(value));
                 }
@@ -87,7 +257,7 @@ impl<E: Endpoint> DuoReader<E> {
             }
             let quiet = self.read_pages(hash, &view).await?;
             let twice = quiet_before == Some(view.state);
-            if quiet && torn.is_none() && (dead <= 1 || twice) {
+            if quiet && torn.is_none() && (seen.dead <= 1 || twice) {
                 return Ok(None);
             }
             quiet_before = quiet.then_some(view.state);
@@ -107,6 +277,24 @@ impl<E: Endpoint> DuoReader<E> {
         })
     }
 
+    /// Looks at the slots that may be the key's, one after the other until one is.
+    async fn look_at_matches(
+        &self,
+        key: &Wanted<'_>,
+        view: &View,
+    ) -> Result<(Option<Value>, Looked)> {
+        let mut looked = Looked::default();
+        for slot in &view.matches {
+            match self.look_at(*slot, key).await? {
+                Seen::Key(value) => return Ok((Some(value), looked)),
+                Seen::Torn => looked.torn = Some(*slot),
+                Seen::Dead => looked.dead += 1,
+                Seen::Other => {}
+            }
+        }
+        Ok((None, looked))
+    }
+
     /// Whether the copy alone says what the reader has promised.
     fn is_known_well(&self, view: &View) -> bool {
         let ReaderPromise::BoundedStaleness { most } = self.promise else {
@@ -117,7 +305,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Reads a slot that may be the key's.
-    async fn look(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
+    async fn look_at(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
         let at = self.copy.borrow().vault.slot_at(&self.layout, slot);
         let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         let bytes = match &self.heap {
@@ -185,14 +373,14 @@ impl<E: Endpoint> DuoReader<E> {
     ) -> Result<Option<Value>> {
         let mut newest = None;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
-        let looks = journal.iter().map(|slot| self.look(*slot, key));
+        let looks = journal.iter().map(|slot| self.look_at(*slot, key));
         side_by_side(journal.len(), looks, |_, seen| {
             if let Seen::Key(value) = seen {
                 newest = Some(value);
             }
         })
         .await?;
-        match self.look(slot, key).await? {
+        match self.look_at(slot, key).await? {
             Seen::Torn => Ok(newest),
             Seen::Key(value) => Ok(Some(value)),
             Seen::Dead | Seen::Other => Ok(None),

@@ -53,7 +53,7 @@ pub struct Work {
 }
 
 /// A key, checked and hashed.
-pub(in super::super) struct Key<'k> {
+pub(crate) struct Key<'k> {
     pub(in super::super) bytes: &'k [u8],
     pub(in super::super) hash: u64,
     /// Its buckets, numbered through both arrays, as they were when the index was last asked: they

@@ -1,7 +1,23 @@
-//! Models of [`BucketLocks`]: that holders of one bucket never meet, and that nobody who
+//! Models of the bucket locks: that holders of one bucket never meet, and that nobody who
 //! waits is forgotten, in every order of two threads' steps up to three preemptions.
 
-use farslot_index::internals::locks::{BucketLocks, Held};
+mod sync {
+    pub(super) use loom::sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering, fence},
+    };
+
+    /// loom takes time with every word.
+    pub(super) const LOCK_BITS: u32 = 6;
+}
+
+// The same file once more, over loom's atomics, which work inside of its models alone.
+#[allow(dead_code)]
+#[allow(clippy::duplicate_mod)]
+#[path = "locks.rs"]
+mod locks;
+
+use locks::{BucketLocks, Held};
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
