@@ -83,12 +83,7 @@ impl<E: Endpoint> Lease<E> {
             return Turn::Refuse(FabricError::Reclaimed { at });
         }
         if let Some(view) = endpoint.in_place(self.word_at, Rights::READ) {
-            let piece = Piece {
-                from: self.word_at,
-                len: 8,
-            };
-            let word = view.offset_of(piece).map(|offset| view.words(offset)(0));
-            return self.judge(word, at);
+            return self.judge(self.word_in(view), at);
         }
         let now = endpoint.now();
         if now.saturating_sub(self.since.get()) < LEASE / 4 {
@@ -97,6 +92,17 @@ impl<E: Endpoint> Lease<E> {
         self.renew(endpoint, at, now)
     }
 
+    /// The word, in memory that is mapped.
+    #[inline]
+    fn word_in(&self, view: InPlace<'_>) -> Option<u64> {
+        let piece = Piece {
+            from: self.word_at,
+            len: 8,
+        };
+        view.offset_of(piece).map(|offset| view.words(offset)(0))
+    }
+
+    #[inline]
     fn judge(&self, word: Option<u64>, at: RemoteAddr) -> Turn {
         if word == Some(self.id) {
             return Turn::Post;
@@ -230,7 +236,12 @@ impl<E: Endpoint> Endpoint for Leased<E> {
     #[inline]
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
         let view = self.inner.in_place(at, needed)?;
-        matches!(self.turn_of(at), Turn::Post).then_some(view)
+        let leases = self.leases.borrow();
+        let lease = leases.get(usize::from(at.node.0)).and_then(Option::as_ref);
+        let is_there = lease.is_none_or(|lease| {
+            !lease.is_lost.get() && matches!(lease.judge(lease.word_in(view), at), Turn::Post)
+        });
+        is_there.then_some(view)
     }
 
     #[inline]

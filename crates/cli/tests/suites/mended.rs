@@ -290,6 +290,36 @@ fn a_mistake_can_be_undone() {
     assert_eq!(node.json(["stat"])["memory_taken"], 0);
 }
 
+/// Pages that a node has in memory.
+fn resident_pages(node: &Node) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{}/statm", node.process.id())).unwrap();
+    statm.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_node_takes_no_more_memory_however_often_tables_come_and_go() {
+    let node = Node::start_at(ANY_PORT, "256MiB");
+    let records = lines(0..30_000);
+    let mut after_first = 0;
+    for round in 0..6 {
+        node.ok(["create", "t"]);
+        let loaded = node.feed(["load", "t"], records.as_bytes());
+        assert!(loaded.status.success(), "{}", error_of(&loaded));
+        node.ok(["drop", "t"]);
+        let pages = resident_pages(&node);
+        if round == 0 {
+            after_first = pages;
+        }
+        // More than the records take: it is the same memory.
+        assert!(
+            pages < after_first + 200,
+            "{round}: {pages} pages, and {after_first}"
+        );
+    }
+    assert!(after_first > 500, "{after_first} pages hold the records");
+    assert_eq!(node.json(["stat"])["memory_taken"], 0);
+}
+
 #[test]
 fn a_table_needs_no_numbers_and_counts() {
     let node = Node::start();
