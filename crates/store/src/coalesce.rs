@@ -62,7 +62,10 @@ impl<'o, 'r> Coalesced<'o, 'r> {
                 Operation::Get(_) => {}
                 Operation::Put(..) => uses.last_put = Some(number),
                 Operation::Update(..) => uses.last_update = Some(number),
-                Operation::GetAll(_) | Operation::FindOrPut(..) | Operation::Remove(_) => {
+                Operation::GetAll(_)
+                | Operation::FindOrPut(..)
+                | Operation::Replace(..)
+                | Operation::Remove(_) => {
                     uses.otherwise = true;
                 }
             }

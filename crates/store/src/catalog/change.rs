@@ -444,11 +444,12 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(())
     }
 
-    /// Empties the entry of a table whose memory has another entry.
+    /// Empties the entry of a table whose memory has another entry. Should this client die before it is empty, whoever
+    /// reclaims it sees that the memory is another's.
     async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
+        self.retire(entry, record).await?;
         let at = self.catalog.entry_at(entry.number);
-        self.swap(at.plus(ID_AT), record.id, 0).await?;
-        match self.swap(at, entry.word, 0).await? {
+        match self.swap(at, State::retired(entry.word), 0).await? {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),
         }
@@ -469,7 +470,11 @@ impl<E: Endpoint> Change<'_, '_, E> {
             let grace = self.catalog.grace();
             self.wait(grace).await?;
         }
-        self.make_zeros(record).await?;
+        let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
+        let mut others = all.tables().map(|(_, other)| other.extent());
+        if !others.any(|other| other.start < mine.end && mine.start < other.end) {
+            self.make_zeros(record).await?;
+        }
         match self.swap(at, entry.word, 0).await? {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),

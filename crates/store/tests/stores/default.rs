@@ -1,7 +1,6 @@
 //! A table that is made without saying how large or what for.
 
-use crate::common::patient;
-use farslot::{ErrorKind, SchemeKind, Store, TableOptions};
+use farslot::{ErrorKind, OpenOptions, SchemeKind, Store, TableOptions};
 
 const MIB: u64 = 1 << 20;
 
@@ -54,11 +53,11 @@ fn churn(store: &Store, live: u64, all: u64) {
 }
 
 fn one() -> Store {
-    Store::embedded_with(128 * MIB, patient()).unwrap()
+    Store::embedded_with(128 * MIB, OpenOptions::default()).unwrap()
 }
 
 fn three() -> Store {
-    Store::open_with("sim://cx5-edr?seed=1&nodes=3&memory=64MiB", patient()).unwrap()
+    Store::open("sim://cx5-edr?seed=1&nodes=3&memory=64MiB").unwrap()
 }
 
 #[test]
@@ -86,7 +85,7 @@ fn it_holds_200_000_keys_on_three_nodes() {
 /// Several may be made, each with half of what the others have left, and one that is full says so.
 #[test]
 fn there_is_room_for_others_beside_it() {
-    let store = Store::embedded_with(32 * MIB, patient()).unwrap();
+    let store = Store::embedded_with(32 * MIB, OpenOptions::default()).unwrap();
     let mut free = store.memory().unwrap().free();
     for name in ["a", "b", "c"] {
         store.create(name, &TableOptions::default()).unwrap();
@@ -110,7 +109,7 @@ fn there_is_room_for_others_beside_it() {
 
 #[test]
 fn values_are_replaced_and_counted_up_in_one_step() {
-    let store = Store::embedded_with(64 * MIB, patient()).unwrap();
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
     store.create("race", &TableOptions::default()).unwrap();
     store.create("linear", &TableOptions::new(1_000)).unwrap();
     let cuckoo = TableOptions::new(100).cuckoo(farslot::CuckooShape::default());

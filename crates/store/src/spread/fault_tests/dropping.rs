@@ -8,7 +8,7 @@ use crate::{ErrorKind, TableRecord};
 use farslot_fabric::AnyEndpoint;
 use farslot_index::Index;
 
-type Endpoint = Leased<AnyEndpoint>;
+type Over = Leased<AnyEndpoint>;
 
 /// Room for two tables and a half: another is where one has been.
 const ROOM: u64 = 2_600_000;
@@ -18,7 +18,7 @@ fn one_node() -> Arc<Nodes> {
     Arc::new(Nodes::new(vec!["node".into()], OnRestart::Recreate))
 }
 
-fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Endpoint> {
+fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Over> {
     Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
 }
 
@@ -44,8 +44,8 @@ fn may_be(error: &StoreError) -> bool {
 }
 
 /// Uses a table until it is gone: whatever it finds there was put into this very table.
-async fn use_table<O: Opener<Endpoint>>(
-    endpoint: &Rc<Endpoint>,
+async fn use_table<O: Opener<Over>>(
+    endpoint: &Rc<Over>,
     opener: O,
     record: &TableRecord,
     rng: &mut ChaCha8Rng,
@@ -65,7 +65,7 @@ async fn use_table<O: Opener<Endpoint>>(
         match rng.random_range(0..4) {
             0 | 1 => {
                 if let Some(found) = table.get(&key(number)).await? {
-                    assert_eq!(found.as_ref(), mine, "bytes of another table");
+                    assert_eq!(&*found, &mine[..], "bytes of another table");
                     met.found += 1;
                 }
             }
@@ -91,7 +91,7 @@ fn schemes() -> [Scheme; 3] {
     [options(), race, duo].map(|options| options.scheme().unwrap())
 }
 
-async fn user(endpoint: Rc<Endpoint>, seed: u64) -> Met {
+async fn user(endpoint: Rc<Over>, seed: u64) -> Met {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut met = Met::default();
     for _ in 0..6 {
@@ -123,7 +123,7 @@ async fn user(endpoint: Rc<Endpoint>, seed: u64) -> Met {
     met
 }
 
-async fn changer(endpoint: Rc<Endpoint>, seed: u64) -> Met {
+async fn changer(endpoint: Rc<Over>, seed: u64) -> Met {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut met = Met::default();
     let nodes = one_node();
@@ -213,7 +213,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Met {
         });
         run(&mut simulation, seed);
         let node = world.node_handle(NodeId(0));
-        for offset in last.try_take().unwrap().step_by(8) {
+        for offset in last.try_take().unwrap().step_by(24) {
             let word = node.peek(farslot_fabric::RegionId(0), offset);
             assert_eq!(word, 0, "seed {seed}: at {offset}");
         }

@@ -1,11 +1,10 @@
 //! Tables over several nodes, dropped, renamed and emptied.
 
-use crate::common::patient;
 use farslot::{ErrorKind, FieldSize, Store, TableOptions};
 
 #[test]
 fn all_parts_of_a_table_go_together() {
-    let store = Store::open_with("sim://cx5-edr?seed=5&nodes=3&memory=32MiB", patient()).unwrap();
+    let store = Store::open("sim://cx5-edr?seed=5&nodes=3&memory=32MiB").unwrap();
     let options = TableOptions::new(300).values(FieldSize::UpTo(8));
     let (before, keys) = (store.memory().unwrap(), 0..60_u32);
     store.create("t", &options).unwrap();
