@@ -192,6 +192,10 @@ mod tests {
             Operation::Update(key, value) => {
                 Outcome::Changed(map.get_mut(key).map(|there| *there = value).is_some())
             }
+            Operation::Replace(key, expected, value) => {
+                let there = map.get_mut(key).filter(|there| **there == expected);
+                Outcome::Changed(there.map(|there| *there = value).is_some())
+            }
             Operation::Remove(key) => Outcome::Changed(map.remove(key).is_some()),
         }
     }

@@ -8,7 +8,7 @@ use crate::fabrics::Fabric;
 use crate::{
     CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, TableOptions,
 };
-use farslot_fabric::{AnyEndpoint, EndpointExt, Executor};
+use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Executor};
 use std::rc::Rc;
 
 const MIB: u64 = 1 << 20;

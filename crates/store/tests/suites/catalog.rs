@@ -186,7 +186,7 @@ pub fn the_entries_and_the_memory_of_dropped_tables_are_used_again<S: TestStore>
         .heap_bytes(4 * MIB)
         .race(RaceShape::default());
     // Each takes more than a second, but in virtual time.
-    let rounds = match S::FABRIC {
+    let rounds: u32 = match S::FABRIC {
         Fabric::Sim => 100,
         _ => 2,
     };
