@@ -100,7 +100,7 @@ mod tests {
         ) {
             let extents: Vec<_> = extents.into_iter()
                 .map(|(start, pages)| start * PAGE..(start + pages) * PAGE + u64::from(pages > 5))
-                .chain([u64::MAX - 3..u64::MAX])
+                .chain(std::iter::once(u64::MAX - 3..u64::MAX))
                 .collect();
             let within = 2 * PAGE..30 * PAGE;
             if let Ok(start) = place(extents.clone(), within.clone(), u128::from(bytes)) {
