@@ -3,10 +3,10 @@
 use crate::commands::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
-use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Grant;
+use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
-use farslot::{Address, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
+use farslot::{Address, OnRestart, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -51,6 +51,34 @@ pub struct Context {
         default_value_t = AccessArg::default()
     )]
     pub access: AccessArg,
+    /// What becomes of the keys of a node that came back empty, in a table over several nodes
+    #[arg(
+        long,
+        global = true,
+        env = "FARSLOT_ON_RESTART",
+        value_name = "WHAT",
+        value_enum,
+        default_value_t = OnRestartArg::Recreate
+    )]
+    pub on_restart: OnRestartArg,
+}
+
+/// What becomes of the keys of a node that came back empty.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnRestartArg {
+    /// They are absent, and can be put again
+    Recreate,
+    /// They fail
+    Refuse,
+}
+
+impl From<OnRestartArg> for OnRestart {
+    fn from(argument: OnRestartArg) -> Self {
+        match argument {
+            OnRestartArg::Recreate => Self::Recreate,
+            OnRestartArg::Refuse => Self::Refuse,
+        }
+    }
 }
 
 /// The environment variable with the secret: command lines can be read by all.
@@ -90,6 +118,19 @@ pub fn start_writing(table: &Table) -> Result<()> {
             }
             started => return Ok(started?),
         }
+    }
+}
+
+/// The address and the right of a verb that was refused.
+fn refused(error: &StoreError) -> Option<(RemoteAddr, Rights)> {
+    match error {
+        StoreError::Fabric(error)
+        | StoreError::Index(IndexError::Fabric(error))
+        | StoreError::Node { error, .. } => match error {
+            FabricError::AccessDenied { at, needed, .. } => Some((*at, *needed)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -195,8 +236,33 @@ impl Context {
             },
             grant: self.grant.clone(),
             access: self.access.into(),
+            on_restart: self.on_restart.into(),
             ..OpenOptions::default()
         })
+    }
+
+    /// A refused right, with what the grant may not do to which table; any other failure as it is.
+    #[must_use]
+    pub fn with_refused_table(&self, failure: Failure) -> Failure {
+        let Failure::Store { error, .. } = &failure else {
+            return failure;
+        };
+        let Some((at, needed)) = refused(error) else {
+            return failure;
+        };
+        let table = self.store().and_then(|store| Ok(store.table_at(at)?));
+        let of = match table {
+            Ok(Some(table)) => format!("in the table {table:?}"),
+            Ok(None) => "in the catalog or beside all tables".into(),
+            Err(_) => return failure,
+        };
+        let grant = match &*self.grant {
+            Grant::DEFAULT => "this client".into(),
+            grant => format!("the grant {grant:?}"),
+        };
+        Failure::Failed(format!(
+            "{grant} has no right to {needed} {of} (--grant): {error}"
+        ))
     }
 
     fn store_with(&self, options: OpenOptions) -> Result<Store> {
@@ -206,6 +272,7 @@ impl Context {
             secret: admission.secret,
             grant: admission.grant,
             access: admission.access,
+            on_restart: admission.on_restart,
             ..options
         };
         let since = Instant::now();

@@ -3,7 +3,7 @@
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
 use farslot::index::IndexError;
-use farslot::{Address, StoreError};
+use farslot::{Address, ErrorKind, StoreError};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;
@@ -122,11 +122,18 @@ impl Failure {
         matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// Whether the grant does not allow what was asked for.
+    #[must_use]
+    pub fn is_refused_right(&self) -> bool {
+        matches!(self, Self::Store { error, .. } if error.kind() == ErrorKind::AccessDenied)
+    }
+
     /// 2 for usage, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Store { error, .. } if is_usage(error) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }
@@ -147,6 +154,18 @@ impl Failure {
             _ => None,
         }
     }
+}
+
+/// Whether the store refuses what no store could do: options, names and addresses that cannot be meant.
+const fn is_usage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::UnknownScheme { .. }
+            | StoreError::BadAddress { .. }
+            | StoreError::BadName { .. }
+            | StoreError::NotServable { .. }
+            | StoreError::Index(IndexError::BadOption { .. })
+    )
 }
 
 fn hint_for(error: &StoreError, at: &str) -> Option<String> {
@@ -189,6 +208,9 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Node { address, error } => return fabric_hint(error, address),
         StoreError::MissingNodes { .. } => {
             "name all of them in one address: -a tcp://HOST:PORT,HOST:PORT,...".into()
+        }
+        StoreError::TableGone { name } => {
+            format!("whoever dropped it did not come to an end: farslot -a {at} drop {name}")
         }
         StoreError::Fabric(error) => return fabric_hint(error, at),
         _ => return None,

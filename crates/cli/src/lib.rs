@@ -12,10 +12,13 @@ mod draw;
 pub mod failure;
 mod formats;
 pub mod memory_node;
+pub mod number;
 pub mod output;
 mod shape;
+mod unfinished;
+mod visit;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use context::Context;
 use failure::{Failure, Result};
 use farslot::StoreError;
@@ -41,10 +44,24 @@ enum Command {
     Serve(commands::serve::Args),
     /// Make a table
     Create(commands::create::Args),
+    /// List the tables by their names
+    Tables(commands::tables::ListArgs),
+    /// Drop a table and free its memory; who uses it gets an error
+    Drop(commands::tables::TableArgs),
+    /// Give a table another name; who uses it must open it again
+    Rename(commands::tables::RenameArgs),
+    /// Take all records out of a table; who uses it must open it again
+    Empty(commands::tables::TableArgs),
     /// Put a record
     Put(commands::put::Args),
     /// Look up a key
     Get(commands::get::Args),
+    /// Say by the exit code whether a key is present
+    Exists(commands::atomic::ExistsArgs),
+    /// Add to the number that a key's value is, and print the sum; an absent key counts as 0
+    Increment(commands::atomic::IncrementArgs),
+    /// Replace a key's value if it is what is expected
+    CompareAndSet(commands::atomic::CompareArgs),
     /// Remove keys
     Del(commands::del::Args),
     /// Count the records of a table
@@ -68,6 +85,10 @@ enum Command {
     Advise(commands::advise::Args),
     /// Measure what a fabric costs: a NIC profile for the model and the simulator
     Calibrate(commands::calibrate::Args),
+    /// Write a script that completes this program's commands and options in a shell
+    Completions(commands::manual::CompletionsArgs),
+    /// Write the manual pages of all commands into a directory
+    Man(commands::manual::ManArgs),
     /// Say where the papers' tables and figures are reproduced now
     #[command(hide = true)]
     Repro(commands::repro::Args),
@@ -78,8 +99,15 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Demo(args) => commands::demo::run(args, context),
         Command::Serve(args) => commands::serve::run(args, context),
         Command::Create(args) => commands::create::run(args, context),
+        Command::Tables(args) => commands::tables::list(&args, context),
+        Command::Drop(args) => commands::tables::drop_table(&args, context),
+        Command::Rename(args) => commands::tables::rename(&args, context),
+        Command::Empty(args) => commands::tables::empty(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),
+        Command::Exists(args) => commands::atomic::exists(args, context),
+        Command::Increment(args) => commands::atomic::increment(args, context),
+        Command::CompareAndSet(args) => commands::atomic::compare_and_set(args, context),
         Command::Del(args) => commands::del::run(args, context),
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),
@@ -91,12 +119,13 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),
+        Command::Completions(args) => commands::manual::completions(&args, &mut Cli::command()),
+        Command::Man(args) => commands::manual::man(&args, Cli::command()),
         Command::Repro(args) => commands::repro::run(&args),
     }
 }
 
-/// An address that cannot be used is no mistake in the use of the program, which may have it from its environment: it
-/// is reported as those are that cannot be reached.
+/// An address that cannot be used is reported as the store says it, and in the form that was asked for.
 fn bad_address(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error)?;
     let said = source.downcast_ref::<StoreError>()?;
@@ -131,6 +160,7 @@ pub fn run_program<P: Parser, C>(
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,
         Err(failure) => match &context.address {
+            Some(_) if failure.is_refused_right() => context.with_refused_table(failure),
             Some(address) => failure.at(address),
             None => failure,
         },

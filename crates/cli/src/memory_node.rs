@@ -51,6 +51,7 @@ impl MemoryNode {
                 "--json",
             ])
             .env_remove("FARSLOT_ADDRESS")
+            .env_remove("FARSLOT_GRANT")
             .env_remove("FARSLOT_SECRET")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,11 +1,14 @@
 //! What is written where: answers on standard output, everything else on standard error.
 
 use crate::failure::{Failure, Result};
+use comfy_table::{ContentArrangement, Table, TableStyle};
 use farslot::fabric::tcp::utc_time;
 use farslot_bench::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 /// Writes one JSON object and a newline to standard output.
@@ -60,6 +63,30 @@ pub fn report(failure: &Failure, as_json: bool) {
         // If this cannot be written either, the exit code still tells.
         let _ = json(&serde_json::json!({ "error": failure.to_string(), "hint": hint }));
     }
+}
+
+/// Refuses a file that could not be written when the work is done: it is left as it is, or empty.
+///
+/// # Errors
+/// What the system says.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened
+        .map(drop)
+        .map_err(Failure::io(path.display().to_string()))
+}
+
+/// A table that fits the terminal's width, or as many columns as COLUMNS says; elsewhere it is as wide as it must be.
+#[must_use]
+pub fn new_table(style: TableStyle) -> Table {
+    let mut table = Table::new();
+    table.load_style(style);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let columns = std::env::var("COLUMNS").ok();
+    if let Some(columns) = columns.and_then(|columns| columns.parse().ok()) {
+        table.set_width(columns);
+    }
+    table
 }
 
 /// A number with its thousands apart: `1 234 567`.

@@ -3,6 +3,7 @@
 use crate::output;
 use farslot::{
     CuckooShape, FieldSize, KeyRule, Occupancy, PartitionReport, Scheme, SealedForm, SlotKind,
+    TableRecord,
 };
 use serde_json::{Value, json};
 
@@ -155,6 +156,22 @@ impl Shape {
             table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
             own: self.own.of_partitions(parts.len() as u64),
             ..self
+        }
+    }
+
+    /// The same of a table that was just made: over several nodes, of all its partitions together, which are alike.
+    #[must_use]
+    pub fn of_new(record: &TableRecord, nodes: u64) -> Self {
+        let shape = Self::of(&record.scheme);
+        if record.partition.is_none() {
+            return shape;
+        }
+        Self {
+            slots: shape.slots.saturating_mul(nodes),
+            heap_bytes: shape.heap_bytes.saturating_mul(nodes),
+            table_bytes: shape.table_bytes.saturating_mul(nodes),
+            own: shape.own.of_partitions(nodes),
+            ..shape
         }
     }
 

@@ -69,7 +69,7 @@ pub use node_state::NodeState;
 pub use owner_endpoint::{OwnerEndpoint, OwnerPosted};
 pub use prefetch::prefetch;
 pub use reader::Reader;
-pub use timer::{Nanos, TimedOut};
+pub use timer::{InWords, Nanos, TimedOut};
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};
 pub use verb_future::VerbFuture;
 pub use window::{all_in_order, both, in_order, window};

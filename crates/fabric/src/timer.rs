@@ -11,9 +11,34 @@ use std::task::{Context, Poll, Waker};
 /// [`sim`](crate::sim). Instants count from the start of the process or of the simulation.
 pub type Nanos = u64;
 
+/// A span as people say it: `1 s`, `250 ms`, `1.5 us`.
+#[derive(Clone, Copy, Debug)]
+pub struct InWords(pub Nanos);
+
+impl fmt::Display for InWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+        let unit = units.into_iter().find(|(_, nanos)| self.0 >= *nanos);
+        let (name, nanos) = unit.unwrap_or(("ns", 1));
+        let thousandths = self.0 as u128 * 1000 / nanos as u128;
+        match thousandths % 1000 {
+            0 => write!(f, "{} {name}", thousandths / 1000),
+            rest => {
+                let rest = format!("{rest:03}");
+                write!(
+                    f,
+                    "{}.{} {name}",
+                    thousandths / 1000,
+                    rest.trim_end_matches('0')
+                )
+            }
+        }
+    }
+}
+
 /// A future did not end in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not done within {after} ns")]
+#[error("not done within {}", InWords(*.after))]
 pub struct TimedOut {
     /// The time it was given, in nanoseconds.
     pub after: Nanos,
@@ -145,4 +170,23 @@ pub(crate) async fn timeout<F: Future>(
             .map(|()| Err(TimedOut { after: span }))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_as_people_say_them() {
+        for (nanos, words) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_500, "1.5 us"),
+            (250_000_000, "250 ms"),
+            (1_000_000_000, "1 s"),
+            (2_050_000_000, "2.05 s"),
+        ] {
+            assert_eq!(InWords(nanos).to_string(), words);
+        }
+    }
 }

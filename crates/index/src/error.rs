@@ -99,6 +99,12 @@ pub enum IndexError {
         /// The scheme.
         scheme: &'static str,
     },
+    /// A replacement of one value by another in a scheme that does not do it in one step.
+    #[error("a {scheme} table cannot replace a value in one step: linear and race tables can")]
+    NotAtomic {
+        /// The scheme.
+        scheme: &'static str,
+    },
     /// A table to be built whole that has not been, or whose builder has not finished.
     #[error("the table has not been built")]
     NotBuilt,

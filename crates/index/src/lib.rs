@@ -56,4 +56,5 @@ pub use scheme::{SchemeClient, SchemeKind};
 pub use sizing::Sizing;
 pub use slot::{KeyRule, SlotKind};
 pub use survey::Survey;
+pub use table_map::HEAP_HEADER_AT as HEAP_MARK_AT;
 pub use value::Value;

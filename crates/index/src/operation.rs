@@ -47,6 +47,9 @@ pub enum Operation<'r> {
     FindOrPut(&'r [u8], &'r [u8]),
     /// Replaces the value of a key that is present.
     Update(&'r [u8], &'r [u8]),
+    /// Replaces the value of a key that is present and has the first of these values, by the second: in one step, whoever
+    /// else writes. Not in every scheme.
+    Replace(&'r [u8], &'r [u8], &'r [u8]),
     /// Removes the key with all its records. If it fails on a multi-key table, some of them may be gone.
     Remove(&'r [u8]),
 }
@@ -62,6 +65,7 @@ impl<'r> Operation<'r> {
             | Self::Put(key, _)
             | Self::FindOrPut(key, _)
             | Self::Update(key, _)
+            | Self::Replace(key, ..)
             | Self::Remove(key) => key,
         }
     }
@@ -71,7 +75,10 @@ impl<'r> Operation<'r> {
     #[must_use]
     pub const fn value(&self) -> Option<&'r [u8]> {
         match self {
-            Self::Put(_, value) | Self::FindOrPut(_, value) | Self::Update(_, value) => Some(value),
+            Self::Put(_, value)
+            | Self::FindOrPut(_, value)
+            | Self::Update(_, value)
+            | Self::Replace(_, _, value) => Some(value),
             Self::Get(_) | Self::GetAll(_) | Self::Remove(_) => None,
         }
     }
@@ -92,7 +99,7 @@ impl<'r> Operation<'r> {
             Self::GetAll(_) => GET_ALL,
             Self::Put(..) => PUT,
             Self::FindOrPut(..) => FIND_OR_PUT,
-            Self::Update(..) => UPDATE,
+            Self::Update(..) | Self::Replace(..) => UPDATE,
             Self::Remove(_) => REMOVE,
         }
     }
@@ -112,7 +119,8 @@ pub enum Outcome {
     Value(Option<Value>),
     /// Of a get-all, the values of all records.
     Values(Vec<Value>),
-    /// Of a put, whether the key is new. Of an update or a removal, whether it was present.
+    /// Of a put, whether the key is new. Of an update or a removal, whether it was present. Of a replacement, whether the
+    /// key had the value.
     Changed(bool),
 }
 

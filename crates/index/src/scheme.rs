@@ -115,6 +115,12 @@ pub trait SchemeClient: Sized {
     /// Replaces the value of a key that is present; false if it is absent.
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
+    /// Replaces the value of a key if it is `expected`; false if it is another, or the key is absent. In one step,
+    /// whoever else writes: where the scheme cannot, nothing is done.
+    async fn replace_value(&self, _key: &[u8], _expected: &[u8], _value: &[u8]) -> Result<bool> {
+        Err(IndexError::NotAtomic { scheme: Self::NAME })
+    }
+
     /// Removes the key; false if it was absent.
     async fn remove_records(&self, key: &[u8]) -> Result<bool>;
 
@@ -174,6 +180,9 @@ impl<S: SchemeClient> Index for S {
                 }
                 Operation::Update(key, value) => {
                     Outcome::Changed(self.update_record(key, value).await?)
+                }
+                Operation::Replace(key, expected, value) => {
+                    Outcome::Changed(self.replace_value(key, expected, value).await?)
                 }
                 Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
             })

@@ -62,7 +62,10 @@ impl<'o, 'r> Coalesced<'o, 'r> {
                 Operation::Get(_) => {}
                 Operation::Put(..) => uses.last_put = Some(number),
                 Operation::Update(..) => uses.last_update = Some(number),
-                Operation::GetAll(_) | Operation::FindOrPut(..) | Operation::Remove(_) => {
+                Operation::GetAll(_)
+                | Operation::FindOrPut(..)
+                | Operation::Replace(..)
+                | Operation::Remove(_) => {
                     uses.otherwise = true;
                 }
             }
@@ -188,6 +191,10 @@ mod tests {
             }
             Operation::Update(key, value) => {
                 Outcome::Changed(map.get_mut(key).map(|there| *there = value).is_some())
+            }
+            Operation::Replace(key, expected, value) => {
+                let there = map.get_mut(key).filter(|there| **there == expected);
+                Outcome::Changed(there.map(|there| *there = value).is_some())
             }
             Operation::Remove(key) => Outcome::Changed(map.remove(key).is_some()),
         }

@@ -25,6 +25,8 @@ pub(crate) struct DuoOwners(Mutex<Vec<(Place, Weak<SharedOwner>)>>);
 struct Place {
     incarnation: u64,
     at: RemoteAddr,
+    /// The table's id: another may come to lie at the same place.
+    id: u64,
 }
 
 /// An owner, and how many of its tables write.
@@ -92,6 +94,7 @@ impl<E: Endpoint> DuoClient<E> {
     pub(crate) fn open(
         endpoint: Rc<E>,
         at: RemoteAddr,
+        id: u64,
         layout: &DuoLayout,
         owners: &DuoOwners,
     ) -> Result<Self> {
@@ -100,7 +103,14 @@ impl<E: Endpoint> DuoClient<E> {
             false => None,
         };
         let incarnation = endpoint.node(at.node)?.incarnation;
-        let of = owners.at(Place { incarnation, at }, layout)?;
+        let of = owners.at(
+            Place {
+                incarnation,
+                at,
+                id,
+            },
+            layout,
+        )?;
         let table = of.owner.table(endpoint);
         let writes = Cell::new(false);
         let part = Part { of, writes };

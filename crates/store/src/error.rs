@@ -82,6 +82,36 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Others changed the catalog at every attempt, or words that no client writes stand in the way.
+    #[error("the catalog was changed by others at each of {attempts} attempts")]
+    CatalogContended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// Another client took this one for dead, and ended its change of the catalog.
+    #[error(
+        "the change of the catalog took so long that another client ended it: look at what there is, and try again"
+    )]
+    ChangeCancelled,
+    /// The table is being dropped, or parts of it are gone.
+    #[error("the table {name:?} is being dropped: no part of it is made anew")]
+    TableGone {
+        /// The table.
+        name: String,
+    },
+    /// Opening the table would take more of this process's memory than
+    /// [`OpenOptions::client_memory`](crate::OpenOptions::client_memory) allows.
+    #[error(
+        "table {name:?} may take {needed} bytes of this process's memory, over the limit of {limit} (client_memory)"
+    )]
+    ClientMemory {
+        /// The table.
+        name: String,
+        /// Bytes that its client may come to need.
+        needed: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Another client took the creation for dead and cancelled it.
     #[error("the creation of table {name:?} took so long that another client cancelled it")]
     CreationCancelled {
@@ -101,6 +131,16 @@ pub enum StoreError {
     NotServable {
         /// The address as given.
         address: String,
+    },
+    /// A value that is to be counted up and is no number, or none that is in range.
+    #[error(
+        "the value {value:?} cannot be counted up by {by}: it must be a whole number of 64 bits, before and after"
+    )]
+    NoNumber {
+        /// The value, as text.
+        value: String,
+        /// By how much.
+        by: i64,
     },
     /// One of several nodes failed. What the others have is not touched by it.
     #[error("{address}: {error}")]
@@ -166,6 +206,8 @@ pub enum ErrorKind {
     Unsupported,
     /// There is no such table.
     NoSuchTable,
+    /// The table was dropped, emptied or renamed by another client. What there is now can be opened.
+    TableGone,
     /// There is a table of that name.
     TableExists,
     /// An address, a name or an option that cannot be used.
@@ -191,6 +233,7 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::TimedOut { .. } | FabricError::ConnectTimedOut { .. } => ErrorKind::TimedOut,
         outage if outage.is_outage() => ErrorKind::NodeDown,
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
+        FabricError::Reclaimed { .. } => ErrorKind::TableGone,
         FabricError::AccessDenied { .. }
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
@@ -223,7 +266,9 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::WriterBusy { .. } | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
         IndexError::Sealed { .. } => ErrorKind::Sealed,
         IndexError::NotBuilt => ErrorKind::NotBuilt,
-        IndexError::MultiKey { .. } | IndexError::NotBuildable { .. } => ErrorKind::Unsupported,
+        IndexError::MultiKey { .. }
+        | IndexError::NotBuildable { .. }
+        | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::Contended { .. } => ErrorKind::Contended,
         IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
@@ -273,10 +318,16 @@ impl StoreError {
             | Self::ConflictingTables { .. } => ErrorKind::BadInput,
             Self::TableExists { .. } => ErrorKind::TableExists,
             Self::NoSuchTable { .. } => ErrorKind::NoSuchTable,
-            Self::TooManyTables { .. } | Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::TooManyTables { .. } | Self::OutOfMemory { .. } | Self::ClientMemory { .. } => {
+                ErrorKind::OutOfMemory
+            }
             Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
-            Self::CreationCancelled { .. } => ErrorKind::Contended,
+            Self::CreationCancelled { .. }
+            | Self::CatalogContended { .. }
+            | Self::ChangeCancelled => ErrorKind::Contended,
+            Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } => ErrorKind::Unsupported,
+            Self::NoNumber { .. } => ErrorKind::DoesNotFit,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),
         }

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod asking;
 #[cfg(feature = "unstable")]
 mod bare;
 mod cache;
@@ -43,6 +44,7 @@ mod deduplicate;
 mod duo;
 mod error;
 mod fabrics;
+mod lease;
 mod nodes;
 mod open_options;
 mod options;
@@ -59,7 +61,10 @@ mod table;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
-pub use catalog::{MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
+pub use catalog::{
+    DamagedEntry, Listing, MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode,
+    TableRecord,
+};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 #[cfg(feature = "unstable")]

@@ -37,6 +37,9 @@ pub struct NodeReport {
     pub tables: Option<u64>,
     /// How often this store has taken it for what it was after it came back empty.
     pub adopted: u64,
+    /// Names of the tables over several nodes of which it has lost its part: it came back empty, and the part was made
+    /// anew, or it lacks a part that other nodes have theirs of.
+    pub lost: Vec<String>,
 }
 
 /// The part of a table that a node has.

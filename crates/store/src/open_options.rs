@@ -68,6 +68,11 @@ pub struct OpenOptions {
     pub record_locations: Option<usize>,
     /// A cache of answers for each table that a thread has open; none by default.
     pub cache: Option<Cache>,
+    /// Bytes of this process's memory that the client of one table (or of a partition of one) may come to take for its
+    /// directory, index or graph, by what the table's record in the catalog says; by default half of what the machine
+    /// has free. A table that may need more is refused with [`ClientMemory`](crate::StoreError::ClientMemory) before
+    /// anything is allocated.
+    pub client_memory: Option<u64>,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
     /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows, nearly
@@ -98,6 +103,7 @@ impl Default for OpenOptions {
             cluster_hints: 0,
             record_locations: None,
             cache: None,
+            client_memory: None,
             lookup_order: LookupOrder::default(),
             predetermination: false,
             access: Access::default(),

@@ -34,7 +34,25 @@ enum Organisation {
     Sealed,
 }
 
+/// Bytes of the longest key of a table that is made without sizes.
+const ANY_KEY: u32 = 64 << 10;
+/// Bytes of the longest value of one.
+const ANY_VALUE: u32 = 1 << 20;
+/// Keys that it has room for before it has grown.
+const FIRST_KEYS: u64 = 1000;
+/// Bytes of slots that a key may come to take in a table that grows, at the most: 8 at a load factor of 0.8, of which
+/// there are up to two and a quarter times as many as needed when all subtables split together.
+const SLOT_BYTES_A_KEY: u64 = 24;
+/// A RACE table names no more heap than this.
+const MOST_HEAP: u64 = 64 << 30;
+
 /// What a table shall be: a capacity, and sizes where the defaults do not fit.
+///
+/// The [default](TableOptions::default) asks for neither: a table of any sizes that many clients write, in which the slots
+/// and the records of removed keys serve others, and which grows. It is a RACE table: of the schemes that any number of
+/// clients may write, linear tables do not use the slots of removed keys again. It may grow until it has half of the
+/// memory that was free on its node (each of its nodes) when it was made: that much belongs to it, is touched as it grows,
+/// and is free again when it is dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     /// Its seed and hash function are of no table yet.
@@ -44,6 +62,20 @@ pub struct TableOptions {
     inline_bytes: Option<u32>,
     hash: HashKind,
     organisation: Organisation,
+    /// Whether the memory that there is decides how large it may become.
+    by_memory: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            by_memory: true,
+            ..Self::new(FIRST_KEYS)
+                .race(RaceShape::default())
+                .keys(FieldSize::UpTo(ANY_KEY))
+                .values(FieldSize::UpTo(ANY_VALUE))
+        }
+    }
 }
 
 impl TableOptions {
@@ -65,6 +97,32 @@ impl TableOptions {
             inline_bytes: None,
             hash: HashKind::Xxh3,
             organisation: Organisation::Linear,
+            by_memory: false,
+        }
+    }
+
+    /// Whether the memory that there is decides how large it may become, as by [default](TableOptions::default).
+    #[must_use]
+    pub const fn is_by_memory(&self) -> bool {
+        self.by_memory
+    }
+
+    /// The same where so many bytes are free in one piece; nothing else than before, where these do not decide.
+    pub(crate) fn for_memory(self, free: u64) -> Self {
+        if !self.by_memory {
+            return self;
+        }
+        let share = free / 2;
+        let most = share / 4 / SLOT_BYTES_A_KEY;
+        let heap = (share / 4 * 3).saturating_sub(64 << 10).min(MOST_HEAP);
+        Self {
+            by_memory: false,
+            most_capacity: Some(most.max(FIRST_KEYS)),
+            sizing: Sizing {
+                heap_bytes: Some((heap / 64 * 64).max(64)),
+                ..self.sizing
+            },
+            ..self
         }
     }
 
@@ -176,6 +234,7 @@ impl TableOptions {
     #[must_use]
     pub const fn capacity(mut self, capacity: u64) -> Self {
         self.sizing.capacity = capacity;
+        self.by_memory = false;
         self
     }
 

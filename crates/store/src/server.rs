@@ -264,6 +264,21 @@ impl Server {
         Ok(())
     }
 
+    /// The ids of the tables of a grant, in its order: they change when one is dropped and made anew, emptied or renamed.
+    /// What was granted is then another table's memory soon, and the grant to be ended or made anew.
+    ///
+    /// # Errors
+    /// As [`Store::tables`].
+    pub fn ids_of(&self, grant: &TableGrant) -> Result<Vec<Option<u64>>> {
+        let all = self.store.tables()?;
+        let id_of = |name: &String| {
+            all.iter()
+                .find(|table| table.name == *name)
+                .map(|table| table.id)
+        };
+        Ok(grant.tables.iter().map(id_of).collect())
+    }
+
     /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if there is
     /// none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {

@@ -7,7 +7,7 @@
 //! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it, for reading, and for
 //! writing and atomics where the call has a write. What a caller may not do is not begun, nor what makes no sense.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord};
+use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -69,6 +69,9 @@ struct OfService {
 /// A table that a thread has open.
 struct Opened {
     session: Box<dyn Session>,
+    id: u64,
+    /// Where the id stands in the catalog while the table is there.
+    id_at: u64,
     extent: Range<u64>,
     writes: bool,
     /// What the session's memory is lent to.
@@ -125,6 +128,13 @@ impl Service {
         let needed = if is_lookup { Rights::READ } else { WRITES };
         OPEN.with_borrow_mut(|open| {
             let tables = self.tables_of(open);
+            // One that was dropped meanwhile is none: another may lie where it did.
+            if tables
+                .get(&request.table)
+                .is_some_and(|open| !open.is_in(memory))
+            {
+                tables.remove(&request.table);
+            }
             let table = match tables.entry(request.table) {
                 Entry::Occupied(open) => open.into_mut(),
                 Entry::Vacant(place) => {
@@ -163,10 +173,10 @@ impl Service {
         &mut open[at].tables
     }
 
-    /// The table that begins at a byte of the region.
+    /// The table that has this id.
     fn find(
         &self,
-        table: u64,
+        id: u64,
         memory: &mut dyn OwnerMemory,
         now: Nanos,
     ) -> Result<TableRecord, Status> {
@@ -184,7 +194,7 @@ impl Service {
             }
         };
         let tables = tables.map_err(|_| Status::NotServed)?;
-        let found = tables.into_iter().find(|record| record.offset == table);
+        let found = tables.into_iter().find(|record| record.id == id);
         found.ok_or(Status::NoTable)
     }
 
@@ -217,6 +227,8 @@ impl Service {
         };
         Ok(Opened {
             session: session.map_err(|_| Status::NotServed)?,
+            id: record.id,
+            id_at: id_at(NODE, record).offset,
             extent,
             writes,
             lent,
@@ -254,6 +266,12 @@ impl Handler for Service {
 }
 
 impl Opened {
+    /// Whether the table is still there. Its memory is no other table's for some time after it was dropped: longer than
+    /// a call takes.
+    fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
+        memory.load(self.id_at) == Ok(self.id)
+    }
+
     /// Runs operations; returns the bytes of the reply that says what became of each.
     fn run(&self, operations: &[Operation<'_>], mut writer: ReplyWriter<'_>) -> usize {
         if !self.writes && !operations.iter().all(Operation::is_lookup) {
@@ -300,5 +318,5 @@ fn answered_by(error: &StoreError) -> Answered {
 fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
     let executor = Executor::new(Rc::new(endpoint));
     let catalog = Catalog::new(&**executor.endpoint(), NODE)?;
-    executor.block_on(catalog.tables())
+    Ok(executor.block_on(catalog.listing())?.tables)
 }

@@ -30,6 +30,8 @@ pub(crate) trait Session {
     fn writer(&self) -> Result<Option<u64>>;
     fn change_writer(&self, change: WriterChange) -> Result<()>;
     fn build(&self, records: &[Record<'_>]) -> Result<()>;
+    /// How many nodes the table is on.
+    fn partition_count(&self) -> u16;
     /// What each node has of a table over several.
     fn partitions(&self) -> Vec<PartitionReport>;
     /// Reports this client's counts, and lets another be the writer; tries that for so long, if there is a limit.
@@ -171,6 +173,10 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
 
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         Ok(self.executor.block_on(self.index.build(records))?)
+    }
+
+    fn partition_count(&self) -> u16 {
+        1
     }
 
     fn partitions(&self) -> Vec<PartitionReport> {

@@ -4,13 +4,14 @@ use crate::cache::Cache;
 use crate::catalog::{Scheme, TableRecord, table_at};
 use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
+use crate::lease::{AnyLeased, Leasing};
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
 use crate::spread::{
     self, ByCalls, Caching, CallRule, KnownSizes, Opener, OverNodes, Spread, SpreadTable,
 };
 use crate::{Access, OpenOptions, Result, Table};
-use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId};
+use farslot_fabric::{Endpoint, Executor, Nanos, NodeId};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::rc::Rc;
@@ -67,12 +68,15 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn open_on_one<E: Endpoint>(
+    /// Opens a table on one node that was seen there at `since`.
+    pub(crate) fn open_on_one<E: Leasing>(
         &self,
         executor: Executor<E>,
         node: NodeId,
         record: TableRecord,
+        since: Nanos,
     ) -> Result<Table> {
+        executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
         Ok(Table::new(record, session))
     }
@@ -110,7 +114,7 @@ impl Sessions {
 
     pub(crate) fn open_on_all(
         &self,
-        executor: Executor<AnyEndpoint>,
+        executor: Executor<AnyLeased>,
         table: SpreadTable,
     ) -> Result<Table> {
         let record = table.sample.clone();
@@ -128,9 +132,9 @@ impl Sessions {
         Ok(Table::new(record, session))
     }
 
-    fn on_all<O: Opener<AnyEndpoint> + 'static>(
+    fn on_all<O: Opener<AnyLeased> + 'static>(
         &self,
-        (executor, table, cache): (Executor<AnyEndpoint>, SpreadTable, Option<Cache>),
+        (executor, table, cache): (Executor<AnyLeased>, SpreadTable, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
         let opener = self.with_all(opener, cache);
@@ -147,6 +151,7 @@ impl Sessions {
         Caching {
             opener: ByCalls { opener, rule },
             cache,
+            client_memory: self.options.client_memory,
         }
     }
 

@@ -1,22 +1,22 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{Catalog, MemoryUse, Scheme, TableRecord};
+use crate::catalog::{Catalog, Scheme, TableRecord};
 use crate::fabrics::Fabric;
+use crate::lease::{AnyLeased, Leased};
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
 use crate::service::serve_simulated;
 use crate::sessions::{Sessions, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};
-use crate::{Address, NodeReport, OpenOptions, Result, StoreError, Table, TableOptions};
+use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::shm::ShmEndpoint;
-use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, shm};
+use farslot_fabric::{Endpoint, Executor, NodeId, shm};
 use farslot_index::Record;
 use farslot_model::NicModel;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
@@ -34,11 +34,8 @@ impl fmt::Debug for Store {
 pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
 }
-
-/// READs of which the median is a node's round-trip time.
-const PINGS: usize = 5;
 
 impl Store {
     /// A store in the memory of this process, as large as half of what the machine has free. What is
@@ -185,10 +182,17 @@ impl Store {
     /// ```
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
         let nodes = self.node_count();
+        let scheme = if options.is_by_memory() {
+            let free = self.largest_free()?;
+            options.clone().for_memory(free).scheme()?
+        } else if nodes == 1 {
+            options.scheme()?
+        } else {
+            options.for_partitions(nodes).scheme()?
+        };
         if nodes == 1 {
-            return self.create_on_one(name, options.scheme()?);
+            return self.create_on_one(name, scheme);
         }
-        let scheme = options.for_partitions(nodes).scheme()?;
         self.create_on_all(NewTable {
             name,
             creation: rand::random(),
@@ -270,6 +274,61 @@ impl Store {
         ))
     }
 
+    /// Drops a table, while others may use it: what they do then fails with
+    /// [`Reclaimed`](farslot_fabric::FabricError::Reclaimed) ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and
+    /// nothing of it meets another table. Returns when the memory is free again: after a quarter of a second, and as
+    /// long as a verb may be under way: [`Limits::verb_timeout`](farslot_fabric::Limits), a second at most. Should this client die meanwhile,
+    /// the table is gone, and the next that needs the memory frees it.
+    ///
+    /// Of a table over several nodes, all of them must be there. If one fails half way the table is gone, and cannot be
+    /// opened; dropping it again goes on.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::ChangeCancelled`], or what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{ErrorKind, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("drafts", &TableOptions::default())?;
+    /// let drafts = store.table("drafts")?;
+    /// store.rename("drafts", "essays")?;
+    /// store.empty("essays")?;
+    /// store.drop_table("essays")?;
+    /// assert_eq!(store.memory()?.taken, 0);
+    /// assert_eq!(drafts.get(b"one").unwrap_err().kind(), ErrorKind::TableGone);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::drop_table(endpoint, &self.0.sessions.nodes, name))
+    }
+
+    /// Gives a table another name. Others that have it open must open it again, under that name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
+    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric says.
+    pub fn rename(&self, name: &str, to: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::rename(endpoint, &self.0.sessions.nodes, name, to))
+    }
+
+    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its place. Others that have
+    /// it open must open it again. A table that was built whole can be built again. If there is no room for two of
+    /// them, there is none of the name while the old one's memory is freed.
+    ///
+    /// # Errors
+    /// As [`Store::drop_table`].
+    pub fn empty(&self, name: &str) -> Result<()> {
+        let executor = self.executor()?;
+        let endpoint = &**executor.endpoint();
+        executor.block_on(spread::empty(endpoint, &self.0.sessions.nodes, name))
+    }
+
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
     /// others; one that came back empty gets its part anew, as [`OpenOptions::on_restart`] says.
     ///
@@ -292,189 +351,28 @@ impl Store {
     /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
         let executor = self.executor()?;
-        let finding = spread::find(&**executor.endpoint(), &self.0.sessions.nodes, name);
+        let since = executor.endpoint().now();
+        let nodes = &self.0.sessions.nodes;
+        let finding = spread::find(&**executor.endpoint(), nodes, name);
         match (executor.block_on(finding)?, &self.0.fabric) {
             (Found::Spread(table), _) => self.0.sessions.open_on_all(executor, table),
             // On one node, tables are compiled for shared memory, where a verb is a few loads, and once for all
             // other fabrics.
             (Found::Whole(node, record), Fabric::Shm(nodes)) => {
                 let endpoint = ShmEndpoint::new(nodes.clone(), self.0.sessions.options.limits);
-                let executor = Executor::new(Rc::new(endpoint));
-                self.0.sessions.open_on_one(executor, node, record)
+                let executor = Executor::new(Rc::new(Leased::new(endpoint)));
+                self.0.sessions.open_on_one(executor, node, record, since)
             }
-            (Found::Whole(node, record), _) => self.0.sessions.open_on_one(executor, node, record),
-        }
-    }
-
-    /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
-    /// answer are left out, unless none does.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    ///
-    /// ```
-    /// # use farslot::{Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// store.create("stock", &TableOptions::new(100))?;
-    /// assert_eq!(store.tables()?[0].name, "stock");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn tables(&self) -> Result<Vec<TableRecord>> {
-        let mut all: Vec<TableRecord> = Vec::new();
-        for tables in self.ask_all(Question::Tables)? {
-            for table in tables.tables {
-                if all.iter().all(|known| known.name != table.name) {
-                    all.push(table);
-                }
+            (Found::Whole(node, record), _) => {
+                self.0.sessions.open_on_one(executor, node, record, since)
             }
-        }
-        Ok(all)
-    }
-
-    /// How much of the memory the tables have taken, of all nodes that answer together.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    ///
-    /// ```
-    /// # use farslot::{Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// let before = store.memory()?.taken;
-    /// store.create("stock", &TableOptions::new(100))?;
-    /// assert!(store.memory()?.taken > before);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn memory(&self) -> Result<MemoryUse> {
-        let answers = self.ask_all(Question::Memory)?;
-        let all = answers.iter().map(|answer| answer.memory);
-        let all = all.fold((0, 0), |(total, taken), memory| {
-            (total + memory.total, taken + memory.taken)
-        });
-        let (total, taken) = all;
-        Ok(MemoryUse { total, taken })
-    }
-
-    /// Asks every node how it is, all at once.
-    ///
-    /// # Errors
-    /// That none answers, and why the first does not.
-    ///
-    /// ```
-    /// # use farslot::{Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// for node in Store::embedded()?.nodes()? {
-    ///     println!("{}: {:?}", node.address, node.error);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn nodes(&self) -> Result<Vec<NodeReport>> {
-        let nodes = &self.0.sessions.nodes;
-        let executor = self.executor()?;
-        let endpoint = &**executor.endpoint();
-        let answers = executor.block_on(spread::ask_all(endpoint, nodes, async |catalog| {
-            Ok(NodeAnswer {
-                round_trip: Some(catalog.round_trip(PINGS).await?),
-                ..NodeAnswer::of(&catalog, Question::Both).await?
-            })
-        }))?;
-        let reports = spread::nodes_of(endpoint).zip(answers);
-        let reports = reports.map(|(node, answer)| {
-            let incarnation = endpoint.node(node)?.incarnation;
-            let (answer, error) = match answer {
-                Ok(answer) => (Some(answer), None),
-                Err(error) => (None, Some(error)),
-            };
-            Ok(NodeReport {
-                address: nodes.address(node).into(),
-                error,
-                incarnation,
-                restarted: nodes.is_another(node, incarnation),
-                round_trip: answer.as_ref().and_then(|answer| answer.round_trip),
-                memory: answer.as_ref().map(|answer| answer.memory),
-                tables: answer.map(|answer| answer.tables.len() as u64),
-                adopted: nodes.times_adopted(node),
-            })
-        });
-        let reports = reports.collect::<Result<Vec<_>>>()?;
-        match reports.first() {
-            Some(NodeReport {
-                error: Some(error), ..
-            }) if reports.iter().all(|report| report.error.is_some()) => {
-                Err(nodes.named(NodeId(0), StoreError::Fabric(error.clone())))
-            }
-            _ => Ok(reports),
-        }
-    }
-
-    /// The answers of the nodes that answer; an error if none does.
-    fn ask_all(&self, question: Question) -> Result<Vec<NodeAnswer>> {
-        let nodes = &self.0.sessions.nodes;
-        let executor = self.executor()?;
-        let asking = spread::ask_all(&**executor.endpoint(), nodes, async |catalog| {
-            NodeAnswer::of(&catalog, question).await
-        });
-        let answers = executor.block_on(asking)?;
-        let mut first = None;
-        let mut answered = Vec::with_capacity(answers.len());
-        for (node, answer) in (0..).map(NodeId).zip(answers) {
-            match answer {
-                Ok(answer) => answered.push(answer),
-                Err(error) => {
-                    first.get_or_insert(nodes.named(node, StoreError::Fabric(error)));
-                }
-            }
-        }
-        match first {
-            Some(error) if answered.is_empty() => Err(error),
-            _ => Ok(answered),
         }
     }
 
     /// Of an endpoint of its own.
-    fn executor(&self) -> Result<Executor<AnyEndpoint>> {
+    pub(crate) fn executor(&self) -> Result<Executor<AnyLeased>> {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
-        Ok(Executor::new(Rc::new(endpoint)))
-    }
-}
-
-/// What of a node is asked for.
-#[derive(Clone, Copy)]
-enum Question {
-    Tables,
-    Memory,
-    Both,
-}
-
-/// What a node has said; what was not asked for is empty.
-struct NodeAnswer {
-    tables: Vec<TableRecord>,
-    memory: MemoryUse,
-    round_trip: Option<Duration>,
-}
-
-impl NodeAnswer {
-    async fn of<E: Endpoint>(catalog: &Catalog<'_, E>, question: Question) -> Result<Self> {
-        let (tables, memory) = match question {
-            Question::Tables => (true, false),
-            Question::Memory => (false, true),
-            Question::Both => (true, true),
-        };
-        Ok(Self {
-            tables: match tables {
-                true => catalog.tables().await?,
-                false => Vec::new(),
-            },
-            memory: match memory {
-                true => catalog.memory().await?,
-                false => MemoryUse { total: 0, taken: 0 },
-            },
-            round_trip: None,
-        })
+        Ok(Executor::new(Rc::new(Leased::new(endpoint))))
     }
 }
 

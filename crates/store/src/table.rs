@@ -6,10 +6,11 @@ use crate::deduplicate::last_of_each_key;
 use crate::session::Session;
 use crate::{
     CacheCounts, Cursor, KeyRule, Occupancy, Operation, Outcome, PartitionReport, Record, Result,
-    Survey, WriterChange,
+    StoreError, Survey, WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
+use farslot_index::IndexError;
 use std::fmt;
 
 /// How long a table that is dropped tries to tell what it has to tell.
@@ -206,6 +207,94 @@ impl Table {
             .session
             .run(Operation::Update(key, value))?
             .is_changed())
+    }
+
+    /// Whether the key is present.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn exists(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.session.get(key)?.is_some())
+    }
+
+    /// The key's value, or `default` if the key is absent. Nothing is put.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn get_or(&self, key: &[u8], default: &[u8]) -> Result<Vec<u8>> {
+        let found = self.session.get(key)?;
+        Ok(found.map_or_else(|| default.to_vec(), |value| value.to_vec()))
+    }
+
+    /// Replaces the key's value if it is `expected`, in one step, whoever else writes; false if it is another, or the key
+    /// is absent. With nothing expected, puts the value if the key is absent; false if it is present. In linear and RACE
+    /// tables.
+    ///
+    /// # Errors
+    /// As [`Table::update`]; [`NotAtomic`](farslot_index::IndexError::NotAtomic) for a table of another scheme.
+    pub fn compare_and_set(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<bool> {
+        let Some(expected) = expected else {
+            return Ok(self.find_or_put(key, value)?.is_none());
+        };
+        let operation = Operation::Replace(key, expected, value);
+        Ok(self.session.run(operation)?.is_changed())
+    }
+
+    /// Adds to the number that the key's value is, in one step, whoever else writes, and returns the sum: a whole number of
+    /// 64 bits in decimal digits, as `b"-5"`. An absent key counts as 0, and is put. In linear and RACE tables.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("visits", &TableOptions::default())?;
+    /// let visits = store.table("visits")?;
+    /// assert_eq!(visits.increment(b"home", 1)?, 1);
+    /// assert_eq!(visits.increment(b"home", 41)?, 42);
+    /// assert_eq!(visits.get(b"home")?.as_deref(), Some(&b"42"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were faster 100,000 times;
+    /// as [`Table::compare_and_set`].
+    pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
+        const MOST_ATTEMPTS: u32 = 100_000;
+        let mut there = self.session.get(key)?.map(|value| value.to_vec());
+        for _ in 0..MOST_ATTEMPTS {
+            let text = there.as_deref().unwrap_or(b"0");
+            let number = std::str::from_utf8(text).ok();
+            let number = number.and_then(|text| text.parse::<i64>().ok());
+            let sum = number.and_then(|number| number.checked_add(by));
+            let Some(sum) = sum else {
+                let value = String::from_utf8_lossy(text).into_owned();
+                return Err(StoreError::NoNumber { value, by });
+            };
+            let new = sum.to_string();
+            match &there {
+                None => match self.find_or_put(key, new.as_bytes())? {
+                    None => return Ok(sum),
+                    other => there = other,
+                },
+                Some(value) => {
+                    let operation = Operation::Replace(key, value, new.as_bytes());
+                    if self.session.run(operation)?.is_changed() {
+                        return Ok(sum);
+                    }
+                    there = self.session.get(key)?.map(|value| value.to_vec());
+                }
+            }
+        }
+        Err(StoreError::Index(IndexError::Contended {
+            slot: 0,
+            attempts: MOST_ATTEMPTS,
+        }))
     }
 
     /// Removes the key with all its records; false if it was absent.
@@ -487,6 +576,14 @@ impl Table {
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         self.session.scan(cursor, &mut visit)
+    }
+
+    /// Where the next partition of a table over several nodes starts, behind the one that a cursor is in: for who visits
+    /// what can be reached, past a node that does not answer. Nothing behind the last, and in a table on one node.
+    #[must_use]
+    pub fn next_partition(&self, cursor: Cursor) -> Option<Cursor> {
+        let next = cursor.partition + 1;
+        (next < self.session.partition_count()).then(|| Cursor::of(next, Default::default()))
     }
 
     /// What the table holds, as its clients have counted it together: cheap, and behind by what they

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::number;
 use crate::output::{self, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
@@ -16,10 +17,10 @@ use std::str::FromStr;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Records: 10000000, or 10M
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = number::count)]
     entries: u64,
     /// Bytes of a key
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     key: u32,
     /// Bytes of a value; several sizes with their weights as 100:9,4000:1
     #[arg(
@@ -45,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     writers: u32,
     /// Records that it must be able to grow to while it is used: 100M
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = number::count)]
     grow_to: Option<u64>,
     /// The share of lookups that find their key
     #[arg(long, value_name = "PART", default_value_t = 0.9)]
@@ -74,6 +75,9 @@ pub struct Args {
     /// Simulate what is shown, and compare
     #[arg(long)]
     check: bool,
+    /// Show what a limit excludes too, and why
+    #[arg(long)]
+    excluded: bool,
     /// Schemes that are shown
     #[arg(long, value_name = "N", default_value_t = 12)]
     top: usize,
@@ -100,34 +104,12 @@ impl FromStr for Weighted {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let (bytes, weight) = text.split_once(':').unwrap_or((text, "1"));
-        let bytes = bytes
-            .parse()
-            .map_err(|_| format!("{bytes:?} is no number of bytes"))?;
+        let bytes = number::field_bytes(bytes)?;
         let weight = weight
             .parse()
             .map_err(|_| format!("{weight:?} is no weight"))?;
         Ok(Self { bytes, weight })
     }
-}
-
-/// A number, with k, M, G or T for thousands.
-fn count(text: &str) -> std::result::Result<u64, String> {
-    let bad = || format!("{text:?} is no number such as 10000000 or 10M");
-    let powers = [
-        ('k', 1_000),
-        ('M', 1_000_000),
-        ('G', 1_000_000_000),
-        ('T', 1_000_000_000_000),
-    ];
-    let power = powers
-        .into_iter()
-        .find(|(letter, _)| text.ends_with(*letter));
-    let (digits, factor) = match power {
-        Some((_, factor)) => (&text[..text.len() - 1], factor),
-        None => (text, 1u64),
-    };
-    let number: u64 = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(factor).ok_or_else(bad)
 }
 
 /// What `--json` prints.
@@ -203,7 +185,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             output::line(writes.to_string())?;
         }
     }
-    if !advice.excluded.is_empty() {
+    if args.excluded && !advice.excluded.is_empty() {
         output::line("\nexcluded:")?;
         for (why, schemes) in by_reason(&advice.excluded) {
             output::line(format!("  {}: {why}", schemes.join("; ")))?;
@@ -213,7 +195,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         output::line(format!("note: {note}"))?;
     }
     output::line(format!(
-        "{} schemes ranked (--top, --json) and {} excluded, for NIC {}",
+        "{} schemes ranked (--top, --json) and {} excluded (--excluded), for NIC {}",
         advice.ranked.len(),
         advice.excluded.len(),
         advice.profile
@@ -379,8 +361,7 @@ fn comparison(rows: &[Checked]) -> Table {
 
 /// A table whose columns but the second are numbers.
 fn new_table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    let mut table = output::new_table(presets::ASCII_MARKDOWN);
     table.set_header(header);
     for (number, column) in table.column_iter_mut().enumerate() {
         if number != 1 {
@@ -395,12 +376,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_sizes_are_read() {
-        assert_eq!(count("10M"), Ok(10_000_000));
-        assert_eq!(count("7"), Ok(7));
-        assert!(count("10m").is_err() && count("").is_err() && count("99999999T").is_err());
+    fn weighted_sizes_are_read() {
         let value: Weighted = "100:2.5".parse().unwrap();
         assert_eq!((value.bytes, value.weight), (100, 2.5));
+        let value: Weighted = "4KiB:1".parse().unwrap();
+        assert_eq!(value.bytes, 4096);
         assert!("a".parse::<Weighted>().is_err() && "1:b".parse::<Weighted>().is_err());
     }
 }

@@ -45,6 +45,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         clients: args.threads,
         seed: args.seed,
     };
+    if let Some(path) = &args.output {
+        output::check_writable(path)?;
+    }
     let opening = context.open_options(address)?;
     let address = address.to_string();
     let calibration = on_spinner(|progress| calibrate::run(&address, opening, &options, progress))?;
@@ -85,8 +88,7 @@ fn summary(calibration: &Calibration) -> String {
 
 /// The check: what was measured beside what the profile gives.
 fn table(calibration: &Calibration) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    let mut table = output::new_table(presets::ASCII_MARKDOWN);
     table.set_header([
         "READ, bytes",
         "unloaded, ns",

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
+use crate::visit::Visit;
 
 /// The options of `farslot count`.
 #[derive(clap::Args, Debug)]
@@ -13,6 +14,9 @@ pub struct Args {
     /// behind
     #[arg(long)]
     approximate: bool,
+    /// Of a table over several nodes, count what those have that answer, and say what is missing
+    #[arg(long, conflicts_with = "approximate")]
+    partial: bool,
 }
 
 /// Counts the records of a table.
@@ -21,14 +25,23 @@ pub struct Args {
 /// What the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let table = context.table(&args.table)?;
-    let count = if args.approximate {
+    let mut visit = Visit::new(args.partial);
+    let count = if args.partial {
+        let mut count = 0;
+        visit.all(&table, |_, _| {
+            count += 1;
+            Ok(())
+        })?;
+        visit.note();
+        count
+    } else if args.approximate {
         table.occupancy()?.entries
     } else {
         table.survey()?.live()
     };
     if context.json {
         return output::json(&serde_json::json!({
-            "table": args.table, "count": count, "exact": !args.approximate,
+            "table": args.table, "count": count, "exact": !args.approximate, "gaps": visit.described(),
         }));
     }
     output::line(count.to_string())

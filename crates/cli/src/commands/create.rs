@@ -1,19 +1,20 @@
 //! `farslot create`: makes a table.
 
-use super::table_args::{TableArgs, count};
+use super::table_args::TableArgs;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::output;
 use crate::shape::{Shape, described};
+use crate::{number, output};
 
 /// The options of `farslot create`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The table's name
     table: String,
-    /// Keys that it must hold
-    #[arg(long, short, value_name = "KEYS", value_parser = count)]
-    capacity: u64,
+    /// Keys that it must hold [default: any number, of any sizes: a race table that may grow to half of the memory that is
+    /// free]
+    #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
+    capacity: Option<u64>,
     #[command(flatten)]
     shape: TableArgs,
 }
@@ -23,9 +24,13 @@ pub struct Args {
 /// # Errors
 /// A name that is taken, sizes that no table can have, or more than the memory holds.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let options = args.shape.options(args.capacity)?;
-    let record = context.store()?.create(&args.table, &options)?;
-    let shape = Shape::of(&record.scheme);
+    let options = match args.capacity {
+        Some(capacity) => args.shape.options(capacity)?,
+        None => args.shape.growing()?,
+    };
+    let store = context.store()?;
+    let record = store.create(&args.table, &options)?;
+    let shape = Shape::of_new(&record, store.address().nodes().len() as u64);
     if context.json {
         return output::json(&described(&record.name, &shape));
     }

@@ -11,7 +11,7 @@ pub struct Args {
     /// The table
     table: String,
     /// The keys
-    #[arg(required = true)]
+    #[arg(required = true, allow_negative_numbers = true)]
     keys: Vec<OsString>,
     /// The keys are hexadecimal digits
     #[arg(long)]

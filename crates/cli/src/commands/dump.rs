@@ -4,7 +4,9 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::{Format, Writer};
 use crate::output;
-use farslot::{Cursor, Table};
+use crate::unfinished::RemovedOnSignal;
+use crate::visit::Visit;
+use farslot::Table;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,9 @@ pub struct Args {
     /// The format [default: by the file's name; csv on standard output]
     #[arg(long, short)]
     format: Option<Format>,
+    /// Of a table over several nodes, write what those have that answer, and say what is missing
+    #[arg(long)]
+    partial: bool,
 }
 
 /// Writes all records of a table, as they are met. Others may write meanwhile.
@@ -37,12 +42,16 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         ));
     }
     let table = context.readable_table(&args.table)?;
+    let mut visit = Visit::new(args.partial);
     let records = match file {
-        None => write_records(&table, format, io::stdout().lock())?,
-        Some(file) => write_file(&table, format, file)?,
+        None => write_records(&table, format, &mut visit, io::stdout().lock())?,
+        Some(file) => write_file(&table, format, &mut visit, file)?,
     };
+    visit.note();
     if context.json {
-        return output::json(&serde_json::json!({ "table": args.table, "records": records }));
+        return output::json(&serde_json::json!({
+            "table": args.table, "records": records, "gaps": visit.described(),
+        }));
     }
     output::note(format_args!(
         "dumped {}",
@@ -53,11 +62,11 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 
 /// Writes to a new file that takes the place of the old when it is whole: a dump that fails leaves
 /// the last one as it was.
-fn write_file(table: &Table, format: Format, path: &Path) -> Result<u64> {
+fn write_file(table: &Table, format: Format, visit: &mut Visit, path: &Path) -> Result<u64> {
     let failed = || Failure::io(path.display().to_string());
     if path.exists() && !path.is_file() {
         let device = std::fs::OpenOptions::new().write(true).open(path);
-        return write_records(table, format, device.map_err(failed())?);
+        return write_records(table, format, visit, device.map_err(failed())?);
     }
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let directory = match path.parent() {
@@ -69,7 +78,9 @@ fn write_file(table: &Table, format: Format, path: &Path) -> Result<u64> {
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(failed())?;
-    let records = write_records(table, format, fresh.as_file_mut())?;
+    // Whoever presses Ctrl-C leaves nothing behind.
+    let _removed = RemovedOnSignal::new(fresh.path()).map_err(failed())?;
+    let records = write_records(table, format, visit, fresh.as_file_mut())?;
     fresh.as_file().sync_all().map_err(failed())?;
     fresh
         .persist(&path)
@@ -77,20 +88,18 @@ fn write_file(table: &Table, format: Format, path: &Path) -> Result<u64> {
     Ok(records)
 }
 
-fn write_records(table: &Table, format: Format, output: impl Write) -> Result<u64> {
+fn write_records(
+    table: &Table,
+    format: Format,
+    visit: &mut Visit,
+    output: impl Write,
+) -> Result<u64> {
     let mut writer = Writer::new(format, output)?;
     let mut records = 0;
-    let mut cursor = Some(Cursor::default());
-    while let Some(from) = cursor {
-        let mut written = Ok(());
-        cursor = table.scan(from, |key, value| {
-            if written.is_ok() {
-                written = writer.write(key, value);
-                records += 1;
-            }
-        })?;
-        written?;
-    }
+    visit.all(table, |key, value| {
+        records += 1;
+        writer.write(key, value)
+    })?;
     writer.finish()?;
     Ok(records)
 }

@@ -13,10 +13,19 @@ pub struct Args {
     /// The table
     table: String,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// All records of the key, of a multi-key table
     #[arg(long)]
     all: bool,
+    /// Write this if the key is absent, and succeed
+    #[arg(
+        long,
+        value_name = "VALUE",
+        allow_negative_numbers = true,
+        conflicts_with = "all"
+    )]
+    or: Option<String>,
     /// Write the value's bytes and no newline
     #[arg(long, conflicts_with = "json")]
     raw: bool,
@@ -33,10 +42,12 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let key = bytes::of_argument(args.key.clone(), args.hex).map_err(Failure::Usage)?;
     let table = context.readable_table(&args.table)?;
-    let values = if args.all {
+    let values: Vec<Vec<u8>> = if args.all {
         table.get_all(&key)?
     } else {
-        table.get(&key)?.into_iter().collect()
+        let found = table.get(&key)?;
+        let or = args.or.as_ref().map(|or| or.as_bytes().to_vec());
+        found.or(or).into_iter().collect()
     };
     let told = if context.json {
         output::json(&answer(&args, &key, &values))

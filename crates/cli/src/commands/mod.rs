@@ -2,6 +2,7 @@
 
 pub mod access_arg;
 pub(crate) mod advise;
+pub(crate) mod atomic;
 pub(crate) mod bench;
 pub mod cache_args;
 pub(crate) mod calibrate;
@@ -13,10 +14,12 @@ pub(crate) mod dump;
 pub(crate) mod explore;
 pub(crate) mod get;
 pub(crate) mod load;
+pub(crate) mod manual;
 pub(crate) mod nodes;
 pub(crate) mod put;
 pub(crate) mod repro;
 pub mod serve;
 pub(crate) mod stat;
 pub mod table_args;
+pub(crate) mod tables;
 pub(crate) mod take_over;

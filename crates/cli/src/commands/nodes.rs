@@ -25,7 +25,15 @@ pub fn run(_: Args, context: &Context) -> Result<()> {
             "nodes": nodes.iter().map(described).collect::<Vec<_>>(),
         }));
     }
-    output::line(listing(&nodes).to_string())
+    output::line(listing(&nodes).to_string())?;
+    for node in nodes.iter().filter(|node| !node.lost.is_empty()) {
+        output::note(format_args!(
+            "{} has lost its part of {}: it came back empty; keys that were there are absent (--on-restart)",
+            node.address,
+            node.lost.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// A node for machines.
@@ -33,8 +41,10 @@ pub fn described(node: &NodeReport) -> Value {
     let mut object = json!({
         "address": node.address,
         "state": state(node),
-        "incarnation": node.incarnation,
+        // JSON numbers of many programs have 53 bits.
+        "incarnation": incarnation(node),
         "adopted": node.adopted,
+        "lost": node.lost,
     });
     if let Some(error) = &node.error {
         object["error"] = error.to_string().into();
@@ -53,18 +63,25 @@ pub fn described(node: &NodeReport) -> Value {
     object
 }
 
+fn incarnation(node: &NodeReport) -> String {
+    match node.incarnation {
+        0 => String::new(),
+        incarnation => format!("{incarnation:016x}"),
+    }
+}
+
 fn state(node: &NodeReport) -> &'static str {
     match (&node.error, node.restarted) {
         (Some(_), _) => "down",
         (None, true) => "came back empty",
+        (None, false) if !node.lost.is_empty() => "up, came back empty",
         (None, false) => "up",
     }
 }
 
 /// The nodes for people, one in a line.
 pub fn listing(nodes: &[NodeReport]) -> Table {
-    let mut listing = Table::new();
-    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "node",
         "state",
@@ -89,10 +106,7 @@ pub fn listing(nodes: &[NodeReport]) -> Table {
             node.tables.map_or_else(String::new, output::grouped),
             memory(|memory| memory.taken),
             memory(farslot::MemoryUse::free),
-            match node.incarnation {
-                0 => String::new(),
-                incarnation => format!("{incarnation:016x}"),
-            },
+            incarnation(node),
         ]);
     }
     for column in 2..6 {

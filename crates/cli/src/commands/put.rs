@@ -13,8 +13,10 @@ pub struct Args {
     /// The table
     table: String,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// The value; - reads it from standard input
+    #[arg(allow_negative_numbers = true)]
     value: OsString,
     /// Key and value are hexadecimal digits (a value from standard input is bytes all the same)
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! `farslot repro`: where the papers' tables and figures are.
 
 use crate::failure::{Failure, Result};
+use crate::output;
 
 /// Whatever was asked for.
 #[derive(clap::Args, Debug)]
@@ -12,8 +13,14 @@ pub(crate) struct Args {
 /// Says where it is.
 ///
 /// # Errors
-/// Always.
+/// Where a table or a figure was asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.asked.is_empty() {
+        return output::line(
+            "the tables and figures of the papers are reproduced by the laboratory, a program of its own, which lists them:\n  \
+             cargo run --release -p farslot-lab -- repro",
+        );
+    }
     let asked = args.asked.join(" ");
     Err(Failure::Usage(format!(
         "the tables and figures of the papers are reproduced by the laboratory, a program of its own\n  \

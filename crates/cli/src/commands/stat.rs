@@ -35,9 +35,12 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         1 => Vec::new(),
         _ => store.nodes()?,
     };
-    let records = store.tables()?;
-    let mut tables = Vec::with_capacity(records.len());
-    for record in &records {
+    let records = store.listing()?;
+    for damaged in &records.damaged {
+        output::note(damaged);
+    }
+    let mut tables = Vec::with_capacity(records.tables.len());
+    for record in &records.tables {
         match store
             .table(&record.name)
             .map_err(Failure::from)
@@ -59,6 +62,17 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
             "memory_free": memory.free(),
             "tables": tables.iter().map(Listed::described).collect::<Vec<_>>(),
         });
+        if !records.damaged.is_empty() {
+            let damaged = records.damaged.iter().map(|damaged| {
+                json!({
+                    "node": damaged.address,
+                    "entry": damaged.entry,
+                    "table": damaged.name,
+                    "reason": damaged.reason,
+                })
+            });
+            object["damaged"] = damaged.collect();
+        }
         if !nodes.is_empty() {
             object["nodes"] = nodes.iter().map(super::nodes::described).collect();
         }
@@ -178,8 +192,7 @@ fn parts_described(parts: &[PartitionReport]) -> Value {
 
 /// The parts of a table over several nodes, for people, one in a line.
 fn parts_listing(parts: &[PartitionReport]) -> comfy_table::Table {
-    let mut listing = comfy_table::Table::new();
-    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "node",
         "state",
@@ -223,8 +236,7 @@ fn memory_line(memory: &MemoryUse) -> String {
 }
 
 fn listing(tables: &[Listed]) -> comfy_table::Table {
-    let mut listing = comfy_table::Table::new();
-    listing.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
     listing.set_header([
         "table",
         "scheme",

@@ -1,6 +1,7 @@
 //! The options that say what a table shall be, for `create` and `load --create`.
 
 use crate::failure::{Failure, Result};
+use crate::number;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -12,9 +13,9 @@ use farslot::{
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Table options")]
 pub struct TableArgs {
-    /// Where a key may be, and who may write
-    #[arg(long, value_name = "SCHEME", value_parser = scheme_names(), default_value = "linear")]
-    pub scheme: SchemeKind,
+    /// Where a key may be, and who may write [default: linear; of a table without a capacity race]
+    #[arg(long, value_name = "SCHEME", value_parser = scheme_names())]
+    pub scheme: Option<SchemeKind>,
     /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
     #[arg(long, value_name = "N")]
     pub ways: Option<u32>,
@@ -29,19 +30,19 @@ pub struct TableArgs {
     #[arg(long)]
     pub writer_alone: bool,
     /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it grows
-    #[arg(long, value_name = "KEYS", value_parser = count)]
+    #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
-    #[arg(long, value_name = "BYTES", value_parser = field_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = key_bytes)]
     pub max_key: Option<u32>,
     /// Bytes of every key: fixed sizes make smaller, faster slots
-    #[arg(long, value_name = "BYTES", value_parser = field_bytes, conflicts_with = "max_key")]
+    #[arg(long, value_name = "BYTES", value_parser = key_bytes, conflicts_with = "max_key")]
     pub key_size: Option<u32>,
     /// Most bytes of a value [default: 1024]
-    #[arg(long, value_name = "BYTES", value_parser = value_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub max_value: Option<u32>,
     /// Bytes of every value
-    #[arg(long, value_name = "BYTES", value_parser = value_bytes, conflicts_with = "max_value")]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
     /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small buckets]
@@ -54,7 +55,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
     /// Bytes of key and value that a hybrid slot has room for: a multiple of 8 [default: 32]
-    #[arg(long, value_name = "BYTES", requires = "slots")]
+    #[arg(long, value_name = "BYTES", requires = "slots", value_parser = number::field_bytes)]
     pub inline_bytes: Option<u32>,
     /// Memory for records that do not fit into slots [default: enough for records of the largest size]
     #[arg(long, value_name = "SIZE")]
@@ -133,6 +134,50 @@ pub enum HashArg {
 }
 
 impl TableArgs {
+    /// The scheme of a table with a capacity.
+    #[must_use]
+    pub fn scheme(&self) -> SchemeKind {
+        self.scheme.unwrap_or(SchemeKind::Linear)
+    }
+
+    /// The options of a table without a capacity: it grows as far as the memory allows.
+    ///
+    /// # Errors
+    /// A usage failure for options that only tables with a capacity have.
+    pub fn growing(&self) -> Result<TableOptions> {
+        let race = SchemeKind::Race;
+        if let Some(other) = self.scheme.filter(|scheme| *scheme != race) {
+            return Err(Failure::Usage(format!(
+                "a {other} table needs --capacity: only a race table grows as far as the memory allows"
+            )));
+        }
+        let given = [
+            ("--grow-to", self.grow_to.is_some()),
+            ("--heap", self.heap.is_some()),
+            ("--multi-key", self.multi_key),
+            ("--slots", self.slots.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(Failure::Usage(format!("{option} needs --capacity")));
+        }
+        let shape = Self {
+            scheme: Some(race),
+            ..self.clone()
+        };
+        shape.refuse_options_of_others()?;
+        let mut options = TableOptions::default().race(shape.race());
+        if let Some(load_factor) = self.load_factor {
+            options = options.load_factor(load_factor);
+        }
+        if let Some(key) = self.key() {
+            options = options.keys(key);
+        }
+        if let Some(value) = self.value() {
+            options = options.values(value);
+        }
+        Ok(options)
+    }
+
     /// The size of the keys, if it was said.
     #[must_use]
     pub fn key(&self) -> Option<FieldSize> {
@@ -155,7 +200,7 @@ impl TableArgs {
             HashArg::Xxh3 => HashKind::Xxh3,
             HashArg::Knuth => HashKind::Knuth,
         });
-        match self.scheme {
+        match self.scheme() {
             SchemeKind::Linear => {}
             SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
             SchemeKind::Duo => options = options.duo(self.duo()),
@@ -231,7 +276,7 @@ impl TableArgs {
             (growth, &[Duo, Race], "tables that can grow"),
         ];
         for (given, schemes, which) in of_few {
-            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme)) {
+            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {
                 let names: Vec<_> = schemes.iter().map(|scheme| scheme.name()).collect();
                 return Err(Failure::Usage(format!(
                     "{given} is for {which}: --scheme {}",
@@ -249,30 +294,11 @@ fn size(fixed: Option<u32>, most: Option<u32>) -> Option<FieldSize> {
         .or_else(|| most.map(FieldSize::UpTo))
 }
 
-/// A number of at least 1, which may be written as `1_000_000`.
-///
-/// # Errors
-/// Says what is no such number.
-pub fn count(text: &str) -> std::result::Result<u64, String> {
-    match text.replace('_', "").parse() {
-        Ok(0) => Err("it must be at least 1".into()),
-        Ok(count) => Ok(count),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn field_bytes(text: &str) -> std::result::Result<u32, String> {
-    match value_bytes(text)? {
+fn key_bytes(text: &str) -> std::result::Result<u32, String> {
+    match number::field_bytes(text)? {
         0 => Err("a key has at least 1 byte".into()),
         bytes => Ok(bytes),
     }
-}
-
-fn value_bytes(text: &str) -> std::result::Result<u32, String> {
-    let size: ByteSize = text
-        .parse()
-        .map_err(|_| "no size such as 64 or 4KiB".to_string())?;
-    u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
 fn fraction(text: &str) -> std::result::Result<f64, String> {

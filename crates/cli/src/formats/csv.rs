@@ -1,10 +1,11 @@
 //! Files with a delimiter between columns, quoted after RFC 4180. Fields hold any bytes.
 
 use super::lines::{LineStarts, NotingLines};
-use super::record::{BadLine, Columns, Record};
+use super::record::{BadLine, Columns, Header, Record};
 use crate::failure::{Failure, Result};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
@@ -15,8 +16,10 @@ const NAMES: [&str; 2] = ["key", "value"];
 pub struct CsvReader<R> {
     rows: csv::Reader<NotingLines<R>>,
     lines: Rc<RefCell<LineStarts>>,
-    /// The first row, which was looked at for names and is none.
-    pending: Option<ByteRecord>,
+    /// Rows that were looked at to find out what the first one is, and that are records.
+    pending: VecDeque<ByteRecord>,
+    /// What the first row was taken for, if there is one.
+    header: Option<Header>,
     row: ByteRecord,
     delimiter: u8,
     /// Columns of the first row, and so of every row.
@@ -39,9 +42,25 @@ impl<R: Read> CsvReader<R> {
             .from_reader(input);
         let mut first = ByteRecord::new();
         let is_empty = !rows.read_byte_record(&mut first).map_err(read_failure)?;
-        let named = columns
-            .header
-            .unwrap_or_else(|| needs_names(columns) || is_ours(&first));
+        let mut pending = VecDeque::new();
+        let header = match columns.header {
+            Some(true) => Header::Sure,
+            Some(false) => Header::Record,
+            None if needs_names(columns) || is_ours(&first) => Header::Sure,
+            None => {
+                let mut row = ByteRecord::new();
+                while pending.len() < ROWS_COMPARED
+                    && rows.read_byte_record(&mut row).map_err(read_failure)?
+                {
+                    pending.push_back(row.clone());
+                }
+                match looks_like_names(&first, &pending) {
+                    true => Header::Guessed,
+                    false => Header::Record,
+                }
+            }
+        };
+        let named = header != Header::Record;
         let names = named.then_some(&first);
         let width = first.len();
         let (key, value) = if is_empty {
@@ -53,10 +72,14 @@ impl<R: Read> CsvReader<R> {
                 value.map(|column| find(column, names, width)).transpose()?,
             )
         };
+        if !named && !is_empty {
+            pending.push_front(first);
+        }
         Ok(Self {
             rows,
             lines,
-            pending: (!named && !is_empty).then_some(first),
+            pending,
+            header: (!is_empty).then_some(header),
             row: ByteRecord::new(),
             delimiter,
             width,
@@ -65,13 +88,18 @@ impl<R: Read> CsvReader<R> {
         })
     }
 
+    /// What the first line was taken for, if there is one.
+    pub const fn header(&self) -> Option<Header> {
+        self.header
+    }
+
     /// The next record or bad line; nothing at the end.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn next(&mut self) -> io::Result<Option<std::result::Result<Record, BadLine>>> {
-        match self.pending.take() {
-            Some(first) => self.row = first,
+        match self.pending.pop_front() {
+            Some(row) => self.row = row,
             None if self.rows.read_byte_record(&mut self.row).map_err(system)? => {}
             None => return Ok(None),
         }
@@ -133,6 +161,41 @@ fn is_ours(first: &ByteRecord) -> bool {
     first.iter().eq(NAMES.map(str::as_bytes))
 }
 
+/// Rows that the first one is compared with, to find out whether it names the columns.
+const ROWS_COMPARED: usize = 8;
+
+/// Whether a row looks like the names of the columns: different words without digits, which say so (`id`, `key`), or
+/// below which there are numbers only.
+fn looks_like_names(first: &ByteRecord, next: &VecDeque<ByteRecord>) -> bool {
+    let names: Vec<String> = first
+        .iter()
+        .map(|cell| String::from_utf8_lossy(cell).trim().to_lowercase())
+        .collect();
+    let is_word = |name: &String| {
+        name.starts_with(|first: char| first.is_alphabetic() || first == '_')
+            && name
+                .chars()
+                .all(|of| of.is_alphabetic() || "_- ".contains(of))
+    };
+    let are_different = (1..names.len()).all(|index| !names[..index].contains(&names[index]));
+    if names.len() < 2 || !are_different || !names.iter().all(is_word) {
+        return false;
+    }
+    let says_so = |name: &String| {
+        ["key", "id", "uuid"].contains(&name.as_str())
+            || name.ends_with("_id")
+            || name.ends_with(" id")
+    };
+    let is_number = |cell: &[u8]| {
+        std::str::from_utf8(cell).is_ok_and(|text| text.trim().parse::<f64>().is_ok())
+    };
+    let above_numbers = |column: usize| {
+        let cells = next.iter().map(|row| row.get(column));
+        !next.is_empty() && cells.into_iter().all(|cell| cell.is_some_and(is_number))
+    };
+    names.iter().any(says_so) || (0..names.len()).any(above_numbers)
+}
+
 /// The index of a column, by its name if there are names, else by its number from 1.
 fn find(column: &str, names: Option<&ByteRecord>, width: usize) -> Result<usize> {
     let named = names.and_then(|names| names.iter().position(|name| name == column.as_bytes()));
@@ -146,7 +209,7 @@ fn find(column: &str, names: Option<&ByteRecord>, width: usize) -> Result<usize>
                 let names: Vec<_> = names.iter().map(crate::bytes::shown).collect();
                 format!(": {}", names.join(", "))
             });
-            Err(Failure::Failed(format!(
+            Err(Failure::Usage(format!(
                 "there is no column {column:?}; the file has {width}{known}"
             )))
         }
@@ -236,6 +299,39 @@ mod tests {
             [pair("a", "b")]
         );
         assert_eq!(read("", &columns(Some("x"), None, None)), []);
+    }
+
+    #[test]
+    fn a_first_line_that_looks_like_names_is_taken_for_them() {
+        let taken = |text: &str| {
+            let reader = CsvReader::new(text.as_bytes(), b',', &Columns::default()).unwrap();
+            reader.header().unwrap()
+        };
+        assert_eq!(taken("key,value\n1,2\n"), Header::Sure);
+        for text in [
+            "id,name\n1,Ada\n2,Bo\n",
+            "Key,Value\na,b\n",
+            "user_id,email\nx,y\n",
+            "city,people\nBonn,330000\nRome,2_8\n"
+                .replace('_', "")
+                .as_str(),
+            "ID,name",
+        ] {
+            assert_eq!(taken(text), Header::Guessed, "{text}");
+            let records = read(text, &Columns::default());
+            assert_eq!(records.len(), text.lines().count() - 1, "{text}");
+        }
+        for text in [
+            "a,1\nb,2\n",
+            "ada,Ada Lovelace\nbo,Bo\n",
+            "x,x\n1,2\n",
+            "ada,Ada",
+            "id7,name\nx,y",
+        ] {
+            assert_eq!(taken(text), Header::Record, "{text}");
+            let records = read(text, &Columns::default());
+            assert_eq!(records.len(), text.lines().count(), "{text}");
+        }
     }
 
     #[test]

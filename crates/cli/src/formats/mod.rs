@@ -10,7 +10,7 @@ mod round_trip_tests;
 
 pub use self::csv::{CsvReader, CsvWriter};
 pub use ndjson::{NdjsonReader, NdjsonWriter};
-pub use record::{BadLine, Columns, Record};
+pub use record::{BadLine, Columns, Header, Record};
 
 use crate::failure::{Failure, Result};
 use std::io::{self, BufRead, Write};
@@ -73,6 +73,14 @@ impl<R: BufRead> Reader<R> {
             }
             Format::Ndjson => Self::Ndjson(NdjsonReader::new(input, columns)),
         })
+    }
+
+    /// What the first line was taken for, in formats where it may name the columns and if there is one.
+    pub fn header(&self) -> Option<Header> {
+        match self {
+            Self::Delimited(reader) => reader.header(),
+            Self::Ndjson(_) => None,
+        }
     }
 
     /// The next record or bad line; nothing at the end.

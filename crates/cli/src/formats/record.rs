@@ -7,9 +7,19 @@ pub struct Columns {
     pub key: Option<String>,
     /// The value's; by default all that is not the key.
     pub value: Option<String>,
-    /// Whether the first line names the columns; by default it does if it must, or if it is
-    /// `key,value`.
+    /// Whether the first line names the columns; by default it does if it must, or if it looks like it.
     pub header: Option<bool>,
+}
+
+/// What the first line of a file was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// The names of the columns: that was said, or it is `key,value`, as this program writes it.
+    Sure,
+    /// The names of the columns, by the looks of it.
+    Guessed,
+    /// A record.
+    Record,
 }
 
 /// A record, and the line that it starts on.

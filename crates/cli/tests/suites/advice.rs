@@ -111,9 +111,10 @@ fn advice_has_reasons_and_is_checked() {
     let output = farslot(args).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
-        shown.contains("linear, word") && shown.contains("excluded"),
+        shown.contains("linear, word") && shown.contains("excluded (--excluded)"),
         "{shown}"
     );
+    assert!(!shown.contains("\nexcluded:"), "{shown}");
     assert!(
         shown.contains("remote B/record") && shown.contains("writes of one client simulated"),
         "{shown}"
@@ -170,7 +171,7 @@ fn what_cannot_be_is_named() {
     let bad = Temporary::new("bad.toml");
     std::fs::write(&bad.0, "name = \"x\"\nread_latency_ns = -1\n").unwrap();
     fails(&["calibrate"], 2, &["what shall be measured?"]);
-    fails(&["calibrate", "sim://cx9"], 1, &["cx9", "cx5-edr"]);
+    fails(&["calibrate", "sim://cx9"], 2, &["cx9", "cx5-edr"]);
     fails(
         &["calibrate", "embedded", "--scratch", "1KiB"],
         2,

@@ -87,10 +87,7 @@ fn lookups_that_cannot_be_measured_are_refused() {
 
 #[test]
 fn reproductions_are_in_the_laboratory() {
-    for asked in ["", "000-table3 --json"] {
-        let args = ["repro"].into_iter().chain(asked.split_whitespace());
-        let output = farslot(args).output().unwrap();
-        let command = format!("cargo run --release -p farslot-lab -- repro {asked}");
-        assert_fails(&output, 2, &[command.trim_end()]);
-    }
+    let output = farslot(["repro", "000-table3", "--json"]).output().unwrap();
+    let command = "cargo run --release -p farslot-lab -- repro 000-table3 --json";
+    assert_fails(&output, 2, &[command]);
 }

@@ -156,23 +156,23 @@ fn options_that_do_not_go_together_are_named() {
     fails(&duo(&["--ways", "2"]), 2, &["--ways 2", "--scheme cuckoo"]);
     fails(
         &duo(&["--bucket-slots", "2"]),
-        1,
+        2,
         &["bucket slots = 2", "4 to 16"],
     );
     fails(
         &duo(&["--slots", "pair"]),
-        1,
+        2,
         &["slot = Pair", "Inline or Heap"],
     );
-    fails(&duo(&["--multi-key"]), 1, &["unique in a CuckooDuo table"]);
+    fails(&duo(&["--multi-key"]), 2, &["unique in a CuckooDuo table"]);
     fails(
         &duo(&["--hash", "knuth", "--key-size", "8"]),
-        1,
+        2,
         &["hash = knuth"],
     );
     fails(
         &duo(&["--load-factor", "1"]),
-        1,
+        2,
         &["load factor = 1", "at most 0.97"],
     );
     assert_eq!(node.json(["stat"])["tables"].as_array().unwrap().len(), 0);

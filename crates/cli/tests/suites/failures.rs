@@ -5,16 +5,15 @@ use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, one_ob
 use std::io::Read;
 use std::process::Stdio;
 
-/// Which may come from the environment: it is reported as one that cannot be reached.
 #[test]
-fn an_address_that_cannot_be_used_is_1() {
+fn an_address_that_cannot_be_used_is_2() {
     for (address, parts) in [
         ("rdma://host", &["rdma", "shm://NAME"][..]),
         ("tcp://host", &["HOST:PORT"]),
         ("tcp://a:1,a:1", &["twice"]),
     ] {
         let output = farslot(["-a", address, "stat"]).output().unwrap();
-        assert_fails(&output, 1, parts);
+        assert_fails(&output, 2, parts);
     }
 }
 
@@ -38,7 +37,8 @@ fn usage_is_2() {
         &["-a", "shm://x", "create", "t", "-c", "0"],
         &["at least 1"],
     );
-    fails(&["-a", "shm://x", "create", "t"], &["--capacity"]);
+    let linear = ["-a", "shm://x", "create", "t", "--scheme", "linear"];
+    fails(&linear, &["needs --capacity"]);
     fails(
         &["-a", "shm://x", "create", "t", "-c", "1", "--max-key", "0"],
         &["at least 1 byte"],
@@ -80,6 +80,7 @@ fn usage_is_2() {
 fn what_the_store_refuses_is_1_and_changes_nothing() {
     let node = Node::start();
     let fails = |args: &[&str], parts: &[&str]| assert_fails(&node.run(args), 1, parts);
+    let cannot_be = |args: &[&str], parts: &[&str]| assert_fails(&node.run(args), 2, parts);
     node.ok([
         "create",
         "t",
@@ -92,7 +93,7 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
     ]);
     node.ok(["put", "t", "key", "value"]);
     fails(&["create", "t", "-c", "5"], &["\"t\" already"]);
-    fails(&["create", "", "-c", "5"], &["empty"]);
+    cannot_be(&["create", "", "-c", "5"], &["empty"]);
     fails(
         &["get", "u", "k"],
         &["no table \"u\"", "has t", "create u --capacity"],
@@ -108,19 +109,19 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
         &["create", "big", "-c", "10_000_000"],
         &["bytes", "are free"],
     );
-    fails(
+    cannot_be(
         &["create", "huge", "-c", "18446744073709551615"],
         &["capacity", "at most"],
     );
-    fails(
+    cannot_be(
         &["create", "wide", "-c", "1", "--max-value", "1GiB"],
         &["at most"],
     );
-    fails(
+    cannot_be(
         &["create", "w", "-c", "1", "--slots", "word"],
         &["fixed sizes"],
     );
-    fails(
+    cannot_be(
         &[
             "create",
             "h",
@@ -133,7 +134,7 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
         ],
         &["inline bytes", "multiple of 8"],
     );
-    fails(
+    cannot_be(
         &[
             "create",
             "h",

@@ -114,6 +114,28 @@ fn loading() -> String {
     grant("loading", r#""prices""#, "all", "loading")
 }
 
+/// A grant is one of tables, and not of the memory that they were in.
+#[test]
+fn a_grant_ends_with_its_tables_and_begins_again_with_new_ones() {
+    let bed = Bed::new(&reporting());
+    bed.wait_for(1, r#""reporting" is in force: users, prices can be read"#);
+    let read = |table| bed.under("reporting", "reporting", &["get", table, "key"]);
+    assert!(read("users").status.success());
+    bed.ok(&["drop", "users"]);
+    bed.wait_for(1, r#""reporting" is revoked: its tables have changed"#);
+    assert!(!read("prices").status.success());
+    bed.ok(&["create", "other", "-c", "100"]);
+    bed.ok(&["create", "users", "-c", "100"]);
+    bed.wait_for(2, r#""reporting" is in force: users, prices can be read"#);
+    assert_eq!(read("prices").stdout, b"value\n");
+    assert_fails(&read("users"), 1, &["no key"]);
+    assert_fails(
+        &read("other"),
+        1,
+        &["no right to read", "in the table \"other\""],
+    );
+}
+
 #[test]
 fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
     let bed = Bed::new(&(reporting() + &loading()));
@@ -128,7 +150,14 @@ fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
         let read = bed.under("reporting", "reporting", &["get", table, "key"]);
         assert_eq!(read.stdout, b"value\n", "{}", error_of(&read));
         let written = bed.under("reporting", "reporting", &["put", table, "key", "new"]);
-        assert_fails(&written, 1, &["needs the right", "grants read", "--grant"]);
+        let of = format!("in the table {table:?}");
+        let parts = [
+            "the grant \"reporting\" has no right to",
+            &of,
+            "grants read",
+            "--grant",
+        ];
+        assert_fails(&written, 1, &parts);
     }
     let written = bed.under("loading", "loading", &["put", "prices", "key", "new"]);
     assert!(written.status.success(), "{}", error_of(&written));
@@ -142,7 +171,7 @@ fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
         assert!(read.stdout.is_empty());
     }
     let made = bed.under("loading", "loading", &["create", "more", "-c", "10"]);
-    assert_fails(&made, 1, &["needs the right"]);
+    assert_fails(&made, 1, &["\"loading\" has no right", "in the catalog"]);
 
     // What the grant opens is listed, and of the rest that it is not.
     let listed = bed.under("reporting", "reporting", &["stat"]);

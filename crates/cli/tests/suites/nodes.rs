@@ -147,17 +147,17 @@ fn addresses_that_cannot_be_meant_say_why_or_name_what_is_missing() {
         ("tcp://a:1,", "HOST:PORT"),
         ("ftp://a:1", "unknown scheme"),
     ] {
-        assert_fails(&run(address, &["nodes"]), 1, &["error: the address", part]);
+        assert_fails(&run(address, &["nodes"]), 2, &["error: the address", part]);
         // Wherever it comes from, and in the form that was asked for.
         let by_environment = farslot(["nodes", "--json"])
             .env("FARSLOT_ADDRESS", address)
             .output()
             .unwrap();
-        assert_fails(&by_environment, 1, &[part]);
+        assert_fails(&by_environment, 2, &[part]);
         let told = one_object(&by_environment)["error"].to_string();
         assert!(told.contains(part), "{told}");
         let served = farslot(["serve", address]).output().unwrap();
-        assert_fails(&served, 1, &[part]);
+        assert_fails(&served, 2, &[part]);
     }
     let (nodes, all) = three();
     load(&all, 30);

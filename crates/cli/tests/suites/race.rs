@@ -105,19 +105,19 @@ fn options_that_do_not_go_together_are_named() {
     fails(&race(&["--ways", "2"]), 2, &["--ways 2", "--scheme cuckoo"]);
     fails(
         &race(&["--bucket-slots", "2"]),
-        1,
+        2,
         &["bucket slots = 2", "4 to 32"],
     );
     fails(
         &race(&["--slots", "inline"]),
-        1,
+        2,
         &["slot = Inline", "Heap in a RACE table"],
     );
-    fails(&race(&["--multi-key"]), 1, &["unique in a RACE table"]);
-    fails(&race(&["--grow-to", "5"]), 1, &["most capacity = 5"]);
+    fails(&race(&["--multi-key"]), 2, &["unique in a RACE table"]);
+    fails(&race(&["--grow-to", "5"]), 2, &["most capacity = 5"]);
     fails(
         &race(&["--load-factor", "0.95"]),
-        1,
+        2,
         &["load factor = 0.95", "at most 0.9"],
     );
     let sealed = node.feed(

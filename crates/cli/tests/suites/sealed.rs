@@ -13,7 +13,12 @@ fn a_file_becomes_a_table_that_is_read_as_any_other() {
     let input = lines(0..4_000) + "key-1,the last of two\n" + ",no key\n";
     std::fs::write(&file, input).unwrap();
     let file = [file.to_str().unwrap(), "--json"];
-    let loaded = node.run(LOAD.iter().chain(&file));
+    // Of a part of its records it is not made.
+    let refused = node.run(LOAD.iter().chain(&file));
+    assert_fails(&refused, 1, &["1 bad line", "--max-bad 0", "line 4002"]);
+    assert_fails(&node.run(["count", "t"]), 1, &["no table"]);
+    let max_bad = ["--max-bad", "1"];
+    let loaded = node.run(LOAD.iter().chain(&file).chain(&max_bad));
     let error = error_of(&loaded);
     assert!(error.contains("read 4 001 records into"), "{error}");
     assert!(error.contains("a key must have at least 1 byte"), "{error}");
@@ -121,12 +126,15 @@ fn what_does_not_go_together_is_named_before_anything_is_read() {
         assert_fails(&node.run(LOAD.iter().chain(args)), code, parts);
     };
     fails(&["--ways", "2"], 2, &["--ways 2", "--scheme cuckoo"]);
-    fails(&["--slots", "pair"], 1, &["slot = Pair", "Inline or Heap"]);
-    fails(&["--heap", "1MiB"], 1, &["heap bytes"]);
+    fails(&["--slots", "pair"], 2, &["slot = Pair", "Inline or Heap"]);
+    fails(&["--heap", "1MiB"], 2, &["heap bytes"]);
     fails(&["/nonexistent.csv"], 1, &["/nonexistent.csv"]);
     let capacity = ["load", "t", "--create=10", "--scheme", "sealed"];
     assert_fails(&node.run(capacity), 2, &["--create=10", "never changes"]);
-    let small = node.feed(LOAD.iter().chain(&["--key-size", "2"]), b"abc,1\nab,2\n");
+    let small = node.feed(
+        LOAD.iter().chain(&["--key-size", "2", "--max-bad", "1"]),
+        b"abc,1\nab,2\n",
+    );
     assert!(small.status.success(), "{}", error_of(&small));
     assert!(error_of(&small).contains("a key of 3 bytes does not fit"));
     assert_eq!(node.count("t"), 1);

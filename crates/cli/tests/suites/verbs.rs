@@ -27,7 +27,7 @@ fn a_nic_shares_memory_with_nobody() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert_fails(&also, 1, &["can have no other address"]);
+    assert_fails(&also, 2, &["can have no other address"]);
 }
 
 #[test]

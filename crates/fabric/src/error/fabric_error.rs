@@ -3,7 +3,7 @@
 use super::malformed::Malformed;
 use super::refusal::Refusal;
 use crate::addr::{NodeId, RegionId, RemoteAddr, Rights};
-use crate::timer::Nanos;
+use crate::timer::{InWords, Nanos};
 
 /// The result of anything that a fabric does.
 pub type Result<T> = std::result::Result<T, FabricError>;
@@ -95,7 +95,7 @@ pub enum FabricError {
         expected: u64,
     },
     /// The peer did not answer in time. The verb may or may not have taken effect.
-    #[error("node {} did not answer within {after} ns", .node.0)]
+    #[error("node {} did not answer within {}", .node.0, InWords(*.after))]
     TimedOut {
         /// The peer.
         node: NodeId,
@@ -190,6 +190,13 @@ pub enum FabricError {
         /// Bytes available.
         limit: u64,
     },
+    /// The memory is no longer that of the table which the client has open: another client dropped, emptied or renamed
+    /// it. Nothing was posted.
+    #[error("the table at {at} was dropped, emptied or renamed by another client: open it again")]
+    Reclaimed {
+        /// The address of the verb.
+        at: RemoteAddr,
+    },
     /// The verb's key is not that of the region under the connection's grant.
     #[error("{at} was asked for with a key that is not the grant's")]
     WrongKey {
@@ -263,7 +270,7 @@ pub enum FabricError {
         address: String,
     },
     /// Connecting took longer than the connect timeout.
-    #[error("no connection to {address} within {after} ns")]
+    #[error("no connection to {address} within {}", InWords(*.after))]
     ConnectTimedOut {
         /// The address.
         address: String,

@@ -21,6 +21,8 @@ const CALLS_AT_ONCE: usize = 4;
 pub struct CallOptions {
     /// The table's first byte.
     pub table: RemoteAddr,
+    /// What the owner knows the table by: never the same for two tables, one of which lies where the other did.
+    pub id: u64,
     /// Whether it is asked for writes too, which needs atomics of its processors that are atomic against those of
     /// clients.
     pub writes: bool,
@@ -174,7 +176,10 @@ impl<E: Endpoint> Owner<E> {
             Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
             // Of more records than that has room for the client reads the values itself.
             Operation::GetAll(_) => 4 * (self.options.longest_value + 8),
-            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_) => 0,
+            Operation::Put(..)
+            | Operation::Update(..)
+            | Operation::Replace(..)
+            | Operation::Remove(_) => 0,
         }
     }
 
@@ -217,7 +222,7 @@ impl<E: Endpoint> Owner<E> {
         let bytes = RequestWriter::bytes(bytes.sum());
         let mut request = self.endpoint.core().buffers.take(bytes)?;
         let table = self.options.table;
-        let mut writer = RequestWriter::new(&mut request, question, table.offset, numbers.len());
+        let mut writer = RequestWriter::new(&mut request, question, self.options.id, numbers.len());
         items().for_each(|operation| writer.put(operation));
         if items().any(|operation| !operation.is_lookup()) {
             self.has_written.set(true);

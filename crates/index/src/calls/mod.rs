@@ -12,7 +12,7 @@
 //! its own rights.
 //!
 //! ```text
-//! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's first byte, 64 |
+//! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
 //! then    | kind, 8 | key bytes, 24 | value bytes, 32 | key | value |        each operation
 //!
 //! reply   | status, 8 | 0, 24 | outcomes, 32 |

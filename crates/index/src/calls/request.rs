@@ -83,6 +83,7 @@ pub enum MalformedRequest {
 #[must_use]
 pub fn operation_bytes(operation: &Operation<'_>) -> Option<usize> {
     let (key, value) = (operation.key(), operation.value().unwrap_or_default());
+    number_of(operation)?;
     let fits = key.len() <= LONGEST_KEY && u32::try_from(value.len()).is_ok();
     fits.then_some(ITEM + key.len() + value.len())
 }
@@ -110,10 +111,13 @@ impl<'b> RequestWriter<'b> {
     }
 
     /// Adds an operation, for whose [`operation_bytes`] there must be room.
+    ///
+    /// # Panics
+    /// For one that has none.
     pub fn put(&mut self, operation: &Operation<'_>) {
         let (key, value) = (operation.key(), operation.value().unwrap_or_default());
-        let head =
-            u64::from(number_of(operation)) | (key.len() as u64) << 8 | (value.len() as u64) << 32;
+        let number = number_of(operation).expect("what no request can carry is not put into one");
+        let head = u64::from(number) | (key.len() as u64) << 8 | (value.len() as u64) << 32;
         let left = std::mem::take(&mut self.left);
         let (item, left) = left.split_at_mut(ITEM + key.len() + value.len());
         item[..ITEM].copy_from_slice(&head.to_le_bytes());
@@ -123,15 +127,17 @@ impl<'b> RequestWriter<'b> {
     }
 }
 
-const fn number_of(operation: &Operation<'_>) -> u8 {
-    match operation {
+/// Nothing of one that has two values: its clients do it by verbs.
+const fn number_of(operation: &Operation<'_>) -> Option<u8> {
+    Some(match operation {
         Operation::Get(_) => 0,
         Operation::GetAll(_) => 1,
         Operation::Put(..) => 2,
         Operation::FindOrPut(..) => 3,
         Operation::Update(..) => 4,
         Operation::Remove(_) => 5,
-    }
+        Operation::Replace(..) => return None,
+    })
 }
 
 fn operation_of<'r>(
@@ -162,7 +168,7 @@ fn operation_of<'r>(
 pub struct Request<'r> {
     /// What is to be done.
     pub question: Question,
-    /// The first byte of the table in its region.
+    /// What the owner knows the table by ([`CallOptions::id`](super::CallOptions::id)).
     pub table: u64,
     /// The operations; their numbers are their places.
     pub operations: Vec<Operation<'r>>,

@@ -8,6 +8,7 @@ use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Byte of the word that names the writer, from the table's start.
 pub(super) const WRITER_AT: u64 = 3072;
@@ -116,7 +117,12 @@ pub struct CuckooLayout {
 
 impl CuckooLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
         self.hasher.check(self.key)?;
         if matches!(self.kind, SlotKind::Pair | SlotKind::Hybrid) {
@@ -160,6 +166,13 @@ impl CuckooLayout {
             SlotKind::Signatures => 8,
             _ => self.slot_words() * 8 * self.bucket_slots as usize,
         }
+    }
+
+    /// Bytes from the table's start that its clients may have written, where the mark of its heap is `heap_mark`: what
+    /// must be zeros again before another table can lie there.
+    #[must_use]
+    pub fn written(&self, heap_mark: u64) -> Vec<Range<u64>> {
+        self.map().written(heap_mark).into()
     }
 
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.

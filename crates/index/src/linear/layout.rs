@@ -6,6 +6,7 @@ use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
 use farslot_fabric::RemoteAddr;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// No key is ever further from its home slot than this.
 const LONGEST_PROBE: u64 = 1 << 16;
@@ -105,7 +106,12 @@ pub struct LinearLayout {
 
 impl LinearLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.shape().check(self.kind)?;
         inline_bytes(self.kind, Some(self.inline_bytes))?;
         check_kind(self.kind)?;
@@ -139,6 +145,13 @@ impl LinearLayout {
             SlotKind::Heap | SlotKind::Signatures => true,
             SlotKind::Hybrid => record_bytes > self.inline_bytes as usize,
         }
+    }
+
+    /// Bytes from the table's start that its clients may have written, where the mark of its heap is `heap_mark`: what
+    /// must be zeros again before another table can lie there.
+    #[must_use]
+    pub fn written(&self, heap_mark: u64) -> Vec<Range<u64>> {
+        self.map().written(heap_mark).into()
     }
 
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.

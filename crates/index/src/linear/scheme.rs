@@ -50,6 +50,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         Self::update_record(self, key, value).await
     }
 
+    async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
+        Self::replace_value(self, key, expected, value).await
+    }
+
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         Self::remove_records(self, key).await
     }

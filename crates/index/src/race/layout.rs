@@ -8,8 +8,9 @@ use crate::heap::HeapPlace;
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
-use farslot_fabric::RemoteAddr;
+use farslot_fabric::{NodeId, RegionId, RemoteAddr};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Buckets of a group: two main ones, and between them the one that both overflow into.
 const GROUP: u64 = 3;
@@ -26,6 +27,13 @@ const SUBTABLE_SLOTS: u64 = 1024;
 /// The purposes that a key's hash is derived for.
 const SECOND_BUCKET: u64 = 1;
 const ROUTE: u64 = 2;
+
+/// Offsets from here are from a table's start.
+const AT_START: RemoteAddr = RemoteAddr {
+    node: NodeId(0),
+    region: RegionId(0),
+    offset: 0,
+};
 
 /// The load factor unless another is asked for.
 const LOAD_FACTOR: f64 = 0.8;
@@ -132,7 +140,12 @@ pub struct RaceLayout {
 
 impl RaceLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.shape().check(SlotKind::Heap)?;
         self.hasher.check(self.key)?;
         if self.hasher == Hasher::Knuth {
@@ -189,6 +202,23 @@ impl RaceLayout {
         self.most_subtables * self.subtable_slots()
     }
 
+    /// Bytes from the table's start that its clients may have written, where it was split so often and the mark of its
+    /// heap is `heap_mark`: what must be zeros again before another table can lie there.
+    #[must_use]
+    pub fn written(&self, splits: u64, heap_mark: u64) -> Vec<Range<u64>> {
+        let splits = splits.min(self.most_splits());
+        let [head, heap] = self.map().written(heap_mark);
+        let unused = (self.most_splits() - splits) * self.subtable_slots() * 8;
+        vec![head.start..head.end - unused.min(head.end), heap]
+    }
+
+    /// Bytes from the table's start at which its directory lies: a word for each split, none behind the first 0.
+    #[must_use]
+    pub fn directory(&self) -> Range<u64> {
+        let start = self.split_at(AT_START, 0).offset;
+        start..start + self.most_splits() * 8
+    }
+
     /// Bytes of remote memory that the whole table takes, those that it may grow into included. A fresh
     /// table is all zeros.
     #[must_use]
@@ -200,6 +230,13 @@ impl RaceLayout {
     #[must_use]
     pub const fn directory_bytes(&self) -> u64 {
         Directory::bytes_of(self.roots)
+    }
+
+    /// Bytes of local memory that a client's directory takes at most, when the table has grown as far as it can.
+    #[must_use]
+    pub const fn most_directory_bytes(&self) -> u64 {
+        Directory::bytes_of(self.most_subtables)
+            + (size_of::<u32>() as u64) * (1 << self.route_bits())
     }
 
     /// How often subtables can split.

@@ -50,6 +50,11 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         self.beside_splits(self.update_record(key, value)).await
     }
 
+    async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
+        let replacing = self.replace_value(key, expected, value);
+        self.beside_splits(replacing).await
+    }
+
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
         self.beside_splits(self.remove_record(key)).await
     }

@@ -10,16 +10,39 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.checked_key(key)?;
         let mut draft = self.draft(value)?;
-        let outcome = self.update_draft(&key, &mut draft).await;
+        let outcome = self.update_draft(&key, None, &mut draft).await;
         self.settle(draft, outcome).await
     }
 
-    async fn update_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
+    /// Replaces the key's value if it is `expected`. The slot's word is replaced that named the record with the value, so
+    /// that no other value is.
+    pub(super) async fn replace_value(
+        &self,
+        key: &[u8],
+        expected: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let key = self.checked_key(key)?;
+        let mut draft = self.draft(value)?;
+        let outcome = self.update_draft(&key, Some(expected), &mut draft).await;
+        self.settle(draft, outcome).await
+    }
+
+    async fn update_draft(
+        &self,
+        key: &Key<'_>,
+        expected: Option<&[u8]>,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool> {
         let learnt = Learnt::default();
         let mut view = self.write_and_read(key, draft, &learnt).await?;
         loop {
             match self.search(key, &view, &learnt).await? {
-                Found::Present { slot, word, .. } => {
+                Found::Present { slot, word, value } => {
+                    if expected.is_some_and(|expected| *value != *expected) {
+                        return Ok(false);
+                    }
+                    drop(value);
                     if self.replace(view.leaf, slot, word, draft).await? {
                         return Ok(true);
                     }

@@ -202,7 +202,12 @@ pub struct SealedLayout {
 
 impl SealedLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         let (key, value) = (self.key.most(), self.value.most());
         if key == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));

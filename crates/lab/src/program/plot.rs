@@ -174,7 +174,13 @@ fn colours(lines: &[Line]) -> Vec<RGBColor> {
 }
 
 fn number(value: f64) -> String {
-    let text = format!("{value:.3}");
+    if value == 0.0 {
+        return "0".into();
+    }
+    if !(1e-3..1e6).contains(&value.abs()) {
+        return format!("{value:e}");
+    }
+    let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
@@ -211,6 +217,16 @@ mod tests {
             assert_eq!(svg.matches("<circle").count(), 4);
             assert_eq!(svg.matches("<svg").count(), 1);
         }
+    }
+
+    #[test]
+    fn no_two_labels_of_a_logarithmic_axis_are_the_same() {
+        let labels: Vec<_> = (-9..9).map(|power| number(10_f64.powi(power))).collect();
+        assert_eq!(labels[5..9], ["1e-4", "0.001", "0.01", "0.1"]);
+        let different: std::collections::HashSet<_> = labels.iter().collect();
+        assert_eq!(different.len(), labels.len(), "{labels:?}");
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(0.25), "0.25");
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub(super) fn run(args: Args, context: &Context) -> Result<()> {
 
 /// One table or figure.
 fn one(id: &str, options: &Options, args: &Args, context: &Context) -> Result<()> {
+    for file in args.output.iter().chain(&args.plot) {
+        output::check_writable(file)?;
+    }
     let reproduced = on_spinner(|progress| repro::run(id, options, progress));
     let report = reproduced.map_err(with_ids)?;
     if let Some(file) = &args.output {
@@ -96,7 +99,7 @@ fn all(paper: &str, ids: &[&str], options: &Options, args: &Args, context: &Cont
     // A file that cannot be written is told now, not after minutes.
     let page = args.output.as_deref();
     if let Some(file) = page {
-        write(file, "")?;
+        output::check_writable(file)?;
     }
     let bar = ProgressBar::new(ids.len() as u64);
     let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {prefix}: {msg}");

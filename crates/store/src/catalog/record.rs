@@ -26,6 +26,22 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Refuses a scheme that no options give: of a record that was damaged, or was not written by this crate. The sizes
+    /// of one that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](farslot_index::IndexError::BadOption) names the field and what is possible.
+    pub fn check(&self) -> crate::Result<()> {
+        match self {
+            Self::Linear(layout) => layout.check(),
+            Self::Cuckoo(layout) => layout.check(),
+            Self::Sealed(layout) => layout.check(),
+            Self::Race(layout) => layout.check(),
+            Self::Duo(layout) => layout.check(),
+        }
+        .map_err(crate::StoreError::from)
+    }
+
     /// Bytes of remote memory that the table takes, those that it may grow into included.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
@@ -110,12 +126,21 @@ pub struct TableRecord {
     /// Which partition this is, of a table that is spread over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
+    /// Drawn when the record was written: a table that was emptied or renamed has another. Never 0.
+    pub id: u64,
+    /// The id of the table in whose place this one has come, if it was made by emptying or renaming one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replaces: Option<u64>,
+    /// The number of its entry.
+    #[serde(skip)]
+    pub(crate) entry: usize,
 }
 
 impl TableRecord {
     /// All that belongs to the table in its region, the slot map behind a partition included: from its first
     /// byte to its last, in whole words.
-    pub(crate) fn extent(&self) -> Range<u64> {
+    #[must_use]
+    pub fn extent(&self) -> Range<u64> {
         let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
         let end_of_map = self.partition.as_ref().map_or(0, |partition| {
             partition.map.offset.saturating_add(partition.map.bytes)
@@ -136,6 +161,9 @@ pub struct Partition {
     pub incarnation: u64,
     /// Whether the table was made of records that were there before it: then an empty partition is none of it.
     pub whole: bool,
+    /// Whether the node had come back empty when the partition was made: what it had of the table is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remade: bool,
     /// Where the map of the whole table lies, on every node the same.
     pub(crate) map: MapPlace,
 }
@@ -166,13 +194,15 @@ pub struct SpreadNode {
     pub incarnation: u64,
 }
 
-/// How much of a store's memory its tables have taken. It is never given back.
+/// How much of a store's memory its tables have taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes for tables in all.
     pub total: u64,
     /// Bytes that tables have taken.
     pub taken: u64,
+    /// Bytes of the largest piece that is free.
+    pub largest_free: u64,
 }
 
 impl MemoryUse {

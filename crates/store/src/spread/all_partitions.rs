@@ -2,13 +2,14 @@
 
 use super::opening::Opener;
 use super::{Spread, met_another};
+use crate::lease::Leasing;
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
-use farslot_fabric::{Endpoint, window};
+use farslot_fabric::window;
 use farslot_index::CacheCounts;
 use farslot_index::{ClientState, Index, Record, Result as Answer};
 use std::cell::{Cell, RefCell};
 
-impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+impl<E: Leasing, O: Opener<E>> Spread<E, O> {
     /// Runs an operation on all partitions at once; the outcomes, by number.
     async fn everywhere<T>(
         &self,

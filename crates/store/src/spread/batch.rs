@@ -3,8 +3,9 @@
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
+use crate::lease::Leasing;
 use crate::{Operation, Outcome, Result, StoreError};
-use farslot_fabric::{Endpoint, window};
+use farslot_fabric::window;
 use farslot_index::{Index, Value};
 use std::cell::RefCell;
 
@@ -27,12 +28,15 @@ fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outc
     match operation {
         Operation::Get(_) => Ok(Outcome::Value(None)),
         Operation::GetAll(_) => Ok(Outcome::Values(Vec::new())),
-        Operation::Put(..) | Operation::FindOrPut(..) | Operation::Update(..) => Err(error),
-        Operation::Remove(_) => Err(error),
+        Operation::Put(..)
+        | Operation::FindOrPut(..)
+        | Operation::Update(..)
+        | Operation::Replace(..)
+        | Operation::Remove(_) => Err(error),
     }
 }
 
-impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+impl<E: Leasing, O: Opener<E>> Spread<E, O> {
     pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let partition = self.partition_of(key);
         let nothing = |_| Ok(None);

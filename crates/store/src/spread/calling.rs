@@ -49,6 +49,7 @@ impl<E: Endpoint, O: Opener<E>> Opener<E> for ByCalls<O> {
         };
         let options = CallOptions {
             table: at,
+            id: record.id,
             writes: writes && rule.writes,
             longest_value: record.scheme.record_sizes().1.most(),
         };

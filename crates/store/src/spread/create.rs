@@ -45,6 +45,7 @@ pub(crate) async fn create<E: Endpoint>(
         creation,
         number,
         whole: new.whole,
+        remade: false,
         map: &map,
     };
     let make = async |node: NodeId| {

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 mod caches;
 mod calls;
+mod dropping;
 
 const NODES: u16 = 3;
 const LONGEST_RUN: Nanos = 60_000_000_000;

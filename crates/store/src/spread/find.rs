@@ -5,10 +5,10 @@
 //! it is the same still (the creator did not get that far), else by the address that its creator gave. A node that
 //! cannot be asked may turn out to be any of those that are left.
 
-use crate::catalog::{Catalog, Partition, SpreadMap};
+use crate::catalog::{Catalog, DamagedEntry, Partition, SpreadMap};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, FabricError, NodeId, NodeState, window};
+use farslot_fabric::{Endpoint, FabricError, Nanos, NodeId, NodeState, window};
 
 /// What was seen of a table on a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub(crate) struct SpreadTable {
     pub(crate) common: Partition,
     /// Where the partitions are or are to be, by number.
     pub(crate) places: Vec<Place>,
+    /// When the catalogs were asked.
+    pub(crate) since: Nanos,
 }
 
 /// Where a partition is, or is to be.
@@ -96,16 +98,23 @@ pub(crate) const fn is_absence(error: &FabricError) -> bool {
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
 /// [`StoreError::DamagedMap`], or what the fabric says of every node.
 pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Found> {
-    let tables = ask_all(endpoint, nodes, async |catalog| catalog.tables().await).await?;
+    let since = endpoint.now();
+    let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
     let mut names = Vec::new();
-    let mut seen = Vec::with_capacity(tables.len());
-    for tables in tables {
-        seen.push(match tables {
+    let (mut damaged, mut retired) = (Vec::new(), Vec::new());
+    let mut seen = Vec::with_capacity(listings.len());
+    for (node, listing) in (0..).map(NodeId).zip(listings) {
+        seen.push(match listing {
             Err(error) => Seen::Unreachable(error),
-            Ok(tables) => {
-                names.extend(tables.iter().map(|table| table.name.clone()));
-                let found = tables.into_iter().find(|table| table.name == name);
-                found.map_or(Seen::Nothing, Seen::Record)
+            Ok(listing) => {
+                let found = listing
+                    .find(name)
+                    .map_err(|error| nodes.named(node, error))?;
+                let found = found.cloned().map_or(Seen::Nothing, Seen::Record);
+                retired.extend(listing.retired.into_iter().map(|record| (node, record)));
+                names.extend(listing.tables.into_iter().map(|table| table.name));
+                damaged.extend(listing.damaged.into_iter().map(|entry| (node, entry)));
+                found
             }
         });
     }
@@ -118,7 +127,7 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
         })
     };
     let Some((first, sample)) = records().next() else {
-        return Err(not_found(name, names, &seen, nodes));
+        return Err(not_found(name, names, &damaged, &seen, nodes));
     };
     let creation = |record: &TableRecord| record.partition.as_ref().map(|part| part.creation);
     let conflict = records()
@@ -130,6 +139,18 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
     let Some(common) = sample.partition.clone() else {
         return Ok(Found::Whole(first, sample.clone()));
     };
+    // What a node lacks would be made anew. It may be gone for good, or be what is damaged.
+    let is_lost = |node: NodeId| seen[usize::from(node.0)] == Seen::Nothing;
+    let is_dropped = |(node, record): &(NodeId, TableRecord)| {
+        let of = record.partition.as_ref().map(|part| part.creation);
+        of == Some(common.creation) && is_lost(*node)
+    };
+    if retired.iter().any(is_dropped) {
+        return Err(StoreError::TableGone { name: name.into() });
+    }
+    if let Some((_, entry)) = damaged.iter().find(|(node, _)| is_lost(*node)) {
+        return Err(entry.error());
+    }
     let catalog = Catalog::new(endpoint, first)?;
     let map = catalog.map(sample, common.map).await;
     let map = map.map_err(|error| nodes.named(first, error))?;
@@ -142,6 +163,7 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
         sample,
         common,
         places,
+        since,
     }))
 }
 
@@ -153,7 +175,13 @@ fn conflicting(name: &str, one: NodeId, other: NodeId, nodes: &Nodes) -> StoreEr
     }
 }
 
-fn not_found(name: &str, mut names: Vec<String>, seen: &[Seen], nodes: &Nodes) -> StoreError {
+fn not_found(
+    name: &str,
+    mut names: Vec<String>,
+    damaged: &[(NodeId, DamagedEntry)],
+    seen: &[Seen],
+    nodes: &Nodes,
+) -> StoreError {
     let unreachable = (0..).map(NodeId).zip(seen).filter_map(|(node, seen)| {
         let Seen::Unreachable(error) = seen else {
             return None;
@@ -172,6 +200,10 @@ fn not_found(name: &str, mut names: Vec<String>, seen: &[Seen], nodes: &Nodes) -
         true => "none".into(),
         false => names.join(", "),
     };
+    for (node, entry) in damaged {
+        let (entry, node) = (entry.entry, nodes.address(*node));
+        tables = format!("{tables}; entry {entry} of the catalog of {node} is damaged");
+    }
     for (node, _) in unreachable {
         tables = format!("{tables}; {} does not answer", nodes.address(node));
     }

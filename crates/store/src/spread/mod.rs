@@ -22,6 +22,7 @@ mod all_partitions;
 mod batch;
 mod caching;
 mod calling;
+mod change;
 mod create;
 mod find;
 mod opening;
@@ -33,6 +34,7 @@ mod fault_tests;
 
 pub(crate) use caching::Caching;
 pub(crate) use calling::{ByCalls, CallRule, executes};
+pub(crate) use change::{drop_table, empty, rename};
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
@@ -40,6 +42,7 @@ pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
 pub(crate) use session::OverNodes;
 
 use crate::catalog::{Partition, SpreadMap};
+use crate::lease::Leasing;
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId, window};
@@ -138,7 +141,7 @@ fn met_another(error: &StoreError) -> bool {
     )
 }
 
-impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+impl<E: Leasing, O: Opener<E>> Spread<E, O> {
     /// Opens a table that was found. A partition that cannot be opened now is left for later, unless none can.
     pub(crate) async fn open(
         endpoint: Rc<E>,
@@ -151,6 +154,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             sample,
             common,
             places,
+            since,
         } = table;
         let parts = places.iter().map(Part::at);
         let spread = Self {
@@ -165,7 +169,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         let (mut any, mut first) = (false, None);
         let opening = spread
             .numbers()
-            .map(|number| spread.open_part(number, &sample, &places));
+            .map(|number| spread.open_part(number, &sample, &places, since));
         window(places.len(), opening, |_, opened| match opened {
             Ok(_) => any = true,
             Err(error) => {

@@ -23,6 +23,12 @@ pub(crate) trait Opener<E: Endpoint> {
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<Self::Client>;
+
+    /// Bytes of this process's memory that the client of such a table may come to take, by the sizes in its record:
+    /// what these cannot make large is not counted.
+    fn client_bytes(&self, _: &Scheme) -> u64 {
+        0
+    }
 }
 
 /// How linear tables find their read sizes: costly to compute, the same for all threads and for all partitions of a
@@ -110,6 +116,13 @@ impl<E: Endpoint> Opener<E> for Cuckoo {
             false => table,
         })
     }
+
+    fn client_bytes(&self, scheme: &Scheme) -> u64 {
+        match scheme {
+            Scheme::Cuckoo(layout) if self.predetermines => layout.predetermination_bytes(),
+            _ => 0,
+        }
+    }
 }
 
 /// Opens RACE tables.
@@ -129,6 +142,13 @@ impl<E: Endpoint> Opener<E> for Race {
         };
         Ok(RaceTable::open(endpoint, at, layout.clone()).await?)
     }
+
+    fn client_bytes(&self, scheme: &Scheme) -> u64 {
+        match scheme {
+            Scheme::Race(layout) => layout.most_directory_bytes(),
+            _ => 0,
+        }
+    }
 }
 
 /// Opens CuckooDuo tables.
@@ -146,7 +166,15 @@ impl<E: Endpoint> Opener<E> for Duo {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
-        Ok(DuoClient::open(endpoint, at, layout, &self.0)?)
+        Ok(DuoClient::open(endpoint, at, record.id, layout, &self.0)?)
+    }
+
+    /// The index of a reader, and of the owner that it may become.
+    fn client_bytes(&self, scheme: &Scheme) -> u64 {
+        match scheme {
+            Scheme::Duo(layout) => layout.most_index_bytes().saturating_mul(2),
+            _ => 0,
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use super::find::{Found, Place, find, is_absence};
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
+use crate::lease::Leasing;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, FabricError, NodeState};
+use farslot_fabric::{FabricError, Nanos, NodeState};
 use farslot_index::{Index, IndexError};
 use std::rc::Rc;
 
@@ -35,7 +36,7 @@ impl<C> Part<C> {
     }
 }
 
-impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
+impl<E: Leasing, O: Opener<E>> Spread<E, O> {
     /// Finds a partition, or makes it anew, and opens it.
     pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_, O::Client>> {
         let part = self.part(number);
@@ -45,20 +46,21 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         };
         for _ in 0..MOST_ATTEMPTS {
             self.come_up(number)?;
-            let (sample, places) = match find(&*self.endpoint, &self.nodes, &self.name).await? {
-                Found::Spread(table) if table.common.creation == self.common.creation => {
-                    (table.sample, table.places)
-                }
-                // Another table has the name by now.
-                _ => return Err(self.restarted(number)),
-            };
+            let (sample, places, since) =
+                match find(&*self.endpoint, &self.nodes, &self.name).await? {
+                    Found::Spread(table) if table.common.creation == self.common.creation => {
+                        (table.sample, table.places, table.since)
+                    }
+                    // Another table has the name by now.
+                    _ => return Err(self.restarted(number)),
+                };
             let place = &places[usize::from(number)];
             if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
                 continue;
             }
             part.node.set(place.node);
             part.is_sure.set(place.is_sure);
-            return self.open_part(number, &sample, &places).await;
+            return self.open_part(number, &sample, &places, since).await;
         }
         Err(self.restarted(number))
     }
@@ -98,21 +100,27 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
         number: u16,
         sample: &TableRecord,
         places: &[Place],
+        since: Nanos,
     ) -> Result<Entry<'_, O::Client>> {
         let place = &places[usize::from(number)];
         let opening = async {
             if let Some(error) = &place.unreachable {
                 return Err(StoreError::Fabric(error.clone()));
             }
+            let mut since = since;
             let record = match &place.record {
                 Some(record) => record.clone(),
-                None => match self.remake(number, sample, places).await {
-                    Err(error @ StoreError::Fabric(FabricError::AccessDenied { .. })) => {
-                        return Ok(Err(error));
+                None => {
+                    since = self.endpoint.now();
+                    match self.remake(number, sample, places).await {
+                        Err(error @ StoreError::Fabric(FabricError::AccessDenied { .. })) => {
+                            return Ok(Err(error));
+                        }
+                        made => made?,
                     }
-                    made => made?,
-                },
+                }
             };
+            self.endpoint.lease(place.node, &record, since);
             let at = table_at(place.node, &record);
             let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
             self.part(number).table_bytes.set(bytes);
@@ -155,6 +163,7 @@ impl<E: Endpoint, O: Opener<E>> Spread<E, O> {
             creation: self.common.creation,
             number,
             whole: self.common.whole,
+            remade: came_back,
             map: &self.map,
         };
         let catalog = Catalog::new(&*self.endpoint, node)?;

@@ -2,6 +2,7 @@
 
 use super::Spread;
 use super::opening::Opener;
+use crate::lease::Leasing;
 use crate::session::{
     AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
 };
@@ -16,7 +17,7 @@ pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
     pub(crate) table: Spread<E, O>,
 }
 
-impl<E: Endpoint, O: Opener<E>> OverNodes<E, O> {
+impl<E: Leasing, O: Opener<E>> OverNodes<E, O> {
     fn run_within(
         &self,
         limit: Option<Nanos>,
@@ -30,7 +31,7 @@ impl<E: Endpoint, O: Opener<E>> OverNodes<E, O> {
     }
 }
 
-impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
+impl<E: Leasing, O: Opener<E>> Session for OverNodes<E, O> {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
     }
@@ -83,6 +84,10 @@ impl<E: Endpoint, O: Opener<E>> Session for OverNodes<E, O> {
 
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.executor.block_on(self.table.build(records))
+    }
+
+    fn partition_count(&self) -> u16 {
+        self.table.numbers().end
     }
 
     fn partitions(&self) -> Vec<PartitionReport> {

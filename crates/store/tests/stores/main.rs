@@ -5,6 +5,7 @@ mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;
+mod default;
 mod duo_threads;
 mod grants;
 mod several_nodes;

@@ -2,7 +2,11 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{FieldSize, HashKind, SlotKind, StoreError, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, ErrorKind, FieldSize, HashKind, RaceShape, SlotKind, StoreError,
+    TableOptions,
+};
+use farslot_testbed::Fabric;
 
 const MIB: u64 = 1 << 20;
 
@@ -98,4 +102,113 @@ pub fn memory_that_is_not_there_is_refused_and_the_rest_stays_usable<S: TestStor
     }
     store.create("small", &small()).unwrap();
     assert!(store.table("small").unwrap().put(&[1; 8], &[2; 8]).unwrap());
+}
+
+pub fn tables_are_dropped_renamed_and_emptied_under_their_users<S: TestStore>() {
+    let node = S::start(64 * MIB);
+    let (store, others) = (node.open(), node.open());
+    let of_each = [
+        ("linear", small()),
+        ("race", small().race(RaceShape::default()).grow_to(10_000)),
+        ("cuckoo", small().cuckoo(CuckooShape::default())),
+        ("duo", small().duo(DuoShape::default())),
+    ];
+    for (name, options) in &of_each {
+        store.create(name, options).unwrap();
+    }
+    let of_others: Vec<_> = of_each
+        .iter()
+        .map(|(name, _)| {
+            let table = others.table(name).unwrap();
+            for key in 0..50_u64 {
+                table.put(&key.to_le_bytes(), &[7; 8]).unwrap();
+            }
+            table
+        })
+        .collect();
+    let taken = store.memory().unwrap().taken;
+    for (table, (name, _)) in of_others.iter().zip(&of_each) {
+        let gone = |what: &str| {
+            let read = table.get(&[0; 8]).unwrap_err();
+            assert_eq!(read.kind(), ErrorKind::TableGone, "{name} {what}: {read}");
+            let written = table.put(&[0; 8], &[1; 8]).unwrap_err();
+            assert_eq!(
+                written.kind(),
+                ErrorKind::TableGone,
+                "{name} {what}: {written}"
+            );
+        };
+        assert_eq!(table.get(&[0; 8]).unwrap().unwrap(), [7; 8]);
+        store.rename(name, "renamed").unwrap();
+        gone("renamed");
+        let missing = store.table(name).map(drop).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NoSuchTable);
+        let renamed = others.table("renamed").unwrap();
+        assert_eq!(renamed.get(&[0; 8]).unwrap().unwrap(), [7; 8]);
+        store.empty("renamed").unwrap();
+        let read = renamed.get(&[0; 8]).unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::TableGone, "{read}");
+        let emptied = others.table("renamed").unwrap();
+        assert_eq!(emptied.get(&[0; 8]).unwrap(), None);
+        assert_eq!(emptied.survey().unwrap().live(), 0);
+        store.rename("renamed", name).unwrap();
+        gone("named as before");
+    }
+    assert_eq!(store.memory().unwrap().taken, taken);
+    let taken_name = store.rename("linear", "race").unwrap_err();
+    assert_eq!(taken_name.kind(), ErrorKind::TableExists);
+    assert_eq!(
+        store.rename("linear", "").unwrap_err().kind(),
+        ErrorKind::BadInput
+    );
+    for change in [
+        store.drop_table("none"),
+        store.rename("none", "some"),
+        store.empty("none"),
+    ] {
+        assert_eq!(change.unwrap_err().kind(), ErrorKind::NoSuchTable);
+    }
+    for (name, _) in &of_each {
+        store.drop_table(name).unwrap();
+    }
+    assert_eq!(
+        (store.tables().unwrap().len(), store.memory().unwrap().taken),
+        (0, 0)
+    );
+}
+
+pub fn the_entries_and_the_memory_of_dropped_tables_are_used_again<S: TestStore>() {
+    let node = S::start(8 * MIB);
+    let store = node.open();
+    // Larger than half of the memory, so that it is at the same place each time.
+    let options = TableOptions::new(1_000)
+        .values(FieldSize::UpTo(100))
+        .heap_bytes(4 * MIB)
+        .race(RaceShape::default());
+    // Each takes more than a second, but in virtual time.
+    let rounds: u32 = match S::FABRIC {
+        Fabric::Sim => 100,
+        _ => 2,
+    };
+    for round in 0..rounds {
+        let made = store.create("t", &options).unwrap();
+        let table = store.table("t").unwrap();
+        let refused = store.create("u", &options).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{refused}");
+        for key in 0..200_u32 {
+            assert_eq!(table.get(&key.to_le_bytes()).unwrap(), None, "{round}");
+            assert!(table.put(&key.to_le_bytes(), &round.to_le_bytes()).unwrap());
+        }
+        assert_eq!(table.survey().unwrap().live(), 200);
+        drop(table);
+        if round % 2 == 0 {
+            // There is no room for two of them.
+            store.empty("t").unwrap();
+            let table = store.table("t").unwrap();
+            assert_eq!(table.survey().unwrap().live(), 0);
+            assert_eq!(table.record().offset, made.offset);
+        }
+        store.drop_table("t").unwrap();
+        assert_eq!(store.memory().unwrap().taken, 0);
+    }
 }

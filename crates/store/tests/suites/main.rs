@@ -76,6 +76,8 @@ mod properties {
             catalog {
                 bad_names_and_options_are_refused
                 the_catalog_takes_no_more_than_it_holds
+                tables_are_dropped_renamed_and_emptied_under_their_users
+                the_entries_and_the_memory_of_dropped_tables_are_used_again
             }
             cuckoo {
                 the_catalog_keeps_the_scheme_with_its_shape

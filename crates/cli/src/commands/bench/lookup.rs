@@ -3,6 +3,7 @@
 use crate::commands::cache_args::CacheArgs;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
+use crate::number;
 use crate::output::on_spinner;
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::BenchReport;
@@ -47,7 +48,7 @@ pub(super) struct Args {
     profile: Option<NicProfile>,
     /// Slots of each table [default: 2^20 in sim, 2^22 elsewhere; of a linear table alone 2^23 in
     /// sim, and 2^26, which is 1 GiB, over shm]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::count)]
     slots: Option<u64>,
     #[command(flatten)]
     cache: CacheArgs,

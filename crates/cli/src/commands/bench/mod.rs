@@ -4,7 +4,8 @@ mod lookup;
 
 use crate::context::Context;
 use crate::failure::Result;
-use crate::output::{self, number, on_spinner};
+use crate::number;
+use crate::output::{self, number as shown, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot_bench::{BenchReport, BenchRow, raw};
 
@@ -40,19 +41,20 @@ struct RawArgs {
     #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
     fabric: RawFabric,
     /// Bytes of a READ, a multiple of 8, over shm of 64
-    #[arg(long, value_name = "BYTES", default_value_t = raw::Options::default().read_bytes)]
-    size: usize,
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes,
+          default_value_t = raw::Options::default().read_bytes as u32)]
+    size: u32,
     /// READs under way at once
-    #[arg(long, value_name = "N", default_value_t = raw::Options::default().outstanding)]
+    #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = raw::Options::default().outstanding)]
     outstanding: usize,
     /// Repetitions, of which the median counts
-    #[arg(long, value_name = "N", default_value_t = raw::Options::default().repetitions)]
+    #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = raw::Options::default().repetitions)]
     repetitions: usize,
     /// READs of one repetition, with so many under way
-    #[arg(long, value_name = "N", default_value_t = raw::Options::default().operations)]
+    #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = raw::Options::default().operations)]
     operations: usize,
     /// READs of one repetition that are timed one by one
-    #[arg(long, value_name = "N", default_value_t = raw::Options::default().single_reads)]
+    #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = raw::Options::default().single_reads)]
     single_reads: usize,
     /// Memory that is read from, at random places
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
@@ -89,7 +91,7 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
             RawFabric::Verbs => raw::Fabric::Verbs,
         },
         memory: args.memory.as_u64() / 8 * 8,
-        read_bytes: args.size,
+        read_bytes: args.size as usize,
         outstanding: args.outstanding,
         repetitions: args.repetitions,
         operations: args.operations,
@@ -100,8 +102,7 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
 }
 
 fn table(report: &BenchReport) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    let mut table = output::new_table(presets::ASCII_MARKDOWN);
     let header = [
         "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads", "trips", "bytes",
     ];
@@ -118,11 +119,11 @@ fn table(report: &BenchReport) -> Table {
 }
 
 fn cells(row: &BenchRow) -> [String; 11] {
-    let optional = |value: Option<f64>| value.map_or_else(String::new, number);
+    let optional = |value: Option<f64>| value.map_or_else(String::new, shown);
     let ratio = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
     [
         row.name.clone(),
-        number(row.value),
+        shown(row.value),
         row.unit.into(),
         optional(row.limit),
         ratio(row.ratio),

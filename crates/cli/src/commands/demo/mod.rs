@@ -8,10 +8,10 @@ mod walk;
 
 use super::load::measure::Measure;
 use super::serve::switch;
-use super::table_args::count;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
+use crate::number::count;
 use crate::output;
 use crate::shape::Shape;
 use crew::TABLE;

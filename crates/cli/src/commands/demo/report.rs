@@ -4,7 +4,7 @@ use super::crew::TABLE;
 use super::fill::Filled;
 use super::lookups::Lookups;
 use super::walk::Walked;
-use crate::output::{counted, grouped, sized};
+use crate::output::{self, counted, grouped, sized};
 use comfy_table::presets;
 use serde_json::{Value, json};
 
@@ -50,8 +50,7 @@ impl Report<'_> {
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::UTF8_BORDERS_ONLY);
+        let mut table = output::new_table(presets::UTF8_BORDERS_ONLY);
         for (name, value) in self.rows() {
             table.add_row([name, &value]);
         }

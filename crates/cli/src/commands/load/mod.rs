@@ -20,7 +20,7 @@ use workers::{Loaded, Loader};
 /// Loads a file into a table.
 ///
 /// # Errors
-/// What the store or the file system says, a full table, or with `--strict` a bad line.
+/// What the store or the file system says, a full table, or more bad lines than may be.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let source = Source::new(&args)?;
@@ -29,7 +29,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     let store = context.store()?;
     let since = Instant::now();
-    let bad = BadLines::new(args.strict, args.show_bad);
+    let bad = BadLines::new(args.strict, args.max_bad, args.show_bad);
     let loaded = match args.create {
         Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
         Some(capacity) => {
@@ -38,7 +38,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         }
         None => load(&args, &source, &store, &bad)?,
     };
-    report(&args, context, &loaded, &bad, since.elapsed().as_secs_f64())
+    let seconds = since.elapsed().as_secs_f64();
+    report(&args, context, &source, &loaded, &bad, seconds)
 }
 
 /// Refuses a table that cannot be made of what is known before its file is read.
@@ -74,10 +75,10 @@ fn put(
 ) -> Result<Loaded> {
     let threads = threads(args.threads, table)?;
     let mut loader = Loader::new(store, table, threads, bad);
-    source.read_with("loading", |reader, bar| {
-        bad.show_above(bar);
-        loader.load(reader)
-    })
+    if args.partial {
+        loader = loader.of_nodes_that_answer();
+    }
+    source.read_with("loading", |reader| loader.load(reader))
 }
 
 /// More threads than this only wait for the one that reads, unless they are asked for.
@@ -106,14 +107,14 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
     let options = match capacity {
         Some(capacity) => args.shape.options(capacity)?,
         None => source
-            .read_with("looking through", |reader, _| measure::measure(reader))?
+            .read_with("looking through", measure::measure)?
             .options(&args.shape)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
         "created {}: {}",
         record.name,
-        Shape::of(&record.scheme).summary()
+        Shape::of_new(&record, store.address().nodes().len() as u64).summary()
     ));
     Ok(())
 }
@@ -121,12 +122,25 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
 fn report(
     args: &Args,
     context: &Context,
+    source: &Source<'_>,
     loaded: &Loaded,
     bad: &BadLines,
     seconds: f64,
 ) -> Result<()> {
+    bad.note();
+    for (node, records) in &loaded.unreached {
+        let records = output::counted(*records, "record");
+        output::note(format_args!(
+            "{records} of {node} were not loaded: it does not answer"
+        ));
+    }
     if context.json {
+        let gaps = loaded.unreached.iter();
+        let gaps =
+            gaps.map(|(node, records)| serde_json::json!({ "node": node, "records": records }));
         output::json(&serde_json::json!({
+            "gaps": gaps.collect::<Vec<_>>(),
+            "header": source.header(),
             "table": args.table,
             "records": loaded.records,
             "new": loaded.new,
@@ -144,5 +158,12 @@ fn report(
             output::counted(bad.count(), "bad line"),
         ));
     }
-    Ok(())
+    match bad.failure() {
+        None => Ok(()),
+        Some(failure) => {
+            // The answer has been given.
+            output::note(format_args!("error: {failure}"));
+            Err(Failure::Told)
+        }
+    }
 }

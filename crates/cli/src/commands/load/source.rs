@@ -1,10 +1,12 @@
 //! What is loaded: the options, and the lines of a file or of standard input.
 
-use crate::commands::table_args::{TableArgs, count};
+use crate::commands::table_args::TableArgs;
 use crate::failure::{Failure, Result};
-use crate::formats::{Columns, Format, Reader};
+use crate::formats::{Columns, Format, Header, Reader};
+use crate::{number, output};
 use farslot::SchemeKind;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -25,14 +27,14 @@ pub struct Args {
     /// The value's column or field [default: all that is not the key]
     #[arg(long, value_name = "COLUMN")]
     pub(super) value: Option<String>,
-    /// The first line names the columns [default: if it is key,value or a column is named]
+    /// The first line names the columns [default: if a column is named, or if it looks like it: which is said]
     #[arg(long)]
     pub(super) header: bool,
     /// The first line is a record
     #[arg(long, conflicts_with = "header")]
     pub(super) no_header: bool,
     /// Make the table first, for so many keys [default: as many as the file has, and a quarter more]
-    #[arg(long, value_name = "CAPACITY", num_args = 0..=1, require_equals = true, value_parser = count)]
+    #[arg(long, value_name = "CAPACITY", num_args = 0..=1, require_equals = true, value_parser = number::count)]
     #[expect(
         clippy::option_option,
         reason = "not given, given without and with a number"
@@ -40,18 +42,24 @@ pub struct Args {
     pub(super) create: Option<Option<u64>>,
     /// Threads that put, each 32 records at a time [default: one a processor, at most 4; a cuckoo
     /// or duo table has one]
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = number::count)]
     pub(super) threads: Option<u64>,
     /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it
     /// is with --scheme sealed
     #[arg(long, conflicts_with = "threads")]
     pub(super) seal: bool,
-    /// Stop at the first bad line
-    #[arg(long)]
+    /// Stop at the first bad line: those before it are loaded
+    #[arg(long, conflicts_with = "max_bad")]
     pub(super) strict: bool,
-    /// Bad lines that are shown; all are counted
-    #[arg(long, value_name = "LINES", default_value_t = 10)]
+    /// Bad lines that may be passed over: with more, all good ones are loaded and the command fails
+    #[arg(long, value_name = "LINES", default_value = "0", value_parser = number::any_count)]
+    pub(super) max_bad: u64,
+    /// Bad lines that are shown, the first of the file; all are counted
+    #[arg(long, value_name = "LINES", default_value = "10", value_parser = number::any_count)]
     pub(super) show_bad: u64,
+    /// Of a table over several nodes, load what falls to those that answer, and say what could not be loaded
+    #[arg(long, conflicts_with = "seal")]
+    pub(super) partial: bool,
     #[command(flatten)]
     pub(super) shape: TableArgs,
 }
@@ -59,7 +67,7 @@ pub struct Args {
 impl Args {
     /// Whether the table that is made first never changes.
     pub(super) fn sealed(&self) -> bool {
-        self.seal || self.shape.scheme == SchemeKind::Sealed
+        self.seal || self.shape.scheme() == SchemeKind::Sealed
     }
 }
 
@@ -69,6 +77,8 @@ pub(super) struct Source<'a> {
     pub(super) path: Option<&'a Path>,
     pub(super) format: Format,
     pub(super) columns: Columns,
+    /// Whether the first line was taken for the names of the columns; nothing before it was read, and where there are none.
+    header: Cell<Option<bool>>,
 }
 
 impl<'a> Source<'a> {
@@ -88,7 +98,30 @@ impl<'a> Source<'a> {
                 value: args.value.clone(),
                 header,
             },
+            header: Cell::new(None),
         })
+    }
+
+    /// Whether the first line was taken for the names of the columns.
+    pub(super) fn header(&self) -> Option<bool> {
+        self.header.get()
+    }
+
+    /// Says what the first line was taken for, where that was to be found out.
+    fn say_header(&self, taken: Option<Header>) {
+        let named = taken.map(|taken| taken != Header::Record);
+        if self.header.replace(named).is_some() || self.columns.header.is_some() {
+            return;
+        }
+        match taken {
+            Some(Header::Guessed) => output::note(
+                "the first line is taken for the names of the columns (--no-header if it is a record)",
+            ),
+            Some(Header::Record) => output::note(
+                "the first line is taken for a record (--header if it names the columns)",
+            ),
+            Some(Header::Sure) | None => {}
+        }
     }
 
     pub(super) fn is_file(&self) -> bool {
@@ -111,7 +144,7 @@ impl<'a> Source<'a> {
     pub(super) fn read_with<T>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(&mut Reader<BufReader<Box<dyn Read>>>, &ProgressBar) -> Result<T>,
+        work: impl FnOnce(&mut Reader<BufReader<Box<dyn Read>>>) -> Result<T>,
     ) -> Result<T> {
         let name = || {
             self.path
@@ -133,9 +166,11 @@ impl<'a> Source<'a> {
             Reader::new(self.format, input, &self.columns).map_err(|failure| match failure {
                 Failure::Io { error, .. } => Failure::io(name())(error),
                 Failure::Failed(why) => Failure::Failed(format!("{}: {why}", name())),
+                Failure::Usage(why) => Failure::Usage(format!("{}: {why}", name())),
                 other => other,
             })?;
-        let done = work(&mut reader, &bar);
+        self.say_header(reader.header());
+        let done = work(&mut reader);
         bar.finish_and_clear();
         done.map_err(|failure| match failure {
             Failure::Io { what, error } if what == "reading" => Failure::io(name())(error),

@@ -3,7 +3,7 @@
 use super::bad_lines::BadLines;
 use super::measure::Measure;
 use super::source::{Args, Source};
-use super::workers::{Loaded, strict};
+use super::workers::Loaded;
 use crate::commands::table_args::TableArgs;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
@@ -41,6 +41,7 @@ impl Whole {
             records: self.records.len() as u64,
             new,
             sealed: true,
+            ..Loaded::default()
         }
     }
 
@@ -59,7 +60,7 @@ impl Whole {
             options = options.values(lengths(|record| record.value.len()));
         }
         // A sealed table takes what its records need.
-        if shape.heap.is_none() && shape.scheme != SchemeKind::Sealed {
+        if shape.heap.is_none() && shape.scheme() != SchemeKind::Sealed {
             options = options.heap_bytes(measure.heap_bytes());
         }
         Ok(options)
@@ -110,7 +111,7 @@ impl Limits {
 pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
     // For any capacity: the records decide it.
     if !shape.options(1)?.buildable() {
-        return Err(not_buildable(shape.scheme.name()));
+        return Err(not_buildable(shape.scheme().name()));
     }
     match capacity {
         None => Ok(()),
@@ -180,10 +181,12 @@ fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<Wh
     if bytes > most {
         return Err(short_of_memory(bytes, most));
     }
-    let whole = source.read_with("reading", |reader, bar| {
-        bad.show_above(bar);
-        read(reader, limits, bad, most)
-    })?;
+    let whole = source.read_with("reading", |reader| read(reader, limits, bad, most))?;
+    if let Some(failure) = bad.failure() {
+        // Of a part of its records it is not to be made.
+        bad.note();
+        return Err(failure);
+    }
     output::note(format_args!(
         "read {} into {} of memory; building",
         output::counted(whole.records.len() as u64, "record"),
@@ -205,7 +208,7 @@ fn short_of_memory(bytes: u64, most: u64) -> Failure {
 /// Reads all records that fit; the others are bad lines.
 ///
 /// # Errors
-/// Of the file; a bad line where one is too many; records that take more than `most` bytes.
+/// Of the file; records that take more than `most` bytes.
 fn read<R: BufRead>(
     reader: &mut Reader<R>,
     limits: Limits,
@@ -219,7 +222,13 @@ fn read<R: BufRead>(
                 whole.bytes += (record.key.len() + record.value.len()) as u64 + OVERHEAD;
                 whole.records.push(record);
             }
-            Err(line) => bad.add(line).map_err(strict)?,
+            Err(line) => {
+                let number = line.line;
+                bad.add(line);
+                if !bad.admits(number) {
+                    break;
+                }
+            }
         }
         if whole.bytes > most {
             return Err(short_of_memory(whole.bytes, most));
@@ -260,7 +269,7 @@ mod tests {
             key: FieldSize::UpTo(3),
             value: FieldSize::UpTo(9),
         };
-        let bad = BadLines::new(false, 0);
+        let bad = BadLines::new(false, 9, 0);
         let columns = Columns {
             key: None,
             value: None,

@@ -8,7 +8,7 @@ use crate::formats::{BadLine, Reader, Record};
 use crate::shape::Shape;
 use farslot::index::IndexError;
 use farslot::{Store, StoreError, Table};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,7 +20,7 @@ const BATCH: usize = 256;
 const WAITING: usize = 4;
 
 /// What was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// Records that were put.
     pub records: u64,
@@ -28,6 +28,8 @@ pub struct Loaded {
     pub new: u64,
     /// Whether the table can never change again.
     pub sealed: bool,
+    /// Records that were not put because their nodes do not answer, by the nodes' addresses.
+    pub unreached: BTreeMap<String, u64>,
 }
 
 /// Loads records into a table.
@@ -36,6 +38,7 @@ pub struct Loader<'a> {
     table: &'a Table,
     threads: usize,
     bad: &'a BadLines,
+    partial: bool,
     stop: AtomicBool,
 }
 
@@ -52,26 +55,39 @@ impl<'a> Loader<'a> {
             table,
             threads,
             bad,
+            partial: false,
             stop: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, which counts the records of nodes that do not answer in place of failing.
+    pub fn of_nodes_that_answer(self) -> Self {
+        Self {
+            partial: true,
+            ..self
         }
     }
 
     /// Puts all records of a file.
     ///
     /// # Errors
-    /// The first failure that is not of a line alone, or of a line if one is too many; it says how
-    /// many records were put all the same.
+    /// The first failure that is not of a line alone; it says how many records were put all the same.
     pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<Loaded> {
         let name = self.table.name();
         let ordered = !Shape::of(self.table.scheme()).multi_key;
-        let (store, bad, stop) = (self.store, self.bad, &self.stop);
+        let putting = Putting {
+            bad: self.bad,
+            ordered,
+            partial: self.partial,
+        };
+        let (store, stop) = (self.store, &self.stop);
         thread::scope(|scope| {
             let mut workers: Vec<Worker<'_>> = Vec::new();
             for _ in 0..self.threads.max(1) {
                 let (sender, batches) = sync_channel(WAITING);
                 let work = move || {
                     let mut loaded = Loaded::default();
-                    let done = put_batches(store, name, ordered, &batches, bad, &mut loaded);
+                    let done = putting.batches(store, name, &batches, &mut loaded);
                     if done.is_err() {
                         stop.store(true, Ordering::Relaxed);
                     }
@@ -87,7 +103,7 @@ impl<'a> Loader<'a> {
     fn distribute<R: BufRead>(&self, reader: &mut Reader<R>, workers: &[Worker<'_>]) -> Result<()> {
         let mut batches: Vec<Vec<Record>> = vec![Vec::new(); workers.len()];
         let read = self.read_into(reader, workers, &mut batches);
-        // What stands before a line that ends it all is put.
+        // What was read is put, but for what stands behind a line that ends it all.
         for (batch, (sender, _)) in batches.into_iter().zip(workers) {
             // A worker that is gone tells why when it is joined.
             let _ = sender.send(batch);
@@ -108,10 +124,14 @@ impl<'a> Loader<'a> {
             let record = match line {
                 Ok(record) => record,
                 Err(line) => {
-                    self.bad.add(line).map_err(strict)?;
+                    self.bad.add(line);
                     continue;
                 }
             };
+            // A line before it may be met as bad later, by the thread that puts it.
+            if !self.bad.admits(record.line) {
+                break;
+            }
             let worker = xxhash_rust::xxh3::xxh3_64(&record.key) as usize % workers.len();
             let batch = &mut batches[worker];
             batch.push(record);
@@ -134,32 +154,74 @@ fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<Loaded> {
         };
         all.records += loaded.records;
         all.new += loaded.new;
+        for (node, records) in loaded.unreached {
+            *all.unreached.entry(node).or_default() += records;
+        }
         outcome = outcome.and(done);
     }
+    let records = all.records;
     outcome.map(|()| all).inspect_err(|_| {
         crate::output::note(format_args!(
             "{} had been put before the failure",
-            crate::output::counted(all.records, "record")
+            crate::output::counted(records, "record")
         ));
     })
 }
 
-fn put_batches(
-    store: &Store,
-    table: &str,
+/// How a thread puts.
+#[derive(Clone, Copy)]
+struct Putting<'a> {
+    bad: &'a BadLines,
+    /// Whether the order of a key's records counts.
     ordered: bool,
-    batches: &Receiver<Vec<Record>>,
-    bad: &BadLines,
-    loaded: &mut Loaded,
-) -> Result<()> {
-    let table = store.table(table)?;
-    start_writing(&table)?;
-    for batch in batches {
-        for run in runs(&batch, ordered) {
-            put_run(&table, run, bad, loaded)?;
+    /// Whether records of nodes that do not answer are counted and left out.
+    partial: bool,
+}
+
+impl Putting<'_> {
+    fn batches(
+        self,
+        store: &Store,
+        table: &str,
+        batches: &Receiver<Vec<Record>>,
+        loaded: &mut Loaded,
+    ) -> Result<()> {
+        let table = store.table(table)?;
+        start_writing(&table)?;
+        for batch in batches {
+            for run in runs(&batch, self.ordered) {
+                self.run(&table, run, loaded)?;
+            }
         }
+        Ok(table.close()?)
     }
-    Ok(table.close()?)
+
+    fn run(self, table: &Table, run: &[Record], loaded: &mut Loaded) -> Result<()> {
+        let run: Vec<&Record> = run
+            .iter()
+            .filter(|record| self.bad.admits(record.line))
+            .collect();
+        let pairs: Vec<(&[u8], &[u8])> = run
+            .iter()
+            .map(|record| (&record.key[..], &record.value[..]))
+            .collect();
+        let mut failed = Ok(());
+        table.put_many(&pairs, |index, put| match put {
+            Ok(new) => {
+                loaded.records += 1;
+                loaded.new += u64::from(new);
+            }
+            Err(error) if is_of_the_record(&error) => self.bad.add(BadLine {
+                line: run[index].line,
+                reason: error.to_string(),
+            }),
+            Err(StoreError::Node { address, error }) if self.partial && error.is_outage() => {
+                *loaded.unreached.entry(address).or_default() += 1;
+            }
+            Err(error) => failed = Err(error.into()),
+        });
+        failed
+    }
 }
 
 /// Cuts a batch so that no key stands twice in a piece, if the order of a key's records counts.
@@ -179,31 +241,6 @@ fn runs(batch: &[Record], ordered: bool) -> Vec<&[Record]> {
     runs
 }
 
-fn put_run(table: &Table, run: &[Record], bad: &BadLines, loaded: &mut Loaded) -> Result<()> {
-    let pairs: Vec<(&[u8], &[u8])> = run
-        .iter()
-        .map(|record| (&record.key[..], &record.value[..]))
-        .collect();
-    let mut failed = Ok(());
-    table.put_many(&pairs, |index, put| match put {
-        Ok(new) => {
-            loaded.records += 1;
-            loaded.new += u64::from(new);
-        }
-        Err(error) if is_of_the_record(&error) => {
-            let line = BadLine {
-                line: run[index].line,
-                reason: error.to_string(),
-            };
-            if let Err(line) = bad.add(line) {
-                failed = Err(strict(line));
-            }
-        }
-        Err(error) => failed = Err(error.into()),
-    });
-    failed
-}
-
 /// Whether the record alone is to blame: the next may well fit.
 const fn is_of_the_record(error: &StoreError) -> bool {
     matches!(
@@ -216,11 +253,6 @@ const fn is_of_the_record(error: &StoreError) -> bool {
                 | IndexError::ReservedPattern { .. }
         )
     )
-}
-
-/// The failure of a bad line where one is too many.
-pub fn strict(bad: BadLine) -> Failure {
-    Failure::Failed(format!("line {}: {}", bad.line, bad.reason))
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub struct Grants {
 struct Held {
     grant: TableGrant,
     in_force: bool,
+    /// The ids of its tables when it was put in force.
+    ids: Vec<Option<u64>>,
     /// Why it is not in force, as was told last.
     told: Option<String>,
 }
@@ -94,19 +96,33 @@ impl Held {
         Self {
             grant,
             in_force: false,
+            ids: Vec::new(),
             told: None,
         }
     }
 
     /// Puts it in force if its tables are there; tells what came of it, once.
     fn try_put_in_force(&mut self, server: &Server) {
+        let ids = server.ids_of(&self.grant);
         if self.in_force {
-            return;
+            // A catalog that cannot be read now tells nothing of the tables.
+            if ids.is_err() || ids.as_ref() == Ok(&self.ids) {
+                return;
+            }
+            // The memory is about to be another table's.
+            server.revoke(&self.grant.name);
+            self.in_force = false;
+            let name = &self.grant.name;
+            output::note(format_args!(
+                "the grant {name:?} is revoked: its tables have changed"
+            ));
+            self.told = None;
         }
         let name = &self.grant.name;
         let news = match server.grant(&self.grant) {
             Ok(()) => {
                 self.in_force = true;
+                self.ids = ids.unwrap_or_default();
                 let may = if self.grant.rights == Rights::ALL {
                     "written"
                 } else {
@@ -158,11 +174,6 @@ impl Grants {
         for held in self.held.values_mut() {
             held.try_put_in_force(server);
         }
-    }
-
-    /// Whether some are not in force yet.
-    pub fn is_waiting(&self) -> bool {
-        self.held.values().any(|held| !held.in_force)
     }
 
     /// Notes other secrets that open more than single tables.

@@ -52,7 +52,8 @@ pub struct Args {
     while_stdin: bool,
 }
 
-/// How often a node looks whether tables have been made that a grant waits for.
+/// How often a node looks whether tables have been made that a grant waits for, or dropped that one opens: well before
+/// the memory of one that was dropped is another's.
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 /// How often it looks which tables were made and dropped, to write that down.
 const AUDIT_TABLES: Duration = Duration::from_secs(1);
@@ -207,8 +208,7 @@ impl Admission {
             if let Some(tables) = tables {
                 tables.look(server);
             }
-            let waiting = self.grants.as_ref().is_some_and(Grants::is_waiting);
-            let look = waiting.then_some(LOOK_FOR_TABLES);
+            let look = self.grants.as_ref().map(|_| LOOK_FOR_TABLES);
             let heard = match look.or(tables.as_ref().map(|_| AUDIT_TABLES)) {
                 Some(look) => told.recv_timeout(look),
                 None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),

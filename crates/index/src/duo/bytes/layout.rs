@@ -83,7 +83,12 @@ pub struct DuoLayout {
 
 impl DuoLayout {
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
-    pub(in super::super) fn check(&self) -> Result<()> {
+    /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
+    /// that passes do not overflow.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::IndexError::BadOption) names the field, its value and what is possible.
+    pub fn check(&self) -> Result<()> {
         self.hasher.check(self.key)?;
         if self.hasher == Hasher::Knuth {
             // Two keys could have the same 63 bits, by which a slot's head tells whose it is.
@@ -165,6 +170,28 @@ impl DuoLayout {
         table.plus(self.bytes_at_first() as u64)
     }
 
+    /// Bytes from the table's start that its clients may have written, where it has grown so often and the mark of its
+    /// heap is `heap_mark`: what must be zeros again before another table can lie there. A growth that is being
+    /// prepared is included.
+    #[must_use]
+    pub fn written(&self, growths: u64, heap_mark: u64) -> Vec<Range<u64>> {
+        let [head, heap] = self.map().written(heap_mark);
+        let published = self.map().bytes() as u64;
+        let reserve = self.bytes_at_first() as u64;
+        let growths = u32::try_from(growths)
+            .unwrap_or(MOST_EXTENTS)
+            .saturating_add(1);
+        let grown = self.reserve_for(growths.min(MOST_EXTENTS));
+        let grown = grown.unwrap_or(u64::MAX).min(self.reserve_bytes);
+        vec![head, heap, published..reserve, reserve..reserve + grown]
+    }
+
+    /// The byte from the table's start at which the count of growths is.
+    #[must_use]
+    pub fn growths(&self) -> u64 {
+        self.growths_at(AT_START).offset
+    }
+
     /// Slots of both arrays when the table has grown by itself as far as it can.
     #[must_use]
     pub fn most_slots(&self) -> u64 {
@@ -209,6 +236,13 @@ impl DuoLayout {
         let pages = 2 * self.buckets + u64::from(self.stash);
         let stamps = if self.published { 4 * pages } else { 0 };
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
+    }
+
+    /// Bytes of local memory that the index takes when the table has grown by itself as far as it can.
+    #[must_use]
+    pub fn most_index_bytes(&self) -> u64 {
+        let growth = self.most_slots() / self.slots().max(1);
+        self.index_bytes().saturating_mul(growth)
     }
 
     /// The slots of the journal.

@@ -14,6 +14,7 @@ fn cached<O>(opener: O, bound: Nanos) -> Caching<O> {
     Caching {
         opener,
         cache: Some(cache),
+        client_memory: None,
     }
 }
 

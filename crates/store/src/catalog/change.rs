@@ -1,0 +1,495 @@
+//! Making, dropping, renaming and emptying tables.
+//!
+//! **Making** a table finds a place that no table has, writes the record into an empty entry, and publishes it by one
+//! compare-and-swap.
+//!
+//! **Dropping** takes three steps. The table is *retired*: its entry says so, and its id word becomes 0, so that nobody
+//! opens it any more and clients that have it open notice when they next look (their lease). Then the one who
+//! drops it waits, for as long as a client may go on without a look and a verb may still be under way. Then all that
+//! may have been written is made zeros, and the entry is empty. A table whose client died half way is finished by
+//! whoever needs the room.
+//!
+//! **Renaming** publishes the record under the new name, in another entry, which says whose place it takes; the old entry
+//! is hidden from then on, and emptied. **Emptying** publishes a table of the same scheme elsewhere, which takes the
+//! place of the old; the old one is retired. Either is done or not done at any moment, whoever dies when.
+
+use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State};
+use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
+use super::lock::Change;
+use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
+use super::region::{CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, check_name};
+use super::space;
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The partition of a table over several nodes that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewPartition<'m> {
+    pub(crate) creation: u64,
+    pub(crate) number: u16,
+    pub(crate) whole: bool,
+    pub(crate) remade: bool,
+    pub(crate) map: &'m SpreadMap,
+}
+
+/// A table that is to be made.
+struct New<'m> {
+    name: &'m str,
+    scheme: Scheme,
+    partition: Option<NewPartition<'m>>,
+    /// The table in whose place it comes.
+    replaces: Option<u64>,
+    /// JSON of the map of a table over several nodes: it lies behind the partition.
+    map: Vec<u8>,
+}
+
+impl<'m> New<'m> {
+    fn of(name: &'m str, scheme: Scheme, partition: Option<NewPartition<'m>>) -> Result<Self> {
+        let damaged = |reason| StoreError::DamagedMap {
+            name: name.into(),
+            reason,
+        };
+        let map = match partition {
+            None => Vec::new(),
+            Some(partition) => {
+                serde_json::to_vec(partition.map).map_err(|error| damaged(error.to_string()))?
+            }
+        };
+        if map.len() as u64 > MOST_MAP_BYTES {
+            return Err(damaged(too_long(map.len() as u64)));
+        }
+        Ok(Self {
+            name,
+            scheme,
+            partition,
+            replaces: None,
+            map,
+        })
+    }
+
+    /// Bytes of the table without the map.
+    fn table_bytes(&self) -> u128 {
+        self.scheme.table_bytes().next_multiple_of(8)
+    }
+
+    fn bytes(&self) -> u128 {
+        self.table_bytes() + self.map.len() as u128
+    }
+
+    /// The record of the table at an offset where all of its bytes fit.
+    fn record(&self, entry: usize, offset: u64, incarnation: u64) -> TableRecord {
+        let map = MapPlace {
+            offset: offset + self.table_bytes() as u64,
+            bytes: self.map.len() as u64,
+            sum: xxh3_64(&self.map),
+        };
+        TableRecord {
+            name: self.name.into(),
+            offset,
+            scheme: self.scheme.clone(),
+            partition: self.partition.map(|partition| Partition {
+                creation: partition.creation,
+                number: partition.number,
+                incarnation,
+                whole: partition.whole,
+                remade: partition.remade,
+                map,
+            }),
+            id: new_id(),
+            replaces: self.replaces,
+            entry,
+        }
+    }
+
+    /// Whether a table is of the same name, or the same partition under another.
+    fn is_there(&self, record: &TableRecord) -> bool {
+        record.name == self.name || self.is_same_partition(record)
+    }
+
+    fn is_same_partition(&self, record: &TableRecord) -> bool {
+        match (self.partition, &record.partition) {
+            (Some(new), Some(part)) => (new.creation, new.number) == (part.creation, part.number),
+            _ => false,
+        }
+    }
+}
+
+fn new_id() -> u64 {
+    rand::random::<u64>().max(1)
+}
+
+impl<E: Endpoint> Catalog<'_, E> {
+    /// How long a client may still use a table that was retired: so long without having looked, and with a verb under way.
+    pub(crate) fn grace(&self) -> Nanos {
+        LEASE + self.longest_verb()
+    }
+
+    /// Makes a table.
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        scheme: Scheme,
+        partition: Option<NewPartition<'_>>,
+    ) -> Result<TableRecord> {
+        check_name(name)?;
+        let new = New::of(name, scheme, partition)?;
+        match self.make(&new).await {
+            Err(error) if is_short(&error) && self.reclaim_left().await? => self.make(&new).await,
+            made => made,
+        }
+    }
+
+    /// Refuses a table that the memory has no room for, that of tables included that are gone.
+    pub(crate) async fn check_room(&self, bytes: u128) -> Result<()> {
+        let snapshot = self.snapshot(false).await?;
+        let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
+        let left = snapshot
+            .extents()
+            .filter(|extent| !retired.contains(extent));
+        self.place(left, &snapshot, bytes).map(drop)
+    }
+
+    fn place(
+        &self,
+        extents: impl IntoIterator<Item = std::ops::Range<u64>>,
+        snapshot: &Snapshot,
+        requested: u128,
+    ) -> Result<u64> {
+        let usable = snapshot.usable(self.region_bytes);
+        let placed = space::place(extents, usable, requested);
+        placed.map_err(|free| StoreError::OutOfMemory {
+            requested,
+            free,
+            total: self.total(),
+        })
+    }
+
+    async fn make(&self, new: &New<'_>) -> Result<TableRecord> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            if let Some(damaged) = snapshot
+                .damaged()
+                .find(|of| of.name.as_deref() == Some(new.name))
+            {
+                return Err(damaged.error());
+            }
+            if snapshot.tables().any(|(_, record)| new.is_there(record)) {
+                return Err(table_exists(new.name));
+            }
+            if snapshot
+                .retired()
+                .any(|record| new.is_same_partition(record))
+            {
+                return Err(StoreError::TableGone {
+                    name: new.name.into(),
+                });
+            }
+            change.publish(new, &snapshot).await
+        })
+        .await
+    }
+
+    /// Changes the catalog.
+    async fn changing<T>(&self, work: impl AsyncFn(&Change<'_, '_, E>) -> Result<T>) -> Result<T> {
+        let change = self.begin().await?;
+        let done = work(&change).await;
+        // If this fails, what was done is done, and others wait a while.
+        let _ = change.end().await;
+        done
+    }
+
+    /// Waits until nobody uses the tables any more that are gone, and frees their memory; false if there are none.
+    async fn reclaim_left(&self) -> Result<bool> {
+        let snapshot = self.snapshot(true).await?;
+        let left: Vec<_> = snapshot.retired().cloned().collect();
+        if left.is_empty() {
+            return Ok(false);
+        }
+        self.endpoint.sleep(self.grace()).await;
+        for record in left {
+            self.reclaim(&record).await?;
+        }
+        Ok(true)
+    }
+
+    /// Retires a table: from now on nobody opens it. Nothing if there is none of that name, or it is not of that creation.
+    pub(crate) async fn retire(
+        &self,
+        name: &str,
+        creation: Option<u64>,
+    ) -> Result<Option<TableRecord>> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let Some((entry, record)) = named(&snapshot, name, creation)? else {
+                return Ok(None);
+            };
+            change.retire(entry, record).await?;
+            Ok(Some(record.clone()))
+        })
+        .await
+    }
+
+    /// Frees the memory of a table that was retired so long ago that nobody uses it any more.
+    pub(crate) async fn reclaim(&self, record: &TableRecord) -> Result<()> {
+        self.changing(async |change| change.reclaim(record).await)
+            .await
+    }
+
+    /// Gives a table another name; nothing if there is none of the old, or it is not of that creation.
+    pub(crate) async fn rename(
+        &self,
+        name: &str,
+        to: &str,
+        creation: Option<u64>,
+    ) -> Result<Option<TableRecord>> {
+        check_name(to)?;
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let Some((_, record)) = named(&snapshot, name, creation)? else {
+                return Ok(None);
+            };
+            let is_taken = snapshot.tables().any(|(_, other)| other.name == to)
+                || snapshot
+                    .damaged()
+                    .any(|other| other.name.as_deref() == Some(to));
+            if is_taken {
+                return Err(table_exists(to));
+            }
+            let renamed = TableRecord {
+                name: to.into(),
+                id: new_id(),
+                replaces: Some(record.id),
+                entry: empty_entry(&snapshot)?,
+                ..record.clone()
+            };
+            change.put_record(&renamed, &snapshot).await?;
+            change.settled().await?;
+            Ok(Some(renamed))
+        })
+        .await
+    }
+
+    /// Puts an empty table of the same scheme in the place of one. The record of the old one is to be reclaimed when
+    /// nobody uses it any more; nothing if there is none, or it is not of that creation.
+    pub(crate) async fn empty(
+        &self,
+        name: &str,
+        creation: Option<u64>,
+    ) -> Result<Option<(TableRecord, TableRecord)>> {
+        match self.replace(name, creation).await {
+            Err(error) if is_short(&error) && self.reclaim_left().await? => {
+                self.replace(name, creation).await
+            }
+            replaced => replaced,
+        }
+    }
+
+    async fn replace(
+        &self,
+        name: &str,
+        creation: Option<u64>,
+    ) -> Result<Option<(TableRecord, TableRecord)>> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let Some((_, old)) = named(&snapshot, name, creation)? else {
+                return Ok(None);
+            };
+            let map = match &old.partition {
+                Some(part) => Some(self.map(old, part.map).await?),
+                None => None,
+            };
+            let partition = match (&old.partition, &map) {
+                (Some(part), Some(map)) => Some(NewPartition {
+                    creation: part.creation,
+                    number: part.number,
+                    whole: part.whole,
+                    remade: part.remade,
+                    map,
+                }),
+                _ => None,
+            };
+            let new = New {
+                replaces: Some(old.id),
+                ..New::of(name, old.scheme.clone(), partition)?
+            };
+            let made = change.publish(&new, &snapshot).await?;
+            change.settled().await?;
+            Ok(Some((made, old.clone())))
+        })
+        .await
+    }
+}
+
+/// The table of that name and creation.
+fn named<'s>(
+    snapshot: &'s Snapshot,
+    name: &str,
+    creation: Option<u64>,
+) -> Result<Option<(&'s Entry, &'s TableRecord)>> {
+    let found = snapshot.tables().find(|(_, record)| record.name == name);
+    if found.is_none()
+        && let Some(damaged) = snapshot
+            .damaged()
+            .find(|of| of.name.as_deref() == Some(name))
+    {
+        return Err(damaged.error());
+    }
+    let of = |record: &TableRecord| record.partition.as_ref().map(|part| part.creation);
+    Ok(found.filter(|(_, record)| of(record) == creation))
+}
+
+fn empty_entry(snapshot: &Snapshot) -> Result<usize> {
+    let mut entries = snapshot.entries.iter();
+    let empty = entries.find(|entry| matches!(entry.is, Is::Empty));
+    let limit = MOST_TABLES;
+    let empty = empty.ok_or(StoreError::TooManyTables { limit })?;
+    Ok(empty.number)
+}
+
+fn table_exists(name: &str) -> StoreError {
+    StoreError::TableExists { name: name.into() }
+}
+
+/// Whether there is no room, which there may be when what is gone is reclaimed.
+const fn is_short(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::OutOfMemory { .. } | StoreError::TooManyTables { .. }
+    )
+}
+
+impl<E: Endpoint> Change<'_, '_, E> {
+    /// The catalog, with every table out of the way in whose place another has come.
+    async fn settled(&self) -> Result<Snapshot> {
+        let snapshot = self.catalog.snapshot(true).await?;
+        let replaced = snapshot.replaced();
+        let mut changed = false;
+        for entry in &snapshot.entries {
+            let Is::Table(record) = &entry.is else {
+                continue;
+            };
+            if !replaced.contains(&record.id) {
+                continue;
+            }
+            changed = true;
+            let mut extents = snapshot.tables().map(|(_, other)| other.extent());
+            match extents.any(|extent| extent == record.extent()) {
+                // Its memory is the other's, under another name.
+                true => self.forget(entry, record).await?,
+                false => self.retire(entry, record).await?,
+            }
+        }
+        match changed {
+            true => self.catalog.snapshot(true).await,
+            false => Ok(snapshot),
+        }
+    }
+
+    /// Makes a table where there is room for it.
+    async fn publish(&self, new: &New<'_>, snapshot: &Snapshot) -> Result<TableRecord> {
+        let catalog = self.catalog;
+        let entry = empty_entry(snapshot)?;
+        let offset = catalog.place(snapshot.extents(), snapshot, new.bytes())?;
+        let record = new.record(entry, offset, catalog.incarnation);
+        if let Some(Partition { map, .. }) = record.partition {
+            self.write(catalog.at(map.offset), &new.map).await?;
+        }
+        self.put_record(&record, snapshot).await?;
+        Ok(record)
+    }
+
+    /// Writes a record into its entry, which is empty, and publishes it.
+    async fn put_record(&self, record: &TableRecord, snapshot: &Snapshot) -> Result<()> {
+        let catalog = self.catalog;
+        let json = serde_json::to_vec(record).map_err(|error| StoreError::DamagedCatalog {
+            entry: record.entry,
+            reason: error.to_string(),
+        })?;
+        if json.len() > MOST_RECORD {
+            return Err(StoreError::BadName {
+                name: record.name.clone(),
+                reason: format!(
+                    "its record of {} bytes is over the limit of {MOST_RECORD}",
+                    json.len()
+                ),
+            });
+        }
+        let at = catalog.entry_at(record.entry);
+        let mut bytes = record.id.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&json);
+        self.write(at.plus(ID_AT), &bytes).await?;
+        // The mark and the number of entries in use: both only rise.
+        let [_, mark, used] = snapshot.header;
+        let mark = mark.max(record.extent().end - CATALOG_BYTES);
+        let used = used.max(record.entry as u64 + 1);
+        let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
+        self.write(catalog.at(MARK_AT), &header).await?;
+        match self.swap(at, 0, State::table(&json)).await? {
+            true => Ok(()),
+            false => Err(StoreError::ChangeCancelled),
+        }
+    }
+
+    /// Says that a table is gone, and takes it away from all that have it open.
+    async fn retire(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
+        let at = self.catalog.entry_at(entry.number);
+        if !self
+            .swap(at, entry.word, State::retired(entry.word))
+            .await?
+        {
+            return Err(StoreError::ChangeCancelled);
+        }
+        self.swap(at.plus(ID_AT), record.id, 0).await?;
+        Ok(())
+    }
+
+    /// Empties the entry of a table whose memory has another entry. Should this client die before it is empty, whoever
+    /// reclaims it sees that the memory is another's.
+    async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
+        self.retire(entry, record).await?;
+        let at = self.catalog.entry_at(entry.number);
+        match self.swap(at, State::retired(entry.word), 0).await? {
+            true => Ok(()),
+            false => Err(StoreError::ChangeCancelled),
+        }
+    }
+
+    /// Makes the memory of a retired table zeros, and its entry empty, if that has not been done.
+    async fn reclaim(&self, record: &TableRecord) -> Result<()> {
+        let entry = self.catalog.entry(record.entry).await?;
+        let Is::Retired(there) = &entry.is else {
+            return Ok(());
+        };
+        if there.id != record.id {
+            return Ok(());
+        }
+        let at = self.catalog.entry_at(record.entry);
+        // Its client may have died before it took the table away.
+        if self.swap(at.plus(ID_AT), record.id, 0).await? {
+            let grace = self.catalog.grace();
+            self.wait(grace).await?;
+        }
+        let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
+        let mut others = all.tables().map(|(_, other)| other.extent());
+        if !others.any(|other| other.start < mine.end && mine.start < other.end) {
+            self.make_zeros(record).await?;
+        }
+        match self.swap(at, entry.word, 0).await? {
+            true => Ok(()),
+            false => Err(StoreError::ChangeCancelled),
+        }
+    }
+
+    /// Waits, and shows meanwhile that this client is alive.
+    async fn wait(&self, span: Nanos) -> Result<()> {
+        const PIECE: Nanos = 50_000_000;
+        let since = self.catalog.endpoint.now();
+        while self.catalog.endpoint.now().saturating_sub(since) < span {
+            self.catalog.endpoint.sleep(PIECE.min(span)).await;
+            self.show().await?;
+        }
+        Ok(())
+    }
+}
+const _: () = assert!(RECORD_AT as u64 == ID_AT + 8);

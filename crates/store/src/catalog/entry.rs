@@ -1,0 +1,109 @@
+//! The words and bytes of an entry. No other file takes them apart.
+//!
+//! ```text
+//! entry | state word | id word | the table's record, as JSON |
+//! state 0                                                           empty: no other word is
+//!       | 2, 2 bits | retired, 1 | length, 29 | checksum, 32 |      a table
+//! id    the record's id for as long as the memory is the table's; else 0
+//! ```
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of an entry.
+pub(super) const ENTRY_BYTES: usize = 1024;
+/// Byte of the id word in an entry.
+pub(super) const ID_AT: u64 = 8;
+/// Byte of the record in an entry.
+pub(super) const RECORD_AT: usize = 16;
+/// The most bytes of a record.
+pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
+
+const RETIRED: u64 = 1 << 61;
+
+/// A state word, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Empty,
+    Table {
+        len: usize,
+        sum: u32,
+        /// Whether the table is gone, and its memory still to be made zeros.
+        retired: bool,
+    },
+    /// A word that no client writes.
+    Damaged,
+}
+
+impl State {
+    pub(super) const fn decode(word: u64) -> Self {
+        if word == 0 {
+            return Self::Empty;
+        }
+        let len = (word >> 32 & ((1 << 29) - 1)) as usize;
+        match (word >> 62, len) {
+            (2, 1..=MOST_RECORD) => Self::Table {
+                len,
+                sum: word as u32,
+                retired: word & RETIRED != 0,
+            },
+            _ => Self::Damaged,
+        }
+    }
+
+    /// The word of a table with this record.
+    pub(super) fn table(record: &[u8]) -> u64 {
+        2 << 62 | (record.len() as u64) << 32 | xxh3_64(record) & 0xffff_ffff
+    }
+
+    /// The word of the same table when it is retired.
+    pub(super) const fn retired(word: u64) -> u64 {
+        word | RETIRED
+    }
+}
+
+/// A word of an entry's bytes.
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// The state word of an entry's bytes.
+pub(super) fn word_of(bytes: &[u8]) -> u64 {
+    word_at(bytes, 0)
+}
+
+/// The id word of an entry's bytes.
+pub(super) fn id_of(bytes: &[u8]) -> u64 {
+    word_at(bytes, ID_AT as usize)
+}
+
+/// The JSON of an entry that holds a table, and whether its checksum fits.
+pub(super) fn record_in(bytes: &[u8]) -> Option<(&[u8], bool)> {
+    let State::Table { len, sum, .. } = State::decode(word_of(bytes)) else {
+        return None;
+    };
+    let json = bytes.get(RECORD_AT..RECORD_AT + len)?;
+    Some((json, xxh3_64(json) as u32 == sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_word_of_zeros_is_empty() {
+        assert_eq!(State::decode(0), State::Empty);
+        let too_long = State::table(&[b'x'; MOST_RECORD + 1]);
+        for word in [1, 1 << 61, 1 << 62, 2 << 62, 3 << 62, too_long] {
+            assert_eq!(State::decode(word), State::Damaged, "{word:#x}");
+        }
+        let word = State::table(b"{}");
+        let decoded = |retired| State::Table {
+            len: 2,
+            sum: word as u32,
+            retired,
+        };
+        assert_eq!(State::decode(word), decoded(false));
+        assert_eq!(State::decode(State::retired(word)), decoded(true));
+    }
+}

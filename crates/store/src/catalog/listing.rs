@@ -1,0 +1,404 @@
+//! Reading the catalog: all tables that can be read, and the entries that cannot, by name.
+//!
+//! What an entry says was written by another client, or by something else. It is believed only if it describes a table
+//! that lies in the region whole: all sizes that a client derives from it are bounded by the region then.
+
+use super::entry::{ENTRY_BYTES, State, id_of, record_in, word_of};
+use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
+use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, check_name};
+use super::space;
+use crate::slot_map::MOST_NODES;
+use crate::{Result, StoreError};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
+use std::collections::HashSet;
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Entries that one READ fetches.
+const ENTRIES_A_READ: usize = 8;
+/// A record is visible with the word that publishes it, and a READ may be torn once. More than this, and it is damaged.
+const MOST_READS: u32 = 8;
+/// The most bytes of the map of a table over several nodes: more than the addresses of 256 nodes need.
+pub(super) const MOST_MAP_BYTES: u64 = 1 << 20;
+
+/// The tables of a store, and what cannot be read of its catalog.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    /// The tables, oldest first.
+    pub tables: Vec<TableRecord>,
+    /// The entries of the catalog that are damaged. The other tables can be used all the same.
+    pub damaged: Vec<DamagedEntry>,
+    /// Tables that are gone, whose memory has still to be made zeros.
+    pub(crate) retired: Vec<TableRecord>,
+}
+
+/// An entry of a catalog that cannot be read, or that describes no table that can be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedEntry {
+    /// The node's address.
+    pub address: String,
+    /// The entry's number.
+    pub entry: usize,
+    /// The table's name, if that can still be read.
+    pub name: Option<String>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl DamagedEntry {
+    /// As an error of whatever needs the entry.
+    #[must_use]
+    pub fn error(&self) -> StoreError {
+        StoreError::DamagedCatalog {
+            entry: self.entry,
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for DamagedEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: entry {} of the catalog", self.address, self.entry)?;
+        if let Some(name) = &self.name {
+            write!(f, " (table {name:?})")?;
+        }
+        write!(f, " is damaged: {}", self.reason)
+    }
+}
+
+impl Listing {
+    /// The table of that name.
+    ///
+    /// # Errors
+    /// [`StoreError::DamagedCatalog`] if its entry is damaged.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<&TableRecord>> {
+        let found = self.tables.iter().find(|table| table.name == name);
+        let mut damaged = self.damaged.iter();
+        match damaged.find(|of| of.name.as_deref() == Some(name)) {
+            Some(damaged) if found.is_none() => Err(damaged.error()),
+            _ => Ok(found),
+        }
+    }
+}
+
+impl Snapshot {
+    fn listing(&self) -> Listing {
+        Listing {
+            tables: self.tables().map(|(_, record)| record.clone()).collect(),
+            damaged: self.damaged().cloned().collect(),
+            retired: self.retired().cloned().collect(),
+        }
+    }
+}
+
+/// An entry as it was read, with its state word.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) number: usize,
+    pub(super) word: u64,
+    pub(super) is: Is,
+}
+
+/// What an entry is.
+#[derive(Debug)]
+pub(super) enum Is {
+    Empty,
+    Table(TableRecord),
+    /// A table that is gone, whose memory has still to be made zeros.
+    Retired(TableRecord),
+    Damaged(DamagedEntry),
+}
+
+/// The catalog as it was read.
+pub(super) struct Snapshot {
+    /// The words of the header.
+    pub(super) header: [u64; HEADER_WORDS],
+    /// All entries, or those up to the last that was ever used.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Snapshot {
+    /// The tables that there are.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (&Entry, &TableRecord)> {
+        let replaced = self.replaced();
+        self.entries
+            .iter()
+            .filter_map(move |entry| match &entry.is {
+                Is::Table(record) if !replaced.contains(&record.id) => Some((entry, record)),
+                _ => None,
+            })
+    }
+
+    /// The ids of tables in whose place others have come.
+    pub(super) fn replaced(&self) -> HashSet<u64> {
+        let records = self.entries.iter().filter_map(|entry| match &entry.is {
+            Is::Table(record) => record.replaces,
+            _ => None,
+        });
+        records.collect()
+    }
+
+    /// What the tables have, those included that are gone and not yet zeros.
+    pub(super) fn extents(&self) -> impl Iterator<Item = Range<u64>> {
+        self.entries.iter().filter_map(|entry| match &entry.is {
+            Is::Table(record) | Is::Retired(record) => Some(record.extent()),
+            Is::Empty | Is::Damaged(_) => None,
+        })
+    }
+
+    pub(super) fn damaged(&self) -> impl Iterator<Item = &DamagedEntry> {
+        self.entries.iter().filter_map(|entry| match &entry.is {
+            Is::Damaged(damaged) => Some(damaged),
+            _ => None,
+        })
+    }
+
+    /// The tables that are gone and not yet zeros.
+    pub(super) fn retired(&self) -> impl Iterator<Item = &TableRecord> {
+        self.entries.iter().filter_map(|entry| match &entry.is {
+            Is::Retired(record) => Some(record),
+            _ => None,
+        })
+    }
+
+    /// The bytes of the region that a new table may lie in: behind all that was ever taken where an entry is damaged,
+    /// for nobody knows which part of that is its table's.
+    pub(super) fn usable(&self, region_bytes: u64) -> Range<u64> {
+        let [_, mark, _] = self.header;
+        match self.damaged().next() {
+            None => CATALOG_BYTES..region_bytes,
+            Some(_) => CATALOG_BYTES.saturating_add(mark).min(region_bytes)..region_bytes,
+        }
+    }
+}
+
+impl<E: Endpoint> Catalog<'_, E> {
+    /// All tables, oldest first, and the entries that are damaged.
+    pub(crate) async fn listing(&self) -> Result<Listing> {
+        Ok(self.snapshot(false).await?.listing())
+    }
+
+    /// The same, and how much memory the tables have taken.
+    pub(crate) async fn listing_and_memory(&self) -> Result<(Listing, MemoryUse)> {
+        let snapshot = self.snapshot(false).await?;
+        let usable = snapshot.usable(self.region_bytes);
+        let largest_free = space::largest(snapshot.extents(), usable.clone());
+        let free = (usable.end - usable.start) - space::taken(snapshot.extents(), usable);
+        let memory = MemoryUse {
+            largest_free,
+            total: self.total(),
+            taken: self.total() - free,
+        };
+        Ok((snapshot.listing(), memory))
+    }
+
+    /// The table of that name, if there is one.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<TableRecord>> {
+        Ok(self.listing().await?.find(name)?.cloned())
+    }
+
+    /// Reads the entries: all, or those up to the last that was ever used.
+    pub(super) async fn snapshot(&self, all: bool) -> Result<Snapshot> {
+        let header = self.endpoint.read(self.at(0), HEADER_WORDS * 8);
+        let (header, block) = both(header, self.read_block(0)).await;
+        let header = header?;
+        let header: [u64; HEADER_WORDS] = std::array::from_fn(|word| header.words()[word]);
+        let [_, _, used] = header;
+        let mut snapshot = Snapshot {
+            header,
+            entries: Vec::new(),
+        };
+        let mut block = block?;
+        for first in (0..MOST_TABLES).step_by(ENTRIES_A_READ) {
+            if first > 0 {
+                block = self.read_block(first).await?;
+            }
+            let mut is_full = true;
+            for (number, bytes) in (first..).zip(block.chunks_exact(ENTRY_BYTES)) {
+                let entry = self.entry_of(number, bytes).await?;
+                is_full &= !matches!(entry.is, Is::Empty);
+                snapshot.entries.push(entry);
+            }
+            let next = (first + ENTRIES_A_READ) as u64;
+            if !all && !is_full && next >= used {
+                break;
+            }
+        }
+        Ok(snapshot)
+    }
+
+    async fn read_block(&self, first: usize) -> Result<Buffer> {
+        let bytes = ENTRIES_A_READ * ENTRY_BYTES;
+        Ok(self.endpoint.read(self.entry_at(first), bytes).await?)
+    }
+
+    /// Reads one entry.
+    pub(super) async fn entry(&self, number: usize) -> Result<Entry> {
+        let bytes = self.read_entry(number).await?;
+        self.entry_of(number, &bytes).await
+    }
+
+    /// The map of the table that a partition belongs to.
+    pub(crate) async fn map(&self, record: &TableRecord, place: MapPlace) -> Result<SpreadMap> {
+        let damaged = |reason: String| StoreError::DamagedMap {
+            name: record.name.clone(),
+            reason,
+        };
+        if place.bytes > MOST_MAP_BYTES {
+            return Err(damaged(too_long(place.bytes)));
+        }
+        // It was placed before the entry was published.
+        let read = self
+            .endpoint
+            .read(self.at(place.offset), place.bytes as usize);
+        let json = read.await?;
+        if xxh3_64(&json) != place.sum {
+            return Err(damaged("its checksum does not fit".into()));
+        }
+        let map: SpreadMap =
+            serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
+        let (partitions, nodes) = (map.slots.partitions(), map.nodes.len());
+        if usize::from(partitions) != nodes {
+            return Err(damaged(format!("{partitions} partitions on {nodes} nodes")));
+        }
+        Ok(map)
+    }
+
+    async fn read_entry(&self, number: usize) -> Result<Buffer> {
+        let at = self.entry_at(number);
+        Ok(self.endpoint.read(at, ENTRY_BYTES).await?)
+    }
+
+    /// What the bytes of an entry say; reads them again if they may be torn.
+    async fn entry_of(&self, number: usize, bytes: &[u8]) -> Result<Entry> {
+        let mut reread;
+        let mut bytes = bytes;
+        let mut attempt = 1;
+        loop {
+            let word = word_of(bytes);
+            let entry = |is| Entry { number, word, is };
+            let Some((json, whole)) = record_in(bytes) else {
+                return Ok(entry(match State::decode(word) {
+                    State::Empty => Is::Empty,
+                    State::Table { .. } | State::Damaged => {
+                        let reason =
+                            format!("its state word {word:#018x} is none that a client writes");
+                        damaged(number, None, reason)
+                    }
+                }));
+            };
+            if whole {
+                let retired = matches!(State::decode(word), State::Table { retired: true, .. });
+                let is = self.decoded(number, json);
+                return Ok(entry(match is {
+                    Is::Table(record) if retired => Is::Retired(record),
+                    // Being retired: the id goes behind the word that says so.
+                    Is::Table(record) if record.id != id_of(bytes) && attempt < MOST_READS => {
+                        drop(record);
+                        attempt += 1;
+                        self.endpoint.sleep(PAUSE / 100).await;
+                        reread = self.read_entry(number).await?;
+                        bytes = &reread;
+                        continue;
+                    }
+                    Is::Table(record) if record.id != id_of(bytes) => {
+                        let reason = format!("its id word is not the record's {:#x}", record.id);
+                        damaged(number, Some(json), reason)
+                    }
+                    is => is,
+                }));
+            }
+            if attempt == MOST_READS {
+                let reason = "its checksum does not fit".into();
+                return Ok(entry(damaged(number, Some(json), reason)));
+            }
+            attempt += 1;
+            self.endpoint.sleep(PAUSE / 100).await;
+            reread = self.read_entry(number).await?;
+            bytes = &reread;
+        }
+    }
+
+    fn decoded(&self, number: usize, json: &[u8]) -> Is {
+        let record: TableRecord = match serde_json::from_slice(json) {
+            Ok(record) => record,
+            Err(error) => return damaged(number, Some(json), error.to_string()),
+        };
+        match self.check(&record) {
+            Ok(()) => Is::Table(TableRecord {
+                entry: number,
+                ..record
+            }),
+            Err(reason) => damaged(number, Some(json), reason),
+        }
+    }
+
+    /// Refuses a record of a table that cannot be where it says.
+    fn check(&self, record: &TableRecord) -> std::result::Result<(), String> {
+        check_name(&record.name).map_err(|error| error.to_string())?;
+        if record.id == 0 {
+            return Err("its id is 0".into());
+        }
+        let scheme = record.scheme.check();
+        scheme.map_err(|error| error.to_string())?;
+        let (offset, region) = (u128::from(record.offset), u128::from(self.region_bytes));
+        if record.offset < CATALOG_BYTES || !record.offset.is_multiple_of(8) {
+            let least = CATALOG_BYTES;
+            return Err(format!(
+                "its table is at byte {offset}: no multiple of 8 from {least} on"
+            ));
+        }
+        let bytes = record.scheme.table_bytes();
+        if offset + bytes > region {
+            return Err(format!(
+                "its table of {bytes} bytes at {offset} passes the region's end at {region}"
+            ));
+        }
+        match &record.partition {
+            Some(partition) => self.check_map(partition.map, offset + bytes, partition.number),
+            None => Ok(()),
+        }
+    }
+
+    fn check_map(
+        &self,
+        map: MapPlace,
+        end_of_table: u128,
+        number: u16,
+    ) -> std::result::Result<(), String> {
+        if usize::from(number) >= MOST_NODES {
+            return Err(format!("partition {number} of {MOST_NODES}"));
+        }
+        let (start, bytes) = (u128::from(map.offset), u128::from(map.bytes));
+        let fits = start >= end_of_table
+            && map.bytes <= MOST_MAP_BYTES
+            && start + bytes <= u128::from(self.region_bytes);
+        if fits {
+            return Ok(());
+        }
+        Err(format!(
+            "its map of {bytes} bytes at {start}: at most {MOST_MAP_BYTES}, from {end_of_table} to the region's end at {}",
+            self.region_bytes
+        ))
+    }
+}
+
+pub(super) fn too_long(bytes: u64) -> String {
+    format!("its {bytes} bytes are over the limit of {MOST_MAP_BYTES}")
+}
+
+fn damaged(entry: usize, json: Option<&[u8]>, reason: String) -> Is {
+    /// What is left of a record in which the rest cannot be read.
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let named = json.and_then(|json| serde_json::from_slice::<Named>(json).ok());
+    let named = named.map(|named| named.name);
+    Is::Damaged(DamagedEntry {
+        address: String::new(),
+        entry,
+        name: named.filter(|name| check_name(name).is_ok()),
+        reason,
+    })
+}

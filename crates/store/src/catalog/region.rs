@@ -1,0 +1,124 @@
+//! The catalog's place in a node's memory, and its header.
+
+use super::entry::ENTRY_BYTES;
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use std::time::Duration;
+
+/// The most tables of a store.
+pub const MOST_TABLES: usize = 256;
+/// Bytes of the longest name.
+const LONGEST_NAME: usize = 128;
+
+/// Byte of the word of the client that changes the catalog.
+pub(super) const LOCK_AT: u64 = 0;
+/// Byte of the mark: bytes, counted from the catalog's end, up to which memory was ever taken.
+pub(super) const MARK_AT: u64 = 8;
+/// Words of the header.
+pub(super) const HEADER_WORDS: usize = 3;
+
+const ENTRIES_AT: u64 = 4096;
+/// The catalog's end: tables start behind it.
+pub(crate) const CATALOG_BYTES: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
+/// Tables start at multiples of this.
+pub(super) const TABLE_ALIGNMENT: u64 = 4096;
+/// How long a client may go on using a table without having seen that it is there.
+pub(crate) const LEASE: Nanos = 250_000_000;
+/// What is waited between two looks at something that another client is about to do.
+pub(super) const PAUSE: Nanos = 1_000_000;
+
+/// The catalog of one node, as one thread sees it.
+pub(crate) struct Catalog<'e, E> {
+    pub(super) endpoint: &'e E,
+    pub(super) node: NodeId,
+    pub(super) incarnation: u64,
+    pub(super) region_bytes: u64,
+}
+
+impl<'e, E: Endpoint> Catalog<'e, E> {
+    /// The catalog at the start of the node's first region.
+    pub(crate) fn new(endpoint: &'e E, node: NodeId) -> Result<Self> {
+        let info = endpoint.node(node)?;
+        let region_bytes = info.regions.first().map_or(0, |region| region.len);
+        if region_bytes <= CATALOG_BYTES {
+            return Err(StoreError::TooSmall {
+                bytes: region_bytes,
+                least: CATALOG_BYTES + 1,
+            });
+        }
+        Ok(Self {
+            endpoint,
+            node,
+            incarnation: info.incarnation,
+            region_bytes,
+        })
+    }
+
+    /// The node that the catalog is of.
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(super) fn at(&self, offset: u64) -> RemoteAddr {
+        at(self.node, offset)
+    }
+
+    pub(super) fn entry_at(&self, entry: usize) -> RemoteAddr {
+        entry_at(self.node, entry)
+    }
+
+    /// Bytes for tables in all.
+    pub(super) const fn total(&self) -> u64 {
+        self.region_bytes - CATALOG_BYTES
+    }
+
+    /// The median time of so many READs of a word.
+    pub(crate) async fn round_trip(&self, reads: usize) -> Result<Duration> {
+        let mut times = Vec::with_capacity(reads);
+        for _ in 0..reads {
+            let since = self.endpoint.now();
+            self.endpoint.read(self.at(LOCK_AT), 8).await?;
+            times.push(self.endpoint.now().saturating_sub(since));
+        }
+        times.sort_unstable();
+        Ok(Duration::from_nanos(
+            times.get(reads / 2).copied().unwrap_or(0),
+        ))
+    }
+}
+
+/// An address in a node's first region.
+pub(crate) const fn at(node: NodeId, offset: u64) -> RemoteAddr {
+    RemoteAddr {
+        node,
+        region: RegionId(0),
+        offset,
+    }
+}
+
+/// Where an entry of a node's catalog is.
+pub(super) const fn entry_at(node: NodeId, entry: usize) -> RemoteAddr {
+    at(node, ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
+}
+
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = |reason: String| {
+        Err(StoreError::BadName {
+            name: name.into(),
+            reason,
+        })
+    };
+    if name.is_empty() {
+        return bad("it is empty".into());
+    }
+    if name.len() > LONGEST_NAME {
+        return bad(format!(
+            "its {} bytes are over the limit of {LONGEST_NAME}",
+            name.len()
+        ));
+    }
+    if name.chars().any(char::is_control) {
+        return bad("it has control characters".into());
+    }
+    Ok(())
+}

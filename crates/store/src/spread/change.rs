@@ -1,0 +1,170 @@
+//! Dropping, renaming and emptying tables, on all nodes that have a part of one.
+//!
+//! A table over several nodes is dropped in two steps, so that nobody brings back a part of it: all its parts are
+//! retired before the memory of any is freed, and where one is retired nobody makes it anew. A node that cannot be
+//! reached, or a client that dies half way, leaves a table that says that it is gone; dropping it again finishes it.
+
+use super::find::{Found, Place, find, nodes_of};
+use crate::catalog::{Catalog, NewPartition, TableRecord};
+use crate::nodes::Nodes;
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId};
+
+/// The nodes that have a part of a table, and which table it is.
+struct Parts {
+    nodes: Vec<NodeId>,
+    creation: Option<u64>,
+}
+
+/// Finds all parts of a table; all their nodes must be there.
+async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Parts> {
+    match find(endpoint, nodes, name).await? {
+        Found::Whole(node, _) => Ok(Parts {
+            nodes: vec![node],
+            creation: None,
+        }),
+        Found::Spread(table) => {
+            let unreachable = |place: &Place| {
+                let error = place.unreachable.clone()?;
+                Some(nodes.named(place.node, StoreError::Fabric(error)))
+            };
+            if let Some(error) = table.places.iter().find_map(unreachable) {
+                return Err(error);
+            }
+            Ok(Parts {
+                nodes: table.places.iter().map(|place| place.node).collect(),
+                creation: Some(table.common.creation),
+            })
+        }
+    }
+}
+
+/// Frees what was retired, when nobody uses it any more.
+async fn reclaim<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    retired: &[(NodeId, TableRecord)],
+) -> Result<()> {
+    let Some((first, _)) = retired.first() else {
+        return Ok(());
+    };
+    endpoint
+        .sleep(Catalog::new(endpoint, *first)?.grace())
+        .await;
+    for (node, record) in retired {
+        let reclaimed = Catalog::new(endpoint, *node)?.reclaim(record).await;
+        reclaimed.map_err(|error| nodes.named(*node, error))?;
+    }
+    Ok(())
+}
+
+/// Drops a table.
+pub(crate) async fn drop_table<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
+    let parts = match parts_of(endpoint, nodes, name).await {
+        // Whoever began to drop it has not come to an end.
+        Err(StoreError::TableGone { .. }) => all_nodes(endpoint, nodes, name).await?,
+        parts => parts?,
+    };
+    let mut retired = Vec::with_capacity(parts.nodes.len());
+    for node in parts.nodes {
+        let catalog = Catalog::new(endpoint, node)?;
+        let record = catalog.retire(name, parts.creation).await;
+        let record = record.map_err(|error| nodes.named(node, error))?;
+        retired.extend(record.map(|record| (node, record)));
+    }
+    reclaim(endpoint, nodes, &retired).await
+}
+
+/// All nodes, and the creation of the table of that name of which some still have a part.
+async fn all_nodes<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Parts> {
+    let mut parts = Parts {
+        nodes: nodes_of(endpoint).collect(),
+        creation: None,
+    };
+    for node in &parts.nodes {
+        let found = Catalog::new(endpoint, *node)?.find(name).await;
+        let found = found.map_err(|error| nodes.named(*node, error))?;
+        if let Some(part) = found.and_then(|record| record.partition) {
+            parts.creation = Some(part.creation);
+        }
+    }
+    Ok(parts)
+}
+
+/// Gives a table another name.
+pub(crate) async fn rename<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    name: &str,
+    to: &str,
+) -> Result<()> {
+    let parts = parts_of(endpoint, nodes, name).await?;
+    for node in nodes_of(endpoint) {
+        let there = Catalog::new(endpoint, node)?.find(to).await;
+        let there = there.map_err(|error| nodes.named(node, error))?;
+        let creation = |record: &TableRecord| record.partition.as_ref().map(|part| part.creation);
+        // Of this very table a renaming that was not finished may have left it.
+        if there.is_some_and(|other| parts.creation.is_none() || creation(&other) != parts.creation)
+        {
+            return Err(StoreError::TableExists { name: to.into() });
+        }
+    }
+    for node in parts.nodes {
+        let catalog = Catalog::new(endpoint, node)?;
+        let renamed = catalog.rename(name, to, parts.creation).await;
+        renamed.map_err(|error| nodes.named(node, error))?;
+    }
+    Ok(())
+}
+
+/// Takes all records out of a table.
+pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
+    let parts = parts_of(endpoint, nodes, name).await?;
+    let mut retired = Vec::with_capacity(parts.nodes.len());
+    for node in parts.nodes {
+        let catalog = Catalog::new(endpoint, node)?;
+        let emptied = match catalog.empty(name, parts.creation).await {
+            Err(StoreError::OutOfMemory { .. } | StoreError::TooManyTables { .. }) => {
+                // There is no room beside it: then in its own, which takes as long as dropping it.
+                empty_in_place(endpoint, &catalog, name, parts.creation).await
+            }
+            emptied => emptied.map(|emptied| emptied.map(|(_, old)| old)),
+        };
+        let old = emptied.map_err(|error| nodes.named(node, error))?;
+        retired.extend(old.map(|old| (node, old)));
+    }
+    reclaim(endpoint, nodes, &retired).await
+}
+
+/// Drops a table and makes it anew. Nothing is left to be reclaimed.
+async fn empty_in_place<E: Endpoint>(
+    endpoint: &E,
+    catalog: &Catalog<'_, E>,
+    name: &str,
+    creation: Option<u64>,
+) -> Result<Option<TableRecord>> {
+    let Some(record) = catalog.find(name).await? else {
+        return Ok(None);
+    };
+    let map = match &record.partition {
+        Some(part) => Some(catalog.map(&record, part.map).await?),
+        None => None,
+    };
+    let Some(old) = catalog.retire(name, creation).await? else {
+        return Ok(None);
+    };
+    endpoint.sleep(catalog.grace()).await;
+    catalog.reclaim(&old).await?;
+    let partition = match (&old.partition, &map) {
+        (Some(part), Some(map)) => Some(NewPartition {
+            creation: part.creation,
+            number: part.number,
+            whole: part.whole,
+            remade: part.remade,
+            map,
+        }),
+        _ => None,
+    };
+    catalog.create(name, old.scheme.clone(), partition).await?;
+    Ok(None)
+}

@@ -1,0 +1,236 @@
+//! Tables that are dropped, renamed, emptied and made anew at the same place, while others use them and clients die.
+
+use super::super::{drop_table, empty, rename};
+use super::*;
+use crate::catalog::{Catalog, LEASE, table_at};
+use crate::lease::{Leased, Leasing};
+use crate::{ErrorKind, TableRecord};
+use farslot_fabric::AnyEndpoint;
+use farslot_index::Index;
+
+type Over = Leased<AnyEndpoint>;
+
+/// Room for two tables and a half: another is where one has been.
+const ROOM: u64 = 2_600_000;
+const NAMES: [&str; 2] = ["one", "two"];
+
+fn one_node() -> Arc<Nodes> {
+    Arc::new(Nodes::new(vec!["node".into()], OnRestart::Recreate))
+}
+
+fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Over> {
+    Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
+}
+
+/// A value that says which table it was put into, under which key.
+fn mark(record: &TableRecord, key: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&record.id.to_le_bytes());
+    value[8..].copy_from_slice(&(record.id ^ key).to_le_bytes());
+    value
+}
+
+/// What a client may meet whose table is another's to change.
+fn may_be(error: &StoreError) -> bool {
+    let kinds = [
+        ErrorKind::TableGone,
+        ErrorKind::NoSuchTable,
+        ErrorKind::TableExists,
+        ErrorKind::OutOfMemory,
+        ErrorKind::Contended,
+        ErrorKind::Full,
+    ];
+    kinds.contains(&error.kind())
+}
+
+/// Uses a table until it is gone: whatever it finds there was put into this very table.
+async fn use_table<O: Opener<Over>>(
+    endpoint: &Rc<Over>,
+    opener: O,
+    record: &TableRecord,
+    rng: &mut ChaCha8Rng,
+    met: &mut Met,
+) -> Result<()> {
+    let at = table_at(NodeId(0), record);
+    let table = opener.open(Rc::clone(endpoint), at, record).await?;
+    for _ in 0..40 {
+        // Now and then longer than a lease, so that it looks first.
+        let span = match rng.random_range(0..8) {
+            0 => LEASE * 3 / 2,
+            _ => rng.random_range(0..LEASE / 4),
+        };
+        endpoint.sleep(span).await;
+        let number = rng.random_range(0..12);
+        let mine = mark(record, number);
+        match rng.random_range(0..4) {
+            0 | 1 => {
+                if let Some(found) = table.get(&key(number)).await? {
+                    assert_eq!(&*found, &mine[..], "bytes of another table");
+                    met.found += 1;
+                }
+            }
+            2 => drop(table.run(Operation::Put(&key(number), &mine)).await?),
+            _ => drop(table.run(Operation::Remove(&key(number))).await?),
+        }
+        met.operations += 1;
+    }
+    Ok(())
+}
+
+#[derive(Default, Debug)]
+struct Met {
+    operations: u64,
+    found: u64,
+    gone: u64,
+    changes: u64,
+}
+
+fn schemes() -> [Scheme; 3] {
+    let race = options().race(RaceShape::default()).grow_to(500);
+    let duo = options().duo(DuoShape::default());
+    [options(), race, duo].map(|options| options.scheme().unwrap())
+}
+
+async fn user(endpoint: Rc<Over>, seed: u64) -> Met {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut met = Met::default();
+    for _ in 0..6 {
+        let name = NAMES[rng.random_range(0..2)];
+        let since = endpoint.now();
+        let record = match find(&*endpoint, &one_node(), name).await {
+            Ok(Found::Whole(_, record)) => record,
+            Ok(Found::Spread(_)) => panic!("it is on one node"),
+            Err(error) => {
+                assert!(may_be(&error), "seed {seed}: {error}");
+                endpoint.sleep(rng.random_range(0..LEASE)).await;
+                continue;
+            }
+        };
+        endpoint.lease(NodeId(0), &record, since);
+        let rng = &mut rng;
+        let used = match &record.scheme {
+            Scheme::Linear(_) => use_table(&endpoint, linear().1, &record, rng, &mut met).await,
+            Scheme::Race(_) => use_table(&endpoint, Race, &record, rng, &mut met).await,
+            // Others may be its writer: a reader of it, then.
+            _ => use_table(&endpoint, Duo(Arc::default()), &record, rng, &mut met).await,
+        };
+        if let Err(error) = used {
+            let busy = error.kind() == ErrorKind::WriterBusy;
+            assert!(may_be(&error) || busy, "seed {seed}: {error}");
+            met.gone += u64::from(error.kind() == ErrorKind::TableGone);
+        }
+    }
+    met
+}
+
+async fn changer(endpoint: Rc<Over>, seed: u64) -> Met {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut met = Met::default();
+    let nodes = one_node();
+    for _ in 0..8 {
+        endpoint.sleep(rng.random_range(0..LEASE)).await;
+        let name = NAMES[rng.random_range(0..2)];
+        let other = NAMES[rng.random_range(0..2)];
+        let changed = match rng.random_range(0..6) {
+            0 | 1 => drop_table(&*endpoint, &nodes, name).await,
+            2 => empty(&*endpoint, &nodes, name).await,
+            3 => rename(&*endpoint, &nodes, name, other).await,
+            _ => {
+                let scheme = schemes()[rng.random_range(0..3)].clone();
+                let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
+                catalog.create(name, scheme, None).await.map(drop)
+            }
+        };
+        match changed {
+            Ok(()) => met.changes += 1,
+            Err(error) => assert!(may_be(&error), "seed {seed}: {error}"),
+        }
+    }
+    met
+}
+
+fn run_seeds(seeds: std::ops::Range<u64>) -> Met {
+    let mut all = Met::default();
+    for seed in seeds {
+        let world = World::new(seed, NicProfile::connectx5_edr());
+        world.add_node(&[(ROOM, Rights::ALL)]);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut simulation = Simulation::new(world.clone());
+        let changers = [(); 2].map(|()| simulation.add_client(HostId(0), limits()));
+        let mut faults = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
+        if seed % 2 == 0 {
+            // One of them dies, between any two verbs.
+            faults.client_stops.push(ClientStop {
+                client: changers[0],
+                when: When::AfterVerbs(rng.random_range(1..600)),
+            });
+        }
+        world.set_faults(faults);
+        let changes: Vec<_> = changers
+            .iter()
+            .enumerate()
+            .map(|(number, client)| {
+                let seed = seed * 8 + number as u64;
+                simulation.spawn(*client, async move |endpoint| {
+                    changer(leased(endpoint), seed).await
+                })
+            })
+            .collect();
+        let users: Vec<_> = (2..5)
+            .map(|number| {
+                let seed = seed * 8 + number;
+                let client = simulation.add_client(HostId(0), limits());
+                simulation.spawn(client, async move |endpoint| {
+                    user(leased(endpoint), seed).await
+                })
+            })
+            .collect();
+        run(&mut simulation, seed);
+        for met in changes
+            .iter()
+            .chain(&users)
+            .filter_map(|met| met.try_take())
+        {
+            all.operations += met.operations;
+            all.found += met.found;
+            all.gone += met.gone;
+            all.changes += met.changes;
+        }
+        // Whatever has happened: all can be dropped, and then all memory is free and zeros.
+        let last = simulation.spawn_client(async move |endpoint| {
+            let endpoint = leased(endpoint);
+            for name in NAMES {
+                match drop_table(&*endpoint, &one_node(), name).await {
+                    Ok(()) | Err(StoreError::NoSuchTable { .. }) => {}
+                    Err(error) => panic!("seed {seed}: {error}"),
+                }
+            }
+            let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
+            let large = options().heap_bytes(ROOM - 400_000).slots(SlotKind::Heap);
+            let made = catalog.create("large", large.scheme().unwrap(), None).await;
+            let made = made.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            made.extent()
+        });
+        run(&mut simulation, seed);
+        let node = world.node_handle(NodeId(0));
+        for offset in last.try_take().unwrap().step_by(24) {
+            let word = node.peek(farslot_fabric::RegionId(0), offset);
+            assert_eq!(word, 0, "seed {seed}: at {offset}");
+        }
+    }
+    all
+}
+
+#[test]
+fn no_client_meets_the_bytes_of_another_table() {
+    let met = run_seeds(0..60);
+    assert!(met.found > 500 && met.operations > 5_000, "{met:?}");
+    assert!(met.gone > 60 && met.changes > 200, "{met:?}");
+}
+
+#[test]
+#[ignore = "takes a minute: scripts/test --all"]
+fn no_client_meets_the_bytes_of_another_table_from_1000_seeds() {
+    let met = run_seeds(0..1_000);
+    assert!(met.found > 8_000 && met.gone > 1_000, "{met:?}");
+}

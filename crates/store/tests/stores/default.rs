@@ -1,0 +1,159 @@
+//! A table that is made without saying how large or what for.
+
+use farslot::{ErrorKind, OpenOptions, SchemeKind, Store, TableOptions};
+
+const MIB: u64 = 1 << 20;
+
+/// A record's value, of a length of its own.
+fn value(key: u64) -> Vec<u8> {
+    let bytes = (key.wrapping_mul(0x9e37_79b9) % 41) as usize;
+    key.to_le_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// Keeps `live` keys, the newest of `all` that come and go, and looks at them now and then.
+fn churn(store: &Store, live: u64, all: u64) {
+    let made = store.create("sessions", &TableOptions::default()).unwrap();
+    assert_eq!(made.scheme.kind(), SchemeKind::Race);
+    let table = store.table("sessions").unwrap();
+    const BATCH: u64 = 500;
+    for first in (0..all).step_by(BATCH as usize) {
+        let records: Vec<_> = (first..first + BATCH)
+            .map(|key| (key.to_string().into_bytes(), value(key)))
+            .collect();
+        let borrowed: Vec<_> = records
+            .iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .collect();
+        table.put_many(&borrowed, |number, put| {
+            assert!(put.unwrap(), "{number} from {first}")
+        });
+        if first >= live {
+            let old: Vec<_> = (first - live..first - live + BATCH)
+                .map(|key| key.to_string().into_bytes())
+                .collect();
+            let old: Vec<_> = old.iter().map(|key| &key[..]).collect();
+            table.remove_many(&old, |_, removed| assert!(removed.unwrap()));
+        }
+    }
+    for key in (all - live..all).step_by(97) {
+        assert_eq!(
+            table.get(key.to_string().as_bytes()).unwrap(),
+            Some(value(key))
+        );
+    }
+    assert!(
+        !table
+            .exists((all - live - 1).to_string().as_bytes())
+            .unwrap()
+    );
+    assert_eq!(table.survey().unwrap().live(), live);
+    drop(table);
+    store.drop_table("sessions").unwrap();
+    assert_eq!(store.memory().unwrap().taken, 0);
+}
+
+fn one() -> Store {
+    Store::embedded_with(128 * MIB, OpenOptions::default()).unwrap()
+}
+
+fn three() -> Store {
+    Store::open("sim://cx5-edr?seed=1&nodes=3&memory=64MiB").unwrap()
+}
+
+#[test]
+fn it_survives_keys_that_come_and_go() {
+    churn(&one(), 5_000, 200_000);
+}
+
+#[test]
+fn it_survives_them_on_three_nodes() {
+    churn(&three(), 3_000, 30_000);
+}
+
+#[test]
+#[ignore = "takes minutes: scripts/test --all"]
+fn it_holds_200_000_keys_while_20_million_go_through_it() {
+    churn(&one(), 200_000, 20_000_000);
+}
+
+#[test]
+#[ignore = "takes minutes: scripts/test --all"]
+fn it_holds_200_000_keys_on_three_nodes() {
+    churn(&three(), 200_000, 2_000_000);
+}
+
+/// Several may be made, each with half of what the others have left, and one that is full says so.
+#[test]
+fn there_is_room_for_others_beside_it() {
+    let store = Store::embedded_with(32 * MIB, OpenOptions::default()).unwrap();
+    let mut free = store.memory().unwrap().free();
+    for name in ["a", "b", "c"] {
+        store.create(name, &TableOptions::default()).unwrap();
+        let left = store.memory().unwrap().free();
+        assert!(
+            (free * 2 / 5..=free * 3 / 5).contains(&left),
+            "{free} {left}"
+        );
+        free = left;
+    }
+    let table = store.table("c").unwrap();
+    let full = (0..10_000_u32).find_map(|key| table.put(&key.to_le_bytes(), &[7; 4_000]).err());
+    let full = full.expect("it is smaller");
+    assert_eq!(full.kind(), ErrorKind::OutOfMemory, "{full}");
+    assert_eq!(table.get(&[0; 4]).unwrap().unwrap(), [7; 4_000]);
+    // Records of any sizes.
+    let table = store.table("a").unwrap();
+    table.put(&[1; 60_000], &[2; 1 << 20]).unwrap();
+    assert_eq!(table.get(&[1; 60_000]).unwrap().unwrap().len(), 1 << 20);
+}
+
+#[test]
+fn values_are_replaced_and_counted_up_in_one_step() {
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
+    store.create("race", &TableOptions::default()).unwrap();
+    store.create("linear", &TableOptions::new(1_000)).unwrap();
+    let cuckoo = TableOptions::new(100).cuckoo(farslot::CuckooShape::default());
+    store.create("cuckoo", &cuckoo).unwrap();
+    for name in ["race", "linear"] {
+        let table = store.table(name).unwrap();
+        assert_eq!(table.get_or(b"k", b"none").unwrap(), b"none");
+        assert!(!table.exists(b"k").unwrap());
+        assert!(!table.compare_and_set(b"k", Some(b""), b"1").unwrap());
+        assert!(table.compare_and_set(b"k", None, b"1").unwrap());
+        assert!(!table.compare_and_set(b"k", None, b"2").unwrap());
+        assert!(!table.compare_and_set(b"k", Some(b"2"), b"3").unwrap());
+        assert!(table.compare_and_set(b"k", Some(b"1"), b"three").unwrap());
+        assert_eq!(table.get_or(b"k", b"none").unwrap(), b"three");
+        let refused = table.increment(b"k", 1).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DoesNotFit, "{refused}");
+        assert_eq!(table.increment(b"n", -5).unwrap(), -5);
+        assert!(
+            table
+                .compare_and_set(b"n", Some(b"-5"), i64::MAX.to_string().as_bytes())
+                .unwrap()
+        );
+        assert!(table.increment(b"n", 1).is_err());
+        assert_eq!(
+            table.get(b"n").unwrap().unwrap(),
+            i64::MAX.to_string().as_bytes()
+        );
+        // None is lost, however many count.
+        let (threads, each) = (4, 300);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let table = store.table(name).unwrap();
+                    for _ in 0..each {
+                        table.increment(b"many", 1).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(table.increment(b"many", 0).unwrap(), threads * each);
+    }
+    let refused = store
+        .table("cuckoo")
+        .unwrap()
+        .compare_and_set(b"k", Some(b"1"), b"2");
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+}
