@@ -8,8 +8,8 @@ use crate::FabricError;
 use crate::error::Malformed;
 use crate::error::Refusal;
 use crate::net::admission::Issued;
+use crate::net::audit::{AuditEvent, AuditKind, Reports};
 use crate::net::stream::{Inbound, Outbound};
-use crate::net::{AuditEvent, AuditKind, Reports};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
