@@ -1,5 +1,5 @@
-//! The rate at which one thread loads cache lines from a node's memory: the limit of every READ over
-//! shared memory, measured with the same loads and nothing around them.
+//! The rate at which one thread loads cache lines from a node's memory: the limit of every READ
+//! over shared memory, measured with the same loads and nothing around them.
 
 use crate::Result;
 use farslot::fabric::RegionId;
@@ -11,8 +11,8 @@ use std::time::Instant;
 /// Lines that [`prefetched`] asks for together.
 pub const PREFETCHED_TOGETHER: usize = 16;
 
-/// `count` random lines of the span of `bytes` bytes from `first` on, by their offsets. Multiples of a
-/// line, if `first` is one.
+/// `count` random lines of the span of `bytes` bytes from `first` on, by their offsets. Multiples
+/// of a line, if `first` is one.
 pub fn random_lines(first: u64, bytes: u64, count: usize, random: &mut impl Rng) -> Vec<u64> {
     let lines = (bytes / LINE as u64).max(1);
     (0..count)

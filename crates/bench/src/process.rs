@@ -2,7 +2,8 @@
 
 use crate::{BenchError, Result};
 
-/// User and system time that a process has used so far, in seconds, to a tick of the kernel's (mostly 10 ms).
+/// User and system time that a process has used so far, in seconds, to a tick of the kernel's
+/// (mostly 10 ms).
 ///
 /// # Errors
 /// [`BenchError::Process`] if it has ended, or is none of this machine.

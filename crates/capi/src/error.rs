@@ -20,7 +20,8 @@ pub(crate) fn noted<T, E: Display>(made: Result<T, E>) -> Option<T> {
     made.map_err(note).ok()
 }
 
-/// Why the last call of this thread that failed did, as text. It is good until the thread's next call of this library.
+/// Why the last call of this thread that failed did, as text. It is good until the thread's next
+/// call of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_error_message() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())

@@ -29,8 +29,9 @@ fn joined(launch: Launch) -> *mut JobHandle {
     })
 }
 
-/// Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at `rendezvous`, "HOST:PORT", which may be
-/// null for a process alone. Null if that fails. To be freed by fs_job_free.
+/// Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at
+/// `rendezvous`, "HOST:PORT", which may be null for a process alone. Null if that fails. To be
+/// freed by fs_job_free.
 ///
 /// # Safety
 /// `rendezvous` is null or a text that ends with a zero.
@@ -55,7 +56,8 @@ pub unsafe extern "C" fn fs_job_join(
     }
 }
 
-/// The same with rank and number of ranks from the environment that mpirun or srun sets; a process alone without one.
+/// The same with rank and number of ranks from the environment that mpirun or srun sets; a process
+/// alone without one.
 ///
 /// # Safety
 /// As of fs_job_join.
@@ -87,7 +89,8 @@ pub unsafe extern "C" fn fs_job_ranks(job: *const JobHandle) -> u32 {
     unsafe { job.as_ref() }.map_or(0, |job| job.0.ranks())
 }
 
-/// Waits until all processes of the job have called it. Returns whether they have: false, with a message, if one has died.
+/// Waits until all processes of the job have called it. Returns whether they have: false, with a
+/// message, if one has died.
 ///
 /// # Safety
 /// `job` is null or a job that was not freed, and no other thread uses it now.

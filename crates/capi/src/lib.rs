@@ -2,11 +2,12 @@
 //!
 //! * `fs_word_set`: words of up to 63 bits ([`WordSet`]).
 //! * `fs_map`: elements of any bytes, each with a value of some words ([`DataSet`]).
-//! * `fs_job`: processes that start together, as `mpirun` and `srun` start them, and on one machine share a set or a map, each
-//!   owning a part of it ([`Job`]).
+//! * `fs_job`: processes that start together, as `mpirun` and `srun` start them, and on one machine
+//!   share a set or a map, each owning a part of it ([`Job`]).
 //!
-//! A function that can fail returns `FS_ERROR` or null; [`fs_error_message`] then has the reason, for each thread its own. No
-//! function panics over what a caller passes, but pointers must be what the functions' comments say.
+//! A function that can fail returns `FS_ERROR` or null; [`fs_error_message`] then has the reason,
+//! for each thread its own. No function panics over what a caller passes, but pointers must be what
+//! the functions' comments say.
 //!
 //! [`WordSet`]: farslot_set::WordSet
 //! [`DataSet`]: farslot_set::DataSet

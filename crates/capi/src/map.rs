@@ -8,7 +8,8 @@ use farslot_fabric::shm::Node;
 use farslot_set::{DataSet, DataShape, Spare};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A map: elements of up to so many bytes, each with an index that it keeps, and a value of some words.
+/// A map: elements of up to so many bytes, each with an index that it keeps, and a value of some
+/// words.
 #[derive(Debug)]
 pub struct MapHandle {
     map: DataSet,
@@ -39,9 +40,10 @@ fn given(map: Option<DataSet>, served: Option<Node>) -> *mut MapHandle {
     })
 }
 
-/// A map of this process's own: elements of `element_bytes` bytes, or of up to so many if their length `varies`, with values of
-/// `value_words` words of 8 bytes; `buckets` for elements, and `element_words` words for elements, their values and, where that
-/// varies, their lengths. Null if that fails. To be freed by fs_map_free.
+/// A map of this process's own: elements of `element_bytes` bytes, or of up to so many if their
+/// length `varies`, with values of `value_words` words of 8 bytes; `buckets` for elements, and
+/// `element_words` words for elements, their values and, where that varies, their lengths. Null if
+/// that fails. To be freed by fs_map_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_map_new(
     element_bytes: usize,
@@ -54,8 +56,9 @@ pub extern "C" fn fs_map_new(
     given(noted(DataSet::alone(shape, buckets, element_words)), None)
 }
 
-/// A map that the processes of a job share, on one machine: each owns so many buckets, and so many words for the elements that it
-/// inserts. All of them call this, in the same order as other calls for the job. Null if that fails.
+/// A map that the processes of a job share, on one machine: each owns so many buckets, and so many
+/// words for the elements that it inserts. All of them call this, in the same order as other calls
+/// for the job. Null if that fails.
 ///
 /// # Safety
 /// `job` is null or a job that was not freed, and no other thread uses it now.
@@ -81,7 +84,8 @@ pub unsafe extern "C" fn fs_map_of_job(
     given(noted(DataSet::over(shape, segments)), Some(node))
 }
 
-/// Space for one thread's elements of one map. To be freed by fs_spare_free, before or after the map.
+/// Space for one thread's elements of one map. To be freed by fs_spare_free, before or after the
+/// map.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_spare_new() -> *mut SpareHandle {
     Box::into_raw(Box::default())
@@ -135,13 +139,14 @@ unsafe fn give_index(to: *mut u64, index: Option<u64>) {
     }
 }
 
-/// Finds an element or inserts it, with the words of `value` as its value, or zeros if that is null: FS_FOUND, FS_INSERTED or
-/// FS_FULL; FS_ERROR for an element of another length. Its index goes to `index`, unless that is null. The value of an element that
-/// is there stays as it is.
+/// Finds an element or inserts it, with the words of `value` as its value, or zeros if that is
+/// null: FS_FOUND, FS_INSERTED or FS_FULL; FS_ERROR for an element of another length. Its index
+/// goes to `index`, unless that is null. The value of an element that is there stays as it is.
 ///
 /// # Safety
-/// `map` is null or a map that was not freed; `spare` is null or was not freed, and no other thread uses it now; `bytes` are
-/// `len`; `value` is null or as many words as values of the map; `index` is null or has room for a word.
+/// `map` is null or a map that was not freed; `spare` is null or was not freed, and no other thread
+/// uses it now; `bytes` are `len`; `value` is null or as many words as values of the map; `index`
+/// is null or has room for a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fs_map_find_or_put(
     map: *const MapHandle,
@@ -172,8 +177,8 @@ pub unsafe extern "C" fn fs_map_find_or_put(
     outcome
 }
 
-/// Finds an element: FS_FOUND, with its index in `index` unless that is null, or FS_ABSENT; FS_ERROR for an element of another
-/// length.
+/// Finds an element: FS_FOUND, with its index in `index` unless that is null, or FS_ABSENT;
+/// FS_ERROR for an element of another length.
 ///
 /// # Safety
 /// As of fs_map_find_or_put.
@@ -198,8 +203,8 @@ pub unsafe extern "C" fn fs_map_find(
     }
 }
 
-/// Copies the bytes of the element with this index to `to`, as many as there is room for, and returns how many it has. SIZE_MAX,
-/// with a message, where there cannot be an element.
+/// Copies the bytes of the element with this index to `to`, as many as there is room for, and
+/// returns how many it has. SIZE_MAX, with a message, where there cannot be an element.
 ///
 /// # Safety
 /// `map` is null or a map that was not freed; `to` has room for `room` bytes, or `room` is 0.
@@ -243,7 +248,8 @@ unsafe fn word<'a>(map: *const MapHandle, index: u64, word: usize) -> Option<&'a
     found
 }
 
-/// Loads a word of the value of the element with this index into `to`. Returns whether there is one.
+/// Loads a word of the value of the element with this index into `to`. Returns whether there is
+/// one.
 ///
 /// # Safety
 /// `map` is null or a map that was not freed; `to` has room for a word.
@@ -278,8 +284,8 @@ pub unsafe extern "C" fn fs_map_store(
         .is_some()
 }
 
-/// Replaces a word of the value of the element with this index by `value` if it is `expected`, and writes what it was to `was`,
-/// unless that is null. Returns whether there is such a word.
+/// Replaces a word of the value of the element with this index by `value` if it is `expected`, and
+/// writes what it was to `was`, unless that is null. Returns whether there is such a word.
 ///
 /// # Safety
 /// `map` is null or a map that was not freed; `was` is null or has room for a word.
@@ -303,8 +309,9 @@ pub unsafe extern "C" fn fs_map_compare_swap(
     seen.is_some()
 }
 
-/// Sets flags in a word of the value of the element with this index, and writes the word before to `was`, unless that is null: of all
-/// who set a flag, one sees it unset. Returns whether there is such a word.
+/// Sets flags in a word of the value of the element with this index, and writes the word before to
+/// `was`, unless that is null: of all who set a flag, one sees it unset. Returns whether there is
+/// such a word.
 ///
 /// # Safety
 /// As of fs_map_compare_swap.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Tables that this process has made with others: each has a name of its own.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A table of which each process of a job owns a part: all of them call this. The node serves this process's part for
-/// as long as it is held.
+/// A table of which each process of a job owns a part: all of them call this. The node serves this
+/// process's part for as long as it is held.
 pub(crate) fn segments(
     job: &mut Job,
     buckets_per_rank: u64,

@@ -24,16 +24,16 @@ fn given(set: Option<WordSet>, served: Option<Node>) -> *mut WordSetHandle {
     })
 }
 
-/// A set of this process's own with so many buckets, one for each word and some more: above nine tenths it gets slow, and full
-/// at last. Null if that fails. To be freed by fs_word_set_free.
+/// A set of this process's own with so many buckets, one for each word and some more: above nine
+/// tenths it gets slow, and full at last. Null if that fails. To be freed by fs_word_set_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_word_set_new(buckets: u64) -> *mut WordSetHandle {
     given(noted(WordSet::alone(buckets)), None)
 }
 
-/// A set that the processes of a job share, on one machine: each owns so many buckets of it. All of them call this, in the same
-/// order as other calls for the job. Null if that fails. The memory of a process that has ended stays for as long as others use
-/// the set.
+/// A set that the processes of a job share, on one machine: each owns so many buckets of it. All of
+/// them call this, in the same order as other calls for the job. Null if that fails. The memory of
+/// a process that has ended stays for as long as others use the set.
 ///
 /// # Safety
 /// `job` is null or a job that was not freed, and no other thread uses it now.
@@ -70,11 +70,12 @@ pub unsafe extern "C" fn fs_word_set_find_or_put(
     FsOutcome::of_put(set.set.find_or_put(word)).0
 }
 
-/// Finds or inserts `count` words in turn, whose waits for memory overlap, and writes what became of each to `outcomes`. Returns
-/// false, and inserts none, if one is of 64 bits.
+/// Finds or inserts `count` words in turn, whose waits for memory overlap, and writes what became
+/// of each to `outcomes`. Returns false, and inserts none, if one is of 64 bits.
 ///
 /// # Safety
-/// `set` is null or a set that was not freed; `words` and `outcomes` have room for `count`, or `count` is 0.
+/// `set` is null or a set that was not freed; `words` and `outcomes` have room for `count`, or
+/// `count` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fs_word_set_find_or_put_all(
     set: *const WordSetHandle,
@@ -98,7 +99,8 @@ pub unsafe extern "C" fn fs_word_set_find_or_put_all(
     let words = unsafe { std::slice::from_raw_parts(words, count) };
     let put = set.set.find_or_put_all(words, |at, put| {
         let outcome = FsOutcome::of_put(Ok(put)).0;
-        // SAFETY: `at` is below `count`, and there is room for so many. Written as memory that may never have been.
+        // SAFETY: `at` is below `count`, and there is room for so many. Written as memory that may
+        // never have been.
         unsafe { outcomes.add(at).write(outcome) };
     });
     noted(put).is_some()

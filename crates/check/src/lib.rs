@@ -1,5 +1,5 @@
-//! Recorded histories and the checks that judge them: linearizability of operations on single keys (this page), and
-//! strict serializability of transactions ([`serial`]).
+//! Recorded histories and the checks that judge them: linearizability of operations on single keys
+//! (this page), and strict serializability of transactions ([`serial`]).
 //!
 //! Clients of a concurrent table record each operation's invocation and completion in a
 //! [`History`]; [`check`] then says whether one order of the operations exists that explains every
@@ -31,10 +31,10 @@
 //! searched depth first after Wing & Gong ("Testing and verifying concurrent objects", 1993) with
 //! Lowe's cache of the (linearized set, state) pairs already met ("Testing for linearizability",
 //! 2017). A result that tells of no change to the state ([`Model::only_reads`]) is taken as soon as
-//! it fits. Operations of unknown fate are kept cheap: as few as possible are tried first, each only
-//! where it changes the state and after its equals invoked before, and a pair is skipped if the same
-//! completed operations already led to the same state with only some of the unknown ones used. The
-//! search is deterministic, and bounded by a number of steps rather than by time.
+//! it fits. Operations of unknown fate are kept cheap: as few as possible are tried first, each
+//! only where it changes the state and after its equals invoked before, and a pair is skipped if
+//! the same completed operations already led to the same state with only some of the unknown ones
+//! used. The search is deterministic, and bounded by a number of steps rather than by time.
 //!
 //! # Why not an existing crate
 //!

@@ -218,7 +218,8 @@ fn reads_that_contradict_one_another() {
 
 #[test]
 fn an_unknown_commit_counts_once_somebody_read_it() {
-    // Its append to y was read, so that its append to x is there as well, and later reads must show it.
+    // Its append to y was read, so that its append to x is there as well, and later reads must show
+    // it.
     let history = [
         unknown(&[append('x', 1), append('y', 2)]),
         within(0, 10, &[read('y', &[2])]),
@@ -286,7 +287,8 @@ proptest! {
         prop_assert!(check_serial(&history).is_ok(), "{:?}", check_serial(&history));
     }
 
-    /// Two transactions beside each other that read the same key and append to it are always caught.
+    /// Two transactions beside each other that read the same key and append to it are always
+    /// caught.
     #[test]
     fn catches_lost_updates_of_snapshots(
         plans in proptest::collection::vec((0_u64..40, 0_u64..9, [0_usize..3, 0_usize..3], any::<bool>()), 0..20),

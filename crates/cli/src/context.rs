@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Context {
-    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`; over several nodes
-    /// tcp://HOST:PORT,HOST:PORT,...
+    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`; over several
+    /// nodes tcp://HOST:PORT,HOST:PORT,...
     #[arg(
         short,
         long,
@@ -29,12 +29,13 @@ pub struct Context {
     /// Print exactly one JSON object on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// What a tcp:// or verbs:// address is served with and opened with: the content of this file, at least 16 bytes, a
-    /// newline at its end left out [default: FARSLOT_SECRET of the environment]
+    /// What a tcp:// or verbs:// address is served with and opened with: the content of this file,
+    /// at least 16 bytes, a newline at its end left out [default: FARSLOT_SECRET of the
+    /// environment]
     #[arg(long, global = true, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
-    /// The grant under which a tcp:// or verbs:// address is used, with a secret of its own: "read-only" where
-    /// the node has one, or a name of its file of grants (serve --grants)
+    /// The grant under which a tcp:// or verbs:// address is used, with a secret of its own:
+    /// "read-only" where the node has one, or a name of its file of grants (serve --grants)
     #[arg(
         long,
         global = true,
@@ -214,8 +215,8 @@ impl Context {
     /// The secret that the user gave, if any: it is never a part of the command line.
     ///
     /// # Errors
-    /// A file that cannot be read, or a secret that could be guessed; an empty one too, so that nothing is
-    /// served to all because a variable was not set.
+    /// A file that cannot be read, or a secret that could be guessed; an empty one too, so that
+    /// nothing is served to all because a variable was not set.
     pub fn secret(&self) -> Result<Option<Secret>> {
         match (&self.secret_file, std::env::var_os(SECRET)) {
             (Some(path), _) => secret_in(path).map(Some),
@@ -301,8 +302,8 @@ impl Context {
         Ok(self.store_with(options)?.table(name)?)
     }
 
-    /// Opens a table of the store that the user named, to look at its records. Where only its writer can, this is it
-    /// then, if another one-shot command ends soon.
+    /// Opens a table of the store that the user named, to look at its records. Where only its
+    /// writer can, this is it then, if another one-shot command ends soon.
     ///
     /// # Errors
     /// As [`Context::writable_table`].

@@ -156,7 +156,8 @@ impl Failure {
     }
 }
 
-/// Whether the store refuses what no store could do: options, names and addresses that cannot be meant.
+/// Whether the store refuses what no store could do: options, names and addresses that cannot be
+/// meant.
 const fn is_usage(error: &StoreError) -> bool {
     matches!(
         error,

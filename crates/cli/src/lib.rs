@@ -1,7 +1,7 @@
 //! The program `farslot`: serves memory, and works on the tables in it.
 //!
-//! It is a library so that the laboratory's program has the same options, output and failures, and starts the same
-//! memory nodes.
+//! It is a library so that the laboratory's program has the same options, output and failures, and
+//! starts the same memory nodes.
 
 #![forbid(unsafe_code)]
 
@@ -74,8 +74,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
     Nodes(commands::nodes::Args),
-    /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that is
-    /// still at work would do harm
+    /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that
+    /// is still at work would do harm
     TakeOver(commands::take_over::Args),
     /// Count the states that a Petri net or a model can reach, and check them
     Explore(commands::explore::Args),
@@ -125,7 +125,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
     }
 }
 
-/// An address that cannot be used is reported as the store says it, and in the form that was asked for.
+/// An address that cannot be used is reported as the store says it, and in the form that was asked
+/// for.
 fn bad_address(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error)?;
     let said = source.downcast_ref::<StoreError>()?;

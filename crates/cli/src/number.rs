@@ -2,7 +2,8 @@
 
 use bytesize::ByteSize;
 
-/// A number of at least 1, which may be written as `1_000_000` or as `1M`: with k, M, G or T for thousands.
+/// A number of at least 1, which may be written as `1_000_000` or as `1M`: with k, M, G or T for
+/// thousands.
 ///
 /// # Errors
 /// Says what is no such number.

@@ -38,8 +38,8 @@ pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// What the store and its agents have to say beside their answers goes to standard error: warnings, or what FARSLOT_LOG
-/// asks for, such as `info` or `farslot_fabric=debug`.
+/// What the store and its agents have to say beside their answers goes to standard error: warnings,
+/// or what FARSLOT_LOG asks for, such as `info` or `farslot_fabric=debug`.
 pub fn log_to_stderr() {
     let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
     // It can only fail where there is a logger already.
@@ -76,7 +76,8 @@ pub fn check_writable(path: &Path) -> Result<()> {
         .map_err(Failure::io(path.display().to_string()))
 }
 
-/// A table that fits the terminal's width, or as many columns as COLUMNS says; elsewhere it is as wide as it must be.
+/// A table that fits the terminal's width, or as many columns as COLUMNS says; elsewhere it is as
+/// wide as it must be.
 #[must_use]
 pub fn new_table(style: TableStyle) -> Table {
     let mut table = Table::new();

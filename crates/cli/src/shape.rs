@@ -142,8 +142,8 @@ impl Shape {
         }
     }
 
-    /// The same as it was counted: it may have grown since it was made. Of a table over several nodes, of all the
-    /// `parts` together.
+    /// The same as it was counted: it may have grown since it was made. Of a table over several
+    /// nodes, of all the `parts` together.
     #[must_use]
     pub fn as_counted(self, counts: &Occupancy, parts: &[PartitionReport]) -> Self {
         let slots = counts.slots;
@@ -159,7 +159,8 @@ impl Shape {
         }
     }
 
-    /// The same of a table that was just made: over several nodes, of all its partitions together, which are alike.
+    /// The same of a table that was just made: over several nodes, of all its partitions together,
+    /// which are alike.
     #[must_use]
     pub fn of_new(record: &TableRecord, nodes: u64) -> Self {
         let shape = Self::of(&record.scheme);

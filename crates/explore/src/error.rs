@@ -70,7 +70,8 @@ pub enum RankError {
     /// The job ended, or did not come to be.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// A rank's memory could not be reached: its process has ended, or the network has lost it. Its part of the states is lost.
+    /// A rank's memory could not be reached: its process has ended, or the network has lost it. Its
+    /// part of the states is lost.
     #[error("rank {rank} is lost: {error}")]
     Fabric {
         /// The rank.

@@ -1,13 +1,14 @@
 //! State-space exploration over find-or-put: what paper 002's table was made for.
 //!
-//! - [`explicit`]: every reachable state is visited once, breadth first, by threads that share one set
-//!   ([`farslot_set`]): states, transitions, deadlocks, depth, and a shortest way to a state that
-//!   violates an invariant. Complete levels can be kept in a journal, from which a killed exploration goes on.
-//! - [`symbolic`]: sets of markings as decision diagrams whose unique table is find-or-put; for numbers of markings that
-//!   nothing could visit one by one.
+//! - [`explicit`]: every reachable state is visited once, breadth first, by threads that share one
+//!   set ([`farslot_set`]): states, transitions, deadlocks, depth, and a shortest way to a state
+//!   that violates an invariant. Complete levels can be kept in a journal, from which a killed
+//!   exploration goes on.
+//! - [`symbolic`]: sets of markings as decision diagrams whose unique table is find-or-put; for
+//!   numbers of markings that nothing could visit one by one.
 //!
-//! What is explored is a [`model::Model`]: a [`net::Net`], packed by [`packed::PackedNet`], mostly read from
-//! [PNML](pnml), or a type in Rust, as those of [`models`].
+//! What is explored is a [`model::Model`]: a [`net::Net`], packed by [`packed::PackedNet`], mostly
+//! read from [PNML](pnml), or a type in Rust, as those of [`models`].
 //!
 //! ```
 //! use farslot_explore::explicit::{Options, Progress, explore};

@@ -3,8 +3,9 @@
 /// A system with a finite set of states, to be explored.
 ///
 /// A state is a fixed number of bits in 64-bit words, in which the model packs what it likes; two
-/// states are the same if their words are. States of up to 63 bits are stored as they are; longer ones
-/// are compressed, and the better the fewer different values each of their 32-bit halves takes.
+/// states are the same if their words are. States of up to 63 bits are stored as they are; longer
+/// ones are compressed, and the better the fewer different values each of their 32-bit halves
+/// takes.
 pub trait Model: Sync {
     /// Bits of a state, at least 1. It has as many words as that takes; bits above are 0.
     fn bits(&self) -> usize;
@@ -19,7 +20,8 @@ pub trait Model: Sync {
     /// [`NoRoom`] if a successor does not fit into the words of a state.
     fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom>;
 
-    /// Whether `state` is as it should be. Exploration looks for a shortest way to a state that is not.
+    /// Whether `state` is as it should be. Exploration looks for a shortest way to a state that is
+    /// not.
     fn invariant(&self, state: &[u64]) -> bool {
         let _ = state;
         true
@@ -91,8 +93,8 @@ impl Successors {
         }
     }
 
-    /// Adds a successor that `action` leads to, and returns it to be changed: it begins as a copy of
-    /// `state`.
+    /// Adds a successor that `action` leads to, and returns it to be changed: it begins as a copy
+    /// of `state`.
     ///
     /// # Panics
     /// If `state` is not of the model's number of words.

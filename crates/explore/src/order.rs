@@ -1,8 +1,8 @@
 //! An order of a net's places in which those of a transition are near each other.
 //!
-//! FORCE (Aloul, Markov and Sakallah, GLSVLSI 2003): every transition pulls its places towards their
-//! centre of gravity, until the order settles. It finds local minima, so it starts from several orders, of which
-//! the result with the smallest sum of spans is taken.
+//! FORCE (Aloul, Markov and Sakallah, GLSVLSI 2003): every transition pulls its places towards
+//! their centre of gravity, until the order settles. It finds local minima, so it starts from
+//! several orders, of which the result with the smallest sum of spans is taken.
 
 use crate::net::Net;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ pub fn places_in_order(net: &Net) -> Vec<usize> {
     orders(net).swap_remove(0)
 }
 
-/// Several orders of a net's places, different from each other, the likely best first. Which one is best for decision
-/// diagrams only trying them tells.
+/// Several orders of a net's places, different from each other, the likely best first. Which one is
+/// best for decision diagrams only trying them tells.
 #[must_use]
 pub fn orders(net: &Net) -> Vec<Vec<usize>> {
     let mut visits_left = MOST_VISITS;
@@ -134,8 +134,8 @@ fn settle(
     best
 }
 
-/// An order and its reverse; first the one whose transitions begin deeper: in a decision diagram they then
-/// work on smaller parts.
+/// An order and its reverse; first the one whose transitions begin deeper: in a decision diagram
+/// they then work on smaller parts.
 fn both_ways(order: Vec<usize>, edges: &[Vec<usize>]) -> [Vec<usize>; 2] {
     let places = positions(&order);
     let last = order.len().saturating_sub(1);

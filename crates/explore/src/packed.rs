@@ -1,7 +1,7 @@
 //! A net as a model whose markings are packed: a few bits a place, with firing as word additions.
 //!
-//! How many tokens a place can hold is not known beforehand. [`PackedNet::sampled`] guesses the bits
-//! from random walks. A guess that is too small is noticed exactly: the transition that would
+//! How many tokens a place can hold is not known beforehand. [`PackedNet::sampled`] guesses the
+//! bits from random walks. A guess that is too small is noticed exactly: the transition that would
 //! overflow a place fails with [`NoRoom`], and the exploration begins anew with
 //! [`PackedNet::widened`].
 
@@ -300,9 +300,9 @@ const ONE_WORD: usize = 63;
 /// Halves of words, of which longer states have at least so many.
 const LEAST_HALVES: usize = 4;
 
-/// Puts the places' fields into words, in this order, and returns them with the bits of a state. Long states are
-/// spread evenly over the halves of their words, so that none of the pairs that they are compressed
-/// to takes most of the information. No field lies in two halves.
+/// Puts the places' fields into words, in this order, and returns them with the bits of a state.
+/// Long states are spread evenly over the halves of their words, so that none of the pairs that
+/// they are compressed to takes most of the information. No field lies in two halves.
 fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
     let total: usize = widths.iter().map(|width| *width as usize).sum();
     let spread = total > ONE_WORD;

@@ -1,9 +1,9 @@
 //! Which places go into which half of a state, so that the halves take few different values.
 //!
 //! A compressed state is the pair of its two halves, and each different half is stored (see
-//! [`TreeSet`](farslot_set::TreeSet)): most of the memory beside the states' buckets is for those. Places whose tokens depend
-//! on each other belong into one half. Sampled markings tell: places of the halves are swapped where that leaves fewer
-//! different values among them.
+//! [`TreeSet`](farslot_set::TreeSet)): most of the memory beside the states' buckets is for those.
+//! Places whose tokens depend on each other belong into one half. Sampled markings tell: places of
+//! the halves are swapped where that leaves fewer different values among them.
 
 use crate::sample::{Chance, Samples};
 use std::collections::HashSet;
@@ -13,8 +13,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 const SWAPS: usize = 4_000;
 const VISITS: usize = 8_000_000;
 
-/// The half of a state, of `halves` words of 32 bits, in which its word `at` lies: the side of the tree's root. Words are the
-/// leaves `halves + at` of a heap whose root is 1.
+/// The half of a state, of `halves` words of 32 bits, in which its word `at` lies: the side of the
+/// tree's root. Words are the leaves `halves + at` of a heap whose root is 1.
 pub(crate) fn side_of(at: usize, halves: usize) -> usize {
     let mut node = halves + at;
     while node > 3 {
@@ -23,7 +23,8 @@ pub(crate) fn side_of(at: usize, halves: usize) -> usize {
     node & 1
 }
 
-/// Swaps places of the same width between the two sides of a state; `sides` has the side of each place.
+/// Swaps places of the same width between the two sides of a state; `sides` has the side of each
+/// place.
 pub(crate) fn improve(order: &mut [usize], sides: &[usize], widths: &[u32], samples: &Samples) {
     let tries = SWAPS.min(VISITS / samples.markings.len().max(1));
     let mut chance = Chance::new(2);

@@ -1,10 +1,11 @@
 //! Calls: requests that the owner of a node answers by work in its own memory.
 //!
-//! A call goes to a region, of which the caller needs [`Rights::CALL`], and completes
-//! with the reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion queue
-//! whatever the number of its senders (paper 003, section 5.2); what the other fabrics make of it they say
-//! themselves. Over RDMA verbs calls are refused so far
-//! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can call. A call that fails may have been executed; a layer above makes retries safe.
+//! A call goes to a region, of which the caller needs [`Rights::CALL`], and completes with the
+//! reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion
+//! queue whatever the number of its senders (paper 003, section 5.2); what the other fabrics make
+//! of it they say themselves. Over RDMA verbs calls are refused so far
+//! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can
+//! call. A call that fails may have been executed; a layer above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;
@@ -12,22 +13,26 @@ use std::ops::Range;
 
 /// What the owner of a node does for calls (`rpc_handler` of paper 003, table 3).
 ///
-/// Calls may come on several threads at a time. Whatever must not run side by side is the handler's to lock.
+/// Calls may come on several threads at a time. Whatever must not run side by side is the handler's
+/// to lock.
 pub trait Handler: Send + Sync {
-    /// Answers a call; returns how many bytes of `call.reply` are the reply, of which the fabric takes no more
-    /// than there are.
+    /// Answers a call; returns how many bytes of `call.reply` are the reply, of which the fabric
+    /// takes no more than there are.
     ///
-    /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other clients as well.
+    /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other
+    /// clients as well.
     fn handle(&self, call: Call<'_>) -> usize;
 
-    /// Whether the handler itself holds every caller to its rights, by [`Call::allowed`]. Else a caller needs
-    /// [`Rights::CALL`] for all of the region. Over the simulator, callers need that in any case.
+    /// Whether the handler itself holds every caller to its rights, by [`Call::allowed`]. Else a
+    /// caller needs [`Rights::CALL`] for all of the region. Over the simulator, callers need that
+    /// in any case.
     fn checks_callers(&self) -> bool {
         false
     }
 }
 
-/// A call as its handler gets it. Every byte of the request is the client's word, and may be anything.
+/// A call as its handler gets it. Every byte of the request is the client's word, and may be
+/// anything.
 pub struct Call<'c> {
     /// The region that was called.
     pub region: RegionId,
@@ -59,8 +64,8 @@ impl fmt::Debug for Call<'_> {
 
 /// A region as its owner's processors use it, while clients may read and write it one-sidedly.
 ///
-/// Stores become visible to clients in the order in which they were made, word by word. A client's READ may
-/// see any mix of the words from before and after; what is published must let it notice.
+/// Stores become visible to clients in the order in which they were made, word by word. A client's
+/// READ may see any mix of the words from before and after; what is published must let it notice.
 pub trait OwnerMemory {
     /// The region's length in bytes.
     fn bytes(&self) -> u64;
@@ -77,8 +82,8 @@ pub trait OwnerMemory {
     /// As [`OwnerMemory::load`].
     fn store(&mut self, offset: u64, value: u64) -> Result<()>;
 
-    /// Replaces the word at byte `offset` by `new` if it is `expected`; returns what it was. Atomic against the
-    /// atomics of clients, except where a NIC executes those.
+    /// Replaces the word at byte `offset` by `new` if it is `expected`; returns what it was. Atomic
+    /// against the atomics of clients, except where a NIC executes those.
     ///
     /// # Errors
     /// As [`OwnerMemory::load`].
@@ -97,8 +102,8 @@ pub trait OwnerMemory {
     fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()>;
 }
 
-/// Checks that `words` words from byte `offset` on lie in a region of `bytes` bytes; returns the number of the
-/// first.
+/// Checks that `words` words from byte `offset` on lie in a region of `bytes` bytes; returns the
+/// number of the first.
 ///
 /// # Errors
 /// [`FabricError::OutOfBounds`] and [`FabricError::Misaligned`].

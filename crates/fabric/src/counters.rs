@@ -45,7 +45,8 @@ pub struct Booking {
     bytes: u64,
     /// Length of the longest chain of completions that the operation has seen so far.
     depth: u32,
-    /// Those of the verbs that were done in place, each step of them with a doorbell that is counted already.
+    /// Those of the verbs that were done in place, each step of them with a doorbell that is
+    /// counted already.
     in_place: u32,
 }
 
@@ -68,8 +69,8 @@ impl Booking {
         self.depth += 1;
     }
 
-    /// Books a call that answers several operations to one of them: its part of the bytes, and the call itself where
-    /// no other has it.
+    /// Books a call that answers several operations to one of them: its part of the bytes, and the
+    /// call itself where no other has it.
     #[inline]
     pub fn called(&mut self, calls: u32, bytes: u64) {
         self.verbs += calls;
@@ -85,7 +86,8 @@ impl Booking {
     }
 }
 
-/// READs that were done in place, and operations that have ended, not yet added to an endpoint's [`Counters`].
+/// READs that were done in place, and operations that have ended, not yet added to an endpoint's
+/// [`Counters`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
     reads: u64,
@@ -95,8 +97,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts READs of so many bytes in all, or one that gathers them. They are an operation's, whose
-    /// [`Booking::read`] they are.
+    /// Counts READs of so many bytes in all, or one that gathers them. They are an operation's,
+    /// whose [`Booking::read`] they are.
     #[inline(always)]
     pub fn read(&mut self, verbs: u32, gathers: bool, bytes: u64) {
         if gathers {
@@ -290,8 +292,8 @@ impl Counters {
         operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
     }
 
-    /// Books READs in place that wait for no other of them to the operation that runs: at once, where there is no
-    /// [`Tally`] of many.
+    /// Books READs in place that wait for no other of them to the operation that runs: at once,
+    /// where there is no [`Tally`] of many.
     pub fn read_in_place(&self, verbs: u32, gathers: bool, bytes: u64) {
         let mut tally = Tally::default();
         tally.read(verbs, gathers, bytes);
@@ -308,7 +310,8 @@ impl Counters {
         add(&self.bytes_read, tally.bytes);
     }
 
-    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for them.
+    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for
+    /// them.
     #[inline]
     pub fn add(&self, class: OperationClass, tally: &Tally) {
         self.add_reads(tally);

@@ -92,8 +92,8 @@ impl EndpointCore {
         }
     }
 
-    /// Whether a task that works [in place](Endpoint::in_place), and so never waits, shall let others run first: every
-    /// 64th time.
+    /// Whether a task that works [in place](Endpoint::in_place), and so never waits, shall let
+    /// others run first: every 64th time.
     #[inline]
     pub fn is_turn_over(&self) -> bool {
         let calls = self.calls.get() + 1;
@@ -195,9 +195,10 @@ pub trait Endpoint: 'static {
         self.post(Verb::Read { from, into })
     }
 
-    /// The region of an address as memory of this process, where it is mapped, its node is there and these rights are
-    /// granted; nothing on fabrics whose memory is elsewhere. What is loaded from it was not posted, so that nothing
-    /// counts it; whoever loads books that ([`Counters::add`]).
+    /// The region of an address as memory of this process, where it is mapped, its node is there
+    /// and these rights are granted; nothing on fabrics whose memory is elsewhere. What is loaded
+    /// from it was not posted, so that nothing counts it; whoever loads books that
+    /// ([`Counters::add`]).
     #[inline]
     fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
         None

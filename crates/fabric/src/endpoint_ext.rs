@@ -56,7 +56,8 @@ pub trait EndpointExt: Endpoint + Sized {
         VerbFuture::new(self, Ok(Verb::WriteImm { to, data, imm }))
     }
 
-    /// Has the owner of a region answer a request; resolves to the reply, of at most `reply_bytes` bytes.
+    /// Has the owner of a region answer a request; resolves to the reply, of at most `reply_bytes`
+    /// bytes.
     #[inline]
     fn call(
         &self,

@@ -1,16 +1,18 @@
 //! A region's memory as this thread's own loads see it.
 //!
-//! Where a node's memory is mapped into the process, a READ can be a load: nothing is posted, completed or buffered.
-//! What a READ promises still holds, and no more: a word is loaded whole, several words may be torn.
-//! [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region and rights once for as many loads as
-//! follow; each piece is checked against the region's bounds ([`InPlace::offset_of`]).
+//! Where a node's memory is mapped into the process, a READ can be a load: nothing is posted,
+//! completed or buffered. What a READ promises still holds, and no more: a word is loaded whole,
+//! several words may be torn. [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region
+//! and rights once for as many loads as follow; each piece is checked against the region's bounds
+//! ([`InPlace::offset_of`]).
 
 use crate::words::SharedWords;
 use crate::{Piece, RemoteAddr};
 
 /// One region of a node whose memory is mapped, with the rights that were asked for.
 ///
-/// To be held for a short while only: whether the node is still there is known when the view is made.
+/// To be held for a short while only: whether the node is still there is known when the view is
+/// made.
 #[derive(Clone, Copy)]
 pub struct InPlace<'m> {
     /// The region's words and no others.
@@ -34,15 +36,15 @@ impl<'m> InPlace<'m> {
     pub fn offset_of(&self, piece: Piece) -> Option<u64> {
         let Piece { from, len } = piece;
         let is_here = from.node == self.start.node && from.region == self.start.region;
-        // What lies before the start wraps to more than there is. No region is so long that the rest overflows: the sum
-        // is compared only if neither part is longer.
+        // What lies before the start wraps to more than there is. No region is so long that the
+        // rest overflows: the sum is compared only if neither part is longer.
         let at = from.offset.wrapping_sub(self.start.offset);
         let is_within = len as u64 <= self.len && at <= self.len - len as u64;
         (is_here && is_within).then_some(from.offset)
     }
 
-    /// Loads words of a piece that was checked and starts at byte `offset`, a multiple of 8: each by its number,
-    /// when it is asked for.
+    /// Loads words of a piece that was checked and starts at byte `offset`, a multiple of 8: each
+    /// by its number, when it is asked for.
     ///
     /// # Panics
     /// Behind the region's end.

@@ -1,12 +1,14 @@
-//! An endpoint of the owner's own memory: what runs a client's protocol within the handler of a call.
+//! An endpoint of the owner's own memory: what runs a client's protocol within the handler of a
+//! call.
 //!
-//! A handler has a region's memory for as long as a call lasts. It [lends](OwnerEndpoint::lend) that to the endpoint,
-//! whose verbs are then loads, stores and swaps of the owner's processor, done when they are posted. Verbs that are
-//! posted while nothing is lent fail. Where a region is mapped, a
-//! [confined endpoint of shared memory](crate::shm::ShmEndpoint::confined) does the same at less cost.
+//! A handler has a region's memory for as long as a call lasts. It [lends](OwnerEndpoint::lend)
+//! that to the endpoint, whose verbs are then loads, stores and swaps of the owner's processor,
+//! done when they are posted. Verbs that are posted while nothing is lent fail. Where a region is
+//! mapped, a [confined endpoint of shared memory](crate::shm::ShmEndpoint::confined) does the same
+//! at less cost.
 //!
-//! **Time.** A handler must not wait. What sleeps within one finds the time over at once: the endpoint's clock begins
-//! with the call's and goes forward by what is waited for.
+//! **Time.** A handler must not wait. What sleeps within one finds the time over at once: the
+//! endpoint's clock begins with the call's and goes forward by what is waited for.
 
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
@@ -75,8 +77,9 @@ impl OwnerEndpoint {
     /// Runs something while the endpoint has this memory, at this time of the owner's clock.
     pub fn lend<T>(&self, memory: &mut dyn OwnerMemory, now: Nanos, run: impl FnOnce() -> T) -> T {
         let memory: NonNull<dyn OwnerMemory + '_> = NonNull::from(memory);
-        // SAFETY: both are pointers to the same object, of the same layout. The lifetime that is left out is kept by
-        // `Loan`: the pointer is gone when this function ends, by return or by panic, and the borrow lasts so long.
+        // SAFETY: both are pointers to the same object, of the same layout. The lifetime that is
+        // left out is kept by `Loan`: the pointer is gone when this function ends, by return or by
+        // panic, and the borrow lasts so long.
         let memory = unsafe {
             std::mem::transmute::<NonNull<dyn OwnerMemory + '_>, NonNull<dyn OwnerMemory>>(memory)
         };
@@ -91,9 +94,9 @@ impl OwnerEndpoint {
         let Some(mut memory) = self.lent.take() else {
             return Err(FabricError::NodeStopped { node: NODE });
         };
-        // SAFETY: `lend` holds the mutable borrow that this was made of until it has taken the pointer away. There is
-        // one copy of the pointer, which was taken out: no other reference to the memory can be made until it is put
-        // back, when this one is used no more.
+        // SAFETY: `lend` holds the mutable borrow that this was made of until it has taken the
+        // pointer away. There is one copy of the pointer, which was taken out: no other reference
+        // to the memory can be made until it is put back, when this one is used no more.
         let done = work(unsafe { memory.as_mut() });
         self.lent.set(Some(memory));
         done

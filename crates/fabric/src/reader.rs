@@ -190,7 +190,8 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         counters.operation_ended(class, booking);
     }
 
-    /// Books the READs of another reader as those of the same operation, side by side with its own last one.
+    /// Books the READs of another reader as those of the same operation, side by side with its own
+    /// last one.
     #[inline]
     pub fn book_beside(&mut self, other: &mut Self) {
         self.booking.beside(std::mem::take(&mut other.booking));

@@ -1,5 +1,5 @@
-//! Which buckets are in closed sets: for any table that moves records from bucket to bucket, wherever its
-//! buckets are.
+//! Which buckets are in closed sets: for any table that moves records from bucket to bucket,
+//! wherever its buckets are.
 
 /// A set that is closed has itself as its root.
 const OPEN: u32 = u32::MAX;
@@ -8,14 +8,15 @@ const NONE: u32 = u32::MAX;
 
 /// Labels of buckets, and the sets that they stand for: a union-find over sets.
 ///
-/// A search [begins](Self::begin), [visits](Self::visit) the buckets that are not [closed](Self::is_closed), and
-/// [closes](Self::close) them if it has come to no vacant slot. Where a slot becomes vacant, its bucket is to be
-/// [opened](Self::open).
+/// A search [begins](Self::begin), [visits](Self::visit) the buckets that are not
+/// [closed](Self::is_closed), and [closes](Self::close) them if it has come to no vacant slot.
+/// Where a slot becomes vacant, its bucket is to be [opened](Self::open).
 #[derive(Clone, Debug)]
 pub struct ClosedSets {
     /// For each bucket, the last search or set that it was in.
     labels: Box<[u32]>,
-    /// For each set the next one towards its root; [`OPEN`] for a root that is not closed (any more).
+    /// For each set the next one towards its root; [`OPEN`] for a root that is not closed (any
+    /// more).
     sets: Vec<u32>,
 }
 

@@ -1,8 +1,9 @@
 //! What a client remembers of the clusters that its lookups have met (paper 000, section 4.4).
 //!
-//! A cluster is a run of slots in use with an empty slot behind it. A lookup that walked from its home
-//! to an empty slot has seen one, or a part of one. [`ClusterHints`] keeps the largest of them, so that
-//! later lookups know where to stop reading. Any scheme with linear probing may have it.
+//! A cluster is a run of slots in use with an empty slot behind it. A lookup that walked from its
+//! home to an empty slot has seen one, or a part of one. [`ClusterHints`] keeps the largest of
+//! them, so that later lookups know where to stop reading. Any scheme with linear probing may have
+//! it.
 //!
 //! It is a memory, not the truth: others fill slots, and some schemes free them. Who acts on a hint
 //! must get the right answer from a wrong one.
@@ -13,9 +14,9 @@ pub use farslot_model::Hint;
 
 /// The largest clusters that a client has met, at most so many, none touching another.
 ///
-/// What lookups see is noted first, which takes a few ns, and merged later, while there is time: see
-/// [`ClusterHints::note`] and [`ClusterHints::merge`]. A later sight corrects an earlier one, and all
-/// arithmetic goes round the table's end.
+/// What lookups see is noted first, which takes a few ns, and merged later, while there is time:
+/// see [`ClusterHints::note`] and [`ClusterHints::merge`]. A later sight corrects an earlier one,
+/// and all arithmetic goes round the table's end.
 #[derive(Clone, Debug)]
 pub struct ClusterHints {
     /// Slots of the table.
@@ -24,7 +25,8 @@ pub struct ClusterHints {
     most: usize,
     /// The empty slots behind the clusters, ascending; searched on every lookup, so on their own.
     ends: Vec<u64>,
-    /// How many ends lie in front of each of equal parts of the table, and of its end: where to search.
+    /// How many ends lie in front of each of equal parts of the table, and of its end: where to
+    /// search.
     ends_before: Box<[u32]>,
     /// A part has 2^`part_bits` slots.
     part_bits: u32,
@@ -69,8 +71,8 @@ impl ClusterHints {
         }
     }
 
-    /// Bytes that it may come to take, about: of all clusters that it may keep, each in two lists and a tree
-    /// whose nodes are half full.
+    /// Bytes that it may come to take, about: of all clusters that it may keep, each in two lists
+    /// and a tree whose nodes are half full.
     #[must_use]
     pub fn most_bytes(&self) -> u64 {
         let a_cluster = 2 * size_of::<u64>() + 2 * size_of::<(u64, u64)>();
@@ -78,12 +80,12 @@ impl ClusterHints {
         (self.most.saturating_mul(a_cluster) + others) as u64
     }
 
-    /// Notes that the slots from `start` on were in use up to slot `empty`, which was not. Slots count
-    /// from 0; where `empty` is below `start` the run goes round the table's end, and where it is
-    /// `start` there is no run, and only that slot was seen to be empty.
+    /// Notes that the slots from `start` on were in use up to slot `empty`, which was not. Slots
+    /// count from 0; where `empty` is below `start` the run goes round the table's end, and where
+    /// it is `start` there is no run, and only that slot was seen to be empty.
     ///
-    /// Nothing changes before [`ClusterHints::merge`]. A note is dropped if it says nothing new, if too
-    /// many wait, or if the table has no such slot.
+    /// Nothing changes before [`ClusterHints::merge`]. A note is dropped if it says nothing new, if
+    /// too many wait, or if the table has no such slot.
     #[inline]
     pub fn note(&mut self, start: u64, empty: u64) {
         if self.notes.len() < MOST_NOTES && start < self.slots && empty < self.slots {
@@ -102,9 +104,9 @@ impl ClusterHints {
         !self.notes.is_empty()
     }
 
-    /// Learns from what was noted, in the order in which it was seen. To be called while READs are under
-    /// way and there is nothing else to do. Each note takes time in O(m), a move of at most 24 bytes a
-    /// cluster; but few lookups leave one, once the largest clusters are known.
+    /// Learns from what was noted, in the order in which it was seen. To be called while READs are
+    /// under way and there is nothing else to do. Each note takes time in O(m), a move of at most
+    /// 24 bytes a cluster; but few lookups leave one, once the largest clusters are known.
     pub fn merge(&mut self) {
         if self.notes.is_empty() {
             return;
@@ -115,8 +117,8 @@ impl ClusterHints {
         self.notes.clear();
     }
 
-    /// Where the cluster is that `slot` lies in, or the next one from there on, round the table's end;
-    /// nothing where no cluster is known. In O(log m).
+    /// Where the cluster is that `slot` lies in, or the next one from there on, round the table's
+    /// end; nothing where no cluster is known. In O(log m).
     #[inline]
     #[must_use]
     pub fn at(&self, slot: u64) -> Option<Hint> {
@@ -153,8 +155,8 @@ impl ClusterHints {
         self.ends.is_empty()
     }
 
-    /// The clusters, each as its first slot and its length in slots, in the order of their ends. The
-    /// slot behind each is empty.
+    /// The clusters, each as its first slot and its length in slots, in the order of their ends.
+    /// The slot behind each is empty.
     pub fn clusters(&self) -> impl Iterator<Item = (u64, u64)> {
         let ends_and_lens = self.ends.iter().zip(&self.lens);
         ends_and_lens.map(|(&end, &len)| (self.before(end, len), len))
@@ -170,7 +172,8 @@ impl ClusterHints {
         }
     }
 
-    /// The slot `count` slots in front of `slot`, round the table's end; `count` is below all slots.
+    /// The slot `count` slots in front of `slot`, round the table's end; `count` is below all
+    /// slots.
     fn before(&self, slot: u64, count: u64) -> u64 {
         self.distance(count, slot)
     }

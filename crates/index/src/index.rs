@@ -8,8 +8,8 @@ use std::ops::AddAssign;
 /// A key and its value.
 pub type Record<'r> = (&'r [u8], &'r [u8]);
 
-/// Which operations of a client may wait until others of the same client have ended. Who runs a batch of them must not
-/// be called back from within it by an operation that others wait for.
+/// Which operations of a client may wait until others of the same client have ended. Who runs a
+/// batch of them must not be called back from within it by an operation that others wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
     /// None does.
@@ -25,8 +25,8 @@ pub enum Waits {
 pub enum WriterChange {
     /// Becomes the writer now and not at the first write.
     Start,
-    /// Becomes the writer in place of one that is dead. This waits as long as something that it had begun may still
-    /// happen.
+    /// Becomes the writer in place of one that is dead. This waits as long as something that it had
+    /// begun may still happen.
     TakeOver,
     /// Is the writer no longer, until the next write.
     Resign,
@@ -61,9 +61,9 @@ pub struct ClientState {
     pub sealed: bool,
     /// Slots that one READ of the next lookup fetches.
     pub read_size: u64,
-    /// Bytes of this process's memory that the client takes, or may take, by the size of the table or of its options,
-    /// beside its endpoint's buffers: an index of the table, its directory, its graph, remembered locations, cached
-    /// answers. More when the table has grown.
+    /// Bytes of this process's memory that the client takes, or may take, by the size of the table
+    /// or of its options, beside its endpoint's buffers: an index of the table, its directory, its
+    /// graph, remembered locations, cached answers. More when the table has grown.
     pub client_bytes: u64,
     /// What its cache has done; zeros without one.
     pub cache: CacheCounts,
@@ -84,24 +84,24 @@ pub trait Index {
     /// Which of its operations may wait for others.
     const WAITS: Waits;
 
-    /// The key's value; of a multi-key table, that of the first record found. As [`Operation::Get`], in a future that
-    /// has no room for a write.
+    /// The key's value; of a multi-key table, that of the first record found. As
+    /// [`Operation::Get`], in a future that has no room for a write.
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
 
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
 
-    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's number,
-    /// in the order in which they come.
+    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's
+    /// number, in the order in which they come.
     async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     );
 
-    /// Runs many operations; `done` gets each outcome with the operation's number, in the order in which they come.
-    /// All gets are under way together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which one
-    /// takes effect first is not said.
+    /// Runs many operations; `done` gets each outcome with the operation's number, in the order in
+    /// which they come. All gets are under way together with all others, [`BATCH_WIDTH`] of each at
+    /// a time: of several on one key, which one takes effect first is not said.
     async fn run_many(
         &self,
         operations: &[Operation<'_>],
@@ -109,7 +109,8 @@ pub trait Index {
     ) {
         let is_get = |number: &usize| matches!(operations[*number], Operation::Get(_));
         let (gets, others): (Vec<_>, Vec<_>) = (0..operations.len()).partition(is_get);
-        // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
+        // Nobody else borrows it while it is called: a callback that uses the table begins a batch
+        // of its own.
         let done = RefCell::new(done);
         let run = others.iter().map(|number| self.run(operations[*number]));
         let keys = gets.iter().map(|number| operations[*number].key());
@@ -133,8 +134,8 @@ pub trait Index {
         .await;
     }
 
-    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or nothing
-    /// at the end. A key that is present all along is visited once, whatever others write.
+    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
+    /// nothing at the end. A key that is present all along is visited once, whatever others write.
     async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
     -> Result<Option<Cursor>>;
 
@@ -166,8 +167,8 @@ pub trait Index {
     /// The time of the endpoint's clock.
     fn now(&self) -> Nanos;
 
-    /// Whether the node that the table is on can be reached and is what it was, as far as the endpoint knows. This asks
-    /// nobody.
+    /// Whether the node that the table is on can be reached and is what it was, as far as the
+    /// endpoint knows. This asks nobody.
     fn is_up(&self) -> bool;
 }
 

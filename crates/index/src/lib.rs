@@ -8,7 +8,8 @@
 //! * [`linear`]: open addressing with linear probing, many writers, no locks (papers 000 and 002).
 //! * [`cuckoo`]: bucketed cuckoo hashing, one writer, many readers (paper 000).
 //! * [`duo`]: two bucket arrays under an index of fingerprints that one owner keeps (paper 001).
-//! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper 001).
+//! * [`race`]: extendible hashing that every client splits and nobody owns; it grows online (paper
+//!   001).
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.

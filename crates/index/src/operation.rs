@@ -1,4 +1,5 @@
-//! The vocabulary of all layers: operations, their outcomes, and the classes under which endpoints count them.
+//! The vocabulary of all layers: operations, their outcomes, and the classes under which endpoints
+//! count them.
 
 use crate::Value;
 use farslot_fabric::OperationClass;
@@ -33,13 +34,14 @@ pub const OPERATIONS: [(OperationClass, &str); 8] = [
     (UPKEEP, "upkeep"),
 ];
 
-/// One operation on one key: what every layer is asked for, from [`Index::run`](crate::Index::run) to the table of a
-/// store.
+/// One operation on one key: what every layer is asked for, from [`Index::run`](crate::Index::run)
+/// to the table of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation<'r> {
     /// The key's value; of a multi-key table, that of the first record found.
     Get(&'r [u8]),
-    /// The values of all records of the key. Those that are put or removed meanwhile may be found or not.
+    /// The values of all records of the key. Those that are put or removed meanwhile may be found
+    /// or not.
     GetAll(&'r [u8]),
     /// Makes the key have this value. A multi-key table gets a record more.
     Put(&'r [u8], &'r [u8]),
@@ -47,10 +49,11 @@ pub enum Operation<'r> {
     FindOrPut(&'r [u8], &'r [u8]),
     /// Replaces the value of a key that is present.
     Update(&'r [u8], &'r [u8]),
-    /// Replaces the value of a key that is present and has the first of these values, by the second: in one step, whoever
-    /// else writes. Not in every scheme.
+    /// Replaces the value of a key that is present and has the first of these values, by the
+    /// second: in one step, whoever else writes. Not in every scheme.
     Replace(&'r [u8], &'r [u8], &'r [u8]),
-    /// Removes the key with all its records. If it fails on a multi-key table, some of them may be gone.
+    /// Removes the key with all its records. If it fails on a multi-key table, some of them may be
+    /// gone.
     Remove(&'r [u8]),
 }
 
@@ -114,13 +117,13 @@ impl<'r> Operation<'r> {
 /// What an [`Operation`] answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Of a get, the key's value, if the key is present. Of a find-or-put, the value that was there; nothing if the key
-    /// was absent, and has the value given now.
+    /// Of a get, the key's value, if the key is present. Of a find-or-put, the value that was
+    /// there; nothing if the key was absent, and has the value given now.
     Value(Option<Value>),
     /// Of a get-all, the values of all records.
     Values(Vec<Value>),
-    /// Of a put, whether the key is new. Of an update or a removal, whether it was present. Of a replacement, whether the
-    /// key had the value.
+    /// Of a put, whether the key is new. Of an update or a removal, whether it was present. Of a
+    /// replacement, whether the key had the value.
     Changed(bool),
 }
 

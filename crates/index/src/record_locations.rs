@@ -1,15 +1,17 @@
 //! What a client remembers of where records lie out of band.
 //!
-//! A slot names the block that its key's record lies in, so that a lookup costs two READs one after the other. Who
-//! remembers slot and block of a key asks for both at once, and has the answer after one round trip: if the slot still
-//! names that block, what was read from it is the record. Any scheme whose slots keep their keys may have it.
+//! A slot names the block that its key's record lies in, so that a lookup costs two READs one after
+//! the other. Who remembers slot and block of a key asks for both at once, and has the answer after
+//! one round trip: if the slot still names that block, what was read from it is the record. Any
+//! scheme whose slots keep their keys may have it.
 //!
 //! It is a memory, not the truth: the slot is always read, or swapped from what is remembered.
 //!
-//! *Whose location it is.* A lookup compares the key with the record that it reads; an update reads nothing, so that another
-//! key's location would let it replace another key's record. Keys of one hash are rare, but who knows the table's seed can make
-//! them. So a location is told by another hash of the key, whose seed no one but this client has: 64 bits on which
-//! keys agree by chance only, beside the table's hash, which gives their slot.
+//! *Whose location it is.* A lookup compares the key with the record that it reads; an update reads
+//! nothing, so that another key's location would let it replace another key's record. Keys of one
+//! hash are rare, but who knows the table's seed can make them. So a location is told by another
+//! hash of the key, whose seed no one but this client has: 64 bits on which keys agree by chance
+//! only, beside the table's hash, which gives their slot.
 
 use crate::Hasher;
 use crate::heap::BlockRef;
@@ -28,7 +30,8 @@ pub(crate) struct RecordLocations {
     entries: RefCell<Vec<Entry>>,
 }
 
-/// The owner's hash; then its block, and the distance of its slot from its home above that. Zeros where nothing is known.
+/// The owner's hash; then its block, and the distance of its slot from its home above that. Zeros
+/// where nothing is known.
 type Entry = [u64; 2];
 
 /// A key as its location is asked for.
@@ -75,8 +78,8 @@ impl RecordLocations {
         })
     }
 
-    /// Notes where a record is. Another key's that hashes to the same part is forgotten; a slot that is too far from
-    /// its home is not noted.
+    /// Notes where a record is. Another key's that hashes to the same part is forgotten; a slot
+    /// that is too far from its home is not noted.
     #[inline]
     pub(crate) fn note(
         &self,
@@ -102,8 +105,8 @@ impl RecordLocations {
     }
 }
 
-/// The part that a hash belongs to, of a power of two of them. Neighbours in a table share the high bits of their
-/// hashes, and keys with one tag the low ones: all bits are mixed.
+/// The part that a hash belongs to, of a power of two of them. Neighbours in a table share the high
+/// bits of their hashes, and keys with one tag the low ones: all bits are mixed.
 #[inline]
 const fn part_of(hash: u64, parts: usize) -> usize {
     let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);

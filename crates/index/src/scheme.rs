@@ -65,8 +65,8 @@ impl std::fmt::Display for SchemeKind {
     }
 }
 
-/// What the client of a scheme does; [`Index`] is written over it once, for all schemes, and books what an operation on a
-/// key or [`SchemeClient::scan_piece`] posts to its class.
+/// What the client of a scheme does; [`Index`] is written over it once, for all schemes, and books
+/// what an operation on a key or [`SchemeClient::scan_piece`] posts to its class.
 ///
 /// The defaults are those of a scheme that any number of clients may write, of unique keys.
 #[allow(
@@ -97,7 +97,8 @@ pub trait SchemeClient: Sized {
         Ok(self.find(key).await?.into_iter().collect())
     }
 
-    /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing better.
+    /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing
+    /// better.
     async fn find_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -115,8 +116,8 @@ pub trait SchemeClient: Sized {
     /// Replaces the value of a key that is present; false if it is absent.
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
-    /// Replaces the value of a key if it is `expected`; false if it is another, or the key is absent. In one step,
-    /// whoever else writes: where the scheme cannot, nothing is done.
+    /// Replaces the value of a key if it is `expected`; false if it is another, or the key is
+    /// absent. In one step, whoever else writes: where the scheme cannot, nothing is done.
     async fn replace_value(&self, _key: &[u8], _expected: &[u8], _value: &[u8]) -> Result<bool> {
         Err(IndexError::NotAtomic { scheme: Self::NAME })
     }

@@ -12,8 +12,8 @@ pub struct Sizing {
     pub key: FieldSize,
     /// The size of its values.
     pub value: FieldSize,
-    /// Slots in use per slot when `capacity` keys are in the table, above 0 and at most 1; by default what suits the
-    /// scheme.
+    /// Slots in use per slot when `capacity` keys are in the table, above 0 and at most 1; by
+    /// default what suits the scheme.
     pub load_factor: Option<f64>,
     /// How many records a key may have.
     pub keys: KeyRule,

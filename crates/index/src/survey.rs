@@ -14,12 +14,14 @@ pub enum Survey {
     Duo(duo::Survey),
     /// Of a RACE table: how its subtables have split, and what splits and dead clients have left.
     Race(race::Survey),
-    /// Of a table whose counts tell all, as a sealed one: what its builder has counted, for nothing has changed since.
+    /// Of a table whose counts tell all, as a sealed one: what its builder has counted, for nothing
+    /// has changed since.
     Counted(Occupancy),
 }
 
 impl Survey {
-    /// Of two partitions of a table together; the second's parts follow on the first's. Both are of one scheme.
+    /// Of two partitions of a table together; the second's parts follow on the first's. Both are of
+    /// one scheme.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -103,8 +105,8 @@ impl Survey {
         }
     }
 
-    /// Slots in use per slot in each of up to 64 equal parts of the table, of a table over several nodes of each
-    /// partition; of a sealed table nothing.
+    /// Slots in use per slot in each of up to 64 equal parts of the table, of a table over several
+    /// nodes of each partition; of a sealed table nothing.
     #[must_use]
     pub fn parts(&self) -> &[f64] {
         match self {

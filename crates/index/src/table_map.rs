@@ -11,7 +11,8 @@ use crate::heap::{GRANULE, HeapPlace};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
 
-/// Byte of the mark of a table's heap, from the table's start, in tables that are written record by record.
+/// Byte of the mark of a table's heap, from the table's start, in tables that are written record by
+/// record.
 pub const HEAP_HEADER_AT: u64 = 64;
 const SLOTS_AT: u64 = 4096;
 
@@ -34,8 +35,8 @@ impl TableMap {
         u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
     }
 
-    /// Bytes from the table's start that may have been written, where the heap's mark is `heap_mark`: none behind what
-    /// was handed out of the heap.
+    /// Bytes from the table's start that may have been written, where the heap's mark is
+    /// `heap_mark`: none behind what was handed out of the heap.
     pub(crate) fn written(&self, heap_mark: u64) -> [Range<u64>; 2] {
         let heap = SLOTS_AT + self.slot_area() as u64;
         let handed_out = heap_mark.saturating_add(GRANULE).min(self.heap_bytes);

@@ -6,11 +6,13 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// A value's bytes: a small one in itself, a longer one in the registered buffer that it was read
-/// into, in the reply of a call, or in the cache that has answered. Nothing is allocated for it. It belongs to the thread that looked it up.
+/// into, in the reply of a call, or in the cache that has answered. Nothing is allocated for it. It
+/// belongs to the thread that looked it up.
 pub struct Value(Bytes);
 
 enum Bytes {
-    /// The first `len` bytes of a little-endian word: as a word, it is moved with one load and one store.
+    /// The first `len` bytes of a little-endian word: as a word, it is moved with one load and one
+    /// store.
     Small {
         word: u64,
         len: u8,
@@ -50,8 +52,8 @@ impl Value {
 }
 
 impl Value {
-    /// The same without the fabric's buffer that it was read into: for who keeps many, as the buffers of an endpoint
-    /// are few.
+    /// The same without the fabric's buffer that it was read into: for who keeps many, as the
+    /// buffers of an endpoint are few.
     #[must_use]
     pub fn detached(self) -> Self {
         match self.0 {

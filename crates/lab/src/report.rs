@@ -34,7 +34,8 @@ pub struct ReproRow {
     /// The standard error of ours, where it is a mean of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<f64>,
-    /// Whether ours was fitted to the paper's or follows from what was, where a paper's machines are emulated.
+    /// Whether ours was fitted to the paper's or follows from what was, where a paper's machines
+    /// are emulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
 }
@@ -184,8 +185,8 @@ const NEAR: f64 = 0.15;
 const NAMED: usize = 5;
 
 impl ReproReport {
-    /// A report of an emulation: its setup says which predicted figures are not within 15 % of the paper's, or how many where they are
-    /// more than five.
+    /// A report of an emulation: its setup says which predicted figures are not within 15 % of the
+    /// paper's, or how many where they are more than five.
     pub(crate) fn emulated(
         id: &'static str,
         mut setup: String,

@@ -1,9 +1,11 @@
-//! Insertions, hits, misses and a mixture, of all tables side by side: `cargo bench -p farslot-local`.
+//! Insertions, hits, misses and a mixture, of all tables side by side: `cargo bench -p
+//! farslot-local`.
 //!
-//! Keys and values are 8 bytes; keys are random, made before the clock starts, and hashed by the same hasher
-//! everywhere. Each table has room for all entries from the start, at the load that it is made for:
-//! 0.45 where a bucket is one slot and keys have two, 0.9 for four slots, its own choice for `std` and
-//! `hashbrown`. `ENTRIES=1000000,10000000` says how many there are (these are the default).
+//! Keys and values are 8 bytes; keys are random, made before the clock starts, and hashed by the
+//! same hasher everywhere. Each table has room for all entries from the start, at the load that it
+//! is made for: 0.45 where a bucket is one slot and keys have two, 0.9 for four slots, its own
+//! choice for `std` and `hashbrown`. `ENTRIES=1000000,10000000` says how many there are (these are
+//! the default).
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use farslot_local::smart_cuckoo::MAX_LOAD;

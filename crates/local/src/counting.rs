@@ -8,8 +8,8 @@ use std::hash::{BuildHasher, Hash};
 /// What is done about a record that a table has no place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is dropped, and the next one tried: how paper 004 reaches occupancies of 0.9 with two hash
-    /// functions and one slot a bucket. Such a table has lost records.
+    /// It is dropped, and the next one tried: how paper 004 reaches occupancies of 0.9 with two
+    /// hash functions and one slot a bucket. Such a table has lost records.
     Drop,
     /// Nothing more is inserted: what a table that must not lose records can do.
     Stop,
@@ -27,7 +27,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// The share of all insertions so far that found no slot: the loop ratio of paper 004, figure 1.
+    /// The share of all insertions so far that found no slot: the loop ratio of paper 004, figure
+    /// 1.
     #[must_use]
     pub fn failed_so_far(&self) -> f64 {
         self.so_far.failures as f64 / (self.so_far.offered() as f64).max(1.0)
@@ -40,9 +41,9 @@ impl Step {
     }
 }
 
-/// Inserts keys until the table is as full as each of `occupancies`, in ascending order, and returns
-/// what that has cost. It ends early, with fewer steps, when there are no more keys, or when a record is
-/// refused and `when_full` says so; the last step then is what was reached.
+/// Inserts keys until the table is as full as each of `occupancies`, in ascending order, and
+/// returns what that has cost. It ends early, with fewer steps, when there are no more keys, or
+/// when a record is refused and `when_full` says so; the last step then is what was reached.
 pub fn fill<K, V: Default>(
     table: &mut impl LocalTable<K, V>,
     keys: impl IntoIterator<Item = K>,
@@ -78,9 +79,9 @@ pub fn fill<K, V: Default>(
     steps
 }
 
-/// Removes the oldest key of a filled table and inserts new ones until one finds a place, again and again: `rounds`
-/// times. `held` are the keys from the oldest to the newest. Returns what the insertions have cost; `None`
-/// if there were no more keys.
+/// Removes the oldest key of a filled table and inserts new ones until one finds a place, again and
+/// again: `rounds` times. `held` are the keys from the oldest to the newest. Returns what the
+/// insertions have cost; `None` if there were no more keys.
 pub fn replace<K: Clone, V: Default>(
     table: &mut impl LocalTable<K, V>,
     mut held: VecDeque<K>,
@@ -114,10 +115,11 @@ pub fn occupancy<K, V>(table: &impl LocalTable<K, V>) -> f64 {
     (table.len() - table.stashed()) as f64 / (table.slots() as f64).max(1.0)
 }
 
-/// The occupancy of two tables of one-slot buckets after `offered` random keys for each slot, if those
-/// without a place are dropped, and the share of them that were: random-graph theory, for large
-/// tables. A subgraph keeps as many edges as it has vertices; the giant one's share S of the vertices
-/// solves S = 1 - exp(-2 c S), where c = `offered`, and all others are trees but for a vanishing part.
+/// The occupancy of two tables of one-slot buckets after `offered` random keys for each slot, if
+/// those without a place are dropped, and the share of them that were: random-graph theory, for
+/// large tables. A subgraph keeps as many edges as it has vertices; the giant one's share S of the
+/// vertices solves S = 1 - exp(-2 c S), where c = `offered`, and all others are trees but for a
+/// vanishing part.
 #[must_use]
 pub fn one_slot_theory(offered: f64) -> (f64, f64) {
     let mean_degree = 2.0 * offered;
@@ -163,8 +165,8 @@ pub struct SpareBound {
     pub falsely_possible: u64,
 }
 
-/// Offers keys to a table that knows its failures exactly, drops those that fail, and counts how many of them
-/// [`ComponentSpare`] takes for possible. The reverse cannot be.
+/// Offers keys to a table that knows its failures exactly, drops those that fail, and counts how
+/// many of them [`ComponentSpare`] takes for possible. The reverse cannot be.
 pub fn spare_bound_error<K: Eq + Hash + Clone, S: BuildHasher>(
     table: &mut SeveralCuckoo<K, (), S>,
     keys: impl IntoIterator<Item = K>,

@@ -11,8 +11,9 @@ pub(crate) struct Candidates {
     pub(crate) first: u32,
     /// In the second table: from the first table's number of buckets.
     pub(crate) second: u32,
-    /// What is kept of the hash beside the key; 0 stands for a vacant slot. It is odd, so that two tags have a bit in
-    /// common, and whether both of two slots are occupied is one operation without a branch.
+    /// What is kept of the hash beside the key; 0 stands for a vacant slot. It is odd, so that two
+    /// tags have a bit in common, and whether both of two slots are occupied is one operation
+    /// without a branch.
     pub(crate) tag: NonZeroU8,
 }
 

@@ -1,4 +1,5 @@
-//! The tests' judge: whether an arrangement of all keys exists, by maximum bipartite matching; and keys that choose their hashes.
+//! The tests' judge: whether an arrangement of all keys exists, by maximum bipartite matching; and
+//! keys that choose their hashes.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -2,9 +2,10 @@
 //! (Kirsch, Mitzenmacher and Wieder, 2009), with four it is BCHT (Erlingsson, Manasse and McSherry,
 //! 2006).
 //!
-//! As their authors have them: records side by side, no tags, no knowledge of the graph. A record that
-//! finds its buckets full takes the place of one in them, which goes to its other bucket, and so on, until
-//! there is room or a number of kick-outs is reached. That the walk was in vain is known only then.
+//! As their authors have them: records side by side, no tags, no knowledge of the graph. A record
+//! that finds its buckets full takes the place of one in them, which goes to its other bucket, and
+//! so on, until there is room or a number of kick-outs is reached. That the walk was in vain is
+//! known only then.
 //!
 //! A `Hash` that panics within a walk drops the record that is on its way;
 //! [`SmartCuckooMap`](crate::SmartCuckooMap) is the map that holds against that.

@@ -1,5 +1,5 @@
-//! The tables that SmartCuckoo is compared with hold what they are given, and what they cost differs as
-//! the paper says.
+//! The tables that SmartCuckoo is compared with hold what they are given, and what they cost
+//! differs as the paper says.
 
 use farslot_local::counting::{
     Step, WhenFull, fill, occupancy, one_slot_theory, replace, spare_bound_error,
@@ -85,8 +85,8 @@ const OCCUPANCIES: [f64; 4] = [0.6, 0.7, 0.8, 0.9];
 fn failures_with_dropping_are_as_random_graphs_say() {
     let mut table = smart(1 << 18, 0);
     let steps = fill(&mut table, random_integers(1), &OCCUPANCIES, WhenFull::Drop);
-    // Occupancy 0.6 to 0.9 needs so many insertions for each slot; paper 004's figure 1 says "more than
-    // 25%" at 0.9.
+    // Occupancy 0.6 to 0.9 needs so many insertions for each slot; paper 004's figure 1 says "more
+    // than 25%" at 0.9.
     for (step, (offered, failed)) in steps.iter().zip([
         (0.604, 0.0068),
         (0.730, 0.041),
@@ -144,7 +144,8 @@ fn nothing_is_lost_only_up_to_half_of_the_slots() {
     assert!(occupancy(&bcht) > 0.9);
 }
 
-/// The share of failures, at one occupancy after another, that the components' vacant slots do not tell.
+/// The share of failures, at one occupancy after another, that the components' vacant slots do not
+/// tell.
 fn falsely_possible(ways: usize, bucket_slots: usize, occupancies: &[f64]) -> f64 {
     let hasher = Hashing::default();
     let mut table = SeveralCuckoo::with_shape(ways, bucket_slots, 1 << 14, hasher).unwrap();
@@ -175,8 +176,8 @@ fn removals_lead_to_no_walk_in_vain() {
         assert_eq!(step.in_step.failed_walks, 0);
         let each = |of: fn(&Counters) -> u64| step.per_insertion(of);
         assert!(each(|counters| counters.kick_outs) < 4.0, "{step:?}");
-        // Two candidates, and the path where both are occupied. In a table filled beyond half, failures
-        // are read off long paths (see the forest's documentation).
+        // Two candidates, and the path where both are occupied. In a table filled beyond half,
+        // failures are read off long paths (see the forest's documentation).
         assert!(
             each(|counters| counters.bucket_probes) < most_probes,
             "{step:?}"

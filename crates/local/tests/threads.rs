@@ -109,8 +109,8 @@ fn stress(table: &impl Shared, steps: u64) {
     }
 }
 
-/// Reads until the writers are done: a pinned key is never missed, and never older than what its writer
-/// had completed.
+/// Reads until the writers are done: a pinned key is never missed, and never older than what its
+/// writer had completed.
 fn read(table: &impl Shared, seed: u64, newest: &[AtomicU64], is_over: &AtomicBool) -> u64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut reads = 0;
@@ -130,7 +130,8 @@ fn read(table: &impl Shared, seed: u64, newest: &[AtomicU64], is_over: &AtomicBo
     }
 }
 
-/// Inserts, replaces and removes this writer's keys; returns those that it leaves, with their versions.
+/// Inserts, replaces and removes this writer's keys; returns those that it leaves, with their
+/// versions.
 fn write(table: &impl Shared, writer: u64, steps: u64, newest: &[AtomicU64]) -> HashMap<u64, u64> {
     let mut random = ChaCha8Rng::seed_from_u64(100 + writer);
     let mut held = HashMap::new();

@@ -5,20 +5,20 @@
 //! neighbours, which is what keeps 2^40 slots as exact as eight: no large logarithms are
 //! subtracted from each other. The powers of the ratios go through `ln_1p`.
 //!
-//! Write f(M, N) = (1 - N/M) M^N for the number of ways to hash N keys into M slots that leave a given
-//! slot empty (paper 000, section 3.3, Eq. 7), and f(0, 0) = 1.
+//! Write f(M, N) = (1 - N/M) M^N for the number of ways to hash N keys into M slots that leave a
+//! given slot empty (paper 000, section 3.3, Eq. 7), and f(0, 0) = 1.
 //!
 //! - **Miss** (Knuth; paper 000, Eqs. 7 and 8): d_k is the probability of an empty slot, a run of k
 //!   occupied ones, and an empty slot: C(N, k) f(k+1, k) f(M-k-1, N-k) / M^N.
 //! - **Hit that stops at the match**: a key's displacement is the distance that a miss had when the
 //!   key came, so d_k is the miss's, averaged over n = 0..N-1 keys. The sum over n telescopes; with
 //!   m = k + 1, d_k = m^(m-2) C(N, m) (M-m)^(N-m) / (N M^(N-1)).
-//! - **Hit that returns all matches**: all orders of insertion give the same occupied slots, so take
-//!   the key as inserted last, among n = N - 1. It fills the first empty slot after its home, and the
-//!   lookup goes on over the run behind it, to the second empty slot. Summing the joint probability of
-//!   the two runs over their lengths (Abel's identity, sum over e of
-//!   C(s, e) (e+1)^(e-1) (s-e+1)^(s-e-1) = 2 (s+2)^(s-1)) leaves d_k = t_k - q_k, where q_k is the
-//!   miss's drop at n keys and t_k = 2 C(n, k-1) (k+1)^(k-2) f(M-k-1, n-k+1) / M^n.
+//! - **Hit that returns all matches**: all orders of insertion give the same occupied slots, so
+//!   take the key as inserted last, among n = N - 1. It fills the first empty slot after its home,
+//!   and the lookup goes on over the run behind it, to the second empty slot. Summing the joint
+//!   probability of the two runs over their lengths (Abel's identity, sum over e of C(s, e)
+//!   (e+1)^(e-1) (s-e+1)^(s-e-1) = 2 (s+2)^(s-1)) leaves d_k = t_k - q_k, where q_k is the miss's
+//!   drop at n keys and t_k = 2 C(n, k-1) (k+1)^(k-2) f(M-k-1, n-k+1) / M^n.
 
 use crate::TableLoad;
 
@@ -69,8 +69,8 @@ pub(crate) fn miss(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -
     }
 }
 
-/// The probabilities of an empty slot, a run of k occupied slots, and an empty slot; two slots or more
-/// must be empty.
+/// The probabilities of an empty slot, a run of k occupied slots, and an empty slot; two slots or
+/// more must be empty.
 fn runs(slots: u64, keys: u64, extent: Extent, powers: &mut EulerPowers) -> Drops {
     let (m, n) = (slots as f64, keys as f64);
     let first = one_less_power(m, n - 1.0) * (m - n - 1.0) / m;
@@ -172,7 +172,8 @@ fn flat(slots: u64, extent: Extent) -> Drops {
     }
 }
 
-/// The sequence that starts at `first`, with `ratio(k)` of term k + 1 to term k, over `support` terms.
+/// The sequence that starts at `first`, with `ratio(k)` of term k + 1 to term k, over `support`
+/// terms.
 fn follow(first: f64, support: u64, extent: Extent, mut ratio: impl FnMut(usize) -> f64) -> Drops {
     let len = support.min(extent.max_len as u64) as usize;
     let mut values = vec![first];
@@ -181,7 +182,8 @@ fn follow(first: f64, support: u64, extent: Extent, mut ratio: impl FnMut(usize)
         let step = ratio(k - 1);
         term *= step;
         values.push(term);
-        // Three sums separate a drop from the sum of the survival function, each adding 1 / (1 - ratio).
+        // Three sums separate a drop from the sum of the survival function, each adding 1 / (1 -
+        // ratio).
         if step < 1.0 && term < extent.negligible * first * (1.0 - step).powi(3) {
             return Drops {
                 values,

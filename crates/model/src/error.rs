@@ -71,7 +71,8 @@ pub enum ModelError {
         /// Slots of a bucket.
         bucket_slots: u32,
     },
-    /// Buckets of fewer slots than 1, or more than [`MOST_BUCKET_SLOTS`](crate::duo::MOST_BUCKET_SLOTS).
+    /// Buckets of fewer slots than 1, or more than
+    /// [`MOST_BUCKET_SLOTS`](crate::duo::MOST_BUCKET_SLOTS).
     #[error("buckets of {slots} slots: from 1 to {limit}")]
     BucketSlots {
         /// The number of slots asked for.

@@ -1,12 +1,14 @@
-//! What a find-or-put of a table read in chunks costs: paper 002, figure 1, and the choice of its chunk size C that its
-//! section 5 leaves as future work.
+//! What a find-or-put of a table read in chunks costs: paper 002, figure 1, and the choice of its
+//! chunk size C that its section 5 leaves as future work.
 //!
-//! A find-or-put requests chunk i + 1 before it waits for chunk i. So two requests are under way all the time, and
-//! one more is made than is needed: the overlap shortens the wait and costs a READ's occupancy.
+//! A find-or-put requests chunk i + 1 before it waits for chunk i. So two requests are under way
+//! all the time, and one more is made than is needed: the overlap shortens the wait and costs a
+//! READ's occupancy.
 
 use crate::{ModelError, NicModel, Objective, ProbeDistribution};
 
-/// Chunk sizes are multiples of this: buckets of 8 bytes on a cache line of 64 (paper 002, section 3.1).
+/// Chunk sizes are multiples of this: buckets of 8 bytes on a cache line of 64 (paper 002, section
+/// 3.1).
 pub const CHUNK_UNIT: usize = 8;
 
 /// How a find-or-put reads its table.
@@ -29,8 +31,8 @@ pub struct ChunkCost {
     pub needed: f64,
     /// Mean chunks that are requested.
     pub requested: f64,
-    /// Their cost under the objective, in ns per find-or-put. An insertion's compare-and-swap, which costs the same for all, is
-    /// not included.
+    /// Their cost under the objective, in ns per find-or-put. An insertion's compare-and-swap,
+    /// which costs the same for all, is not included.
     pub cost_ns: f64,
 }
 
@@ -44,12 +46,12 @@ pub struct ChunkModel {
 }
 
 impl ChunkModel {
-    /// A model of find-or-puts that examine `reach` buckets before they say that the table is full, in chunks of up to
-    /// `max_chunk` buckets.
+    /// A model of find-or-puts that examine `reach` buckets before they say that the table is full,
+    /// in chunks of up to `max_chunk` buckets.
     ///
     /// # Errors
-    /// [`ModelError::Nic`] as [`NicModel::validate`]; [`ModelError::ReadTooSmall`] for chunks of less than
-    /// [`CHUNK_UNIT`] buckets.
+    /// [`ModelError::Nic`] as [`NicModel::validate`]; [`ModelError::ReadTooSmall`] for chunks of
+    /// less than [`CHUNK_UNIT`] buckets.
     pub fn new(
         nic: NicModel,
         objective: Objective,
@@ -112,8 +114,8 @@ impl ChunkModel {
         }
     }
 
-    /// The mean wait where chunk j + 1 is requested when chunk j - 1 has come: chunks come in pairs, the second of which
-    /// only its occupancy behind the first.
+    /// The mean wait where chunk j + 1 is requested when chunk j - 1 has come: chunks come in
+    /// pairs, the second of which only its occupancy behind the first.
     fn overlapped(&self, one: f64, bytes: usize, more: &[f64]) -> f64 {
         let behind = self.nic.occupancy_ns(bytes).min(one);
         let waits = more.iter().enumerate().map(|(at, p)| {
@@ -124,8 +126,9 @@ impl ChunkModel {
         one + waits.sum::<f64>()
     }
 
-    /// The way of reading of the least cost, the smallest chunk if several have it. Under [`Objective::Latency`] the next
-    /// chunk is always requested ahead, under [`Objective::Throughput`] never: there the overlap only costs.
+    /// The way of reading of the least cost, the smallest chunk if several have it. Under
+    /// [`Objective::Latency`] the next chunk is always requested ahead, under
+    /// [`Objective::Throughput`] never: there the overlap only costs.
     #[must_use]
     pub fn choose(&self, distances: &ProbeDistribution) -> ChunkCost {
         let ahead = self.objective == Objective::Latency;
@@ -155,7 +158,8 @@ mod tests {
         ChunkModel::new(NicModel::connectx5_edr(), objective, 1024, 128).unwrap()
     }
 
-    /// The paper's table 1 and section 4.3 measure in steps of 0.02 of load: what is inserted on the way to a load.
+    /// The paper's table 1 and section 4.3 measure in steps of 0.02 of load: what is inserted on
+    /// the way to a load.
     #[test]
     fn the_papers_round_trips_are_those_of_the_model() {
         let model = model(Objective::Latency);

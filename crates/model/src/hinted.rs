@@ -1,9 +1,9 @@
 //! Read sizes for a lookup that knows where the next cluster lies: paper 000, sections 3.4 and 4.4.
 //!
 //! A cluster is a run of slots in use with an empty slot behind it. Who knows of one knows that no
-//! lookup ends within it, and that every lookup ends at the slot behind it at the latest. Eq. 10 puts
-//! that into C_k, the probability that the first k slots contain the one that ends the lookup: up to
-//! the cluster C_k is what it was, over the cluster it stands still, behind it it is 1.
+//! lookup ends within it, and that every lookup ends at the slot behind it at the latest. Eq. 10
+//! puts that into C_k, the probability that the first k slots contain the one that ends the lookup:
+//! up to the cluster C_k is what it was, over the cluster it stands still, behind it it is 1.
 //!
 //! In terms of this crate's survival functions, with the cluster `ahead` slots in front of the probe's
 //! place and `len` slots long: P(distance >= k) is S(k) for k <= ahead, S(ahead) for
@@ -17,7 +17,8 @@ use crate::{ProbeDistribution, ReadCost, ReadSizeModel};
 pub enum Hint {
     /// The slot lies within a cluster.
     Inside {
-        /// Slots from it to the cluster's end, itself included: the slot so many slots ahead is empty.
+        /// Slots from it to the cluster's end, itself included: the slot so many slots ahead is
+        /// empty.
         left: u64,
     },
     /// The slot lies in front of a cluster.
@@ -30,8 +31,8 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Slots from the READ's first slot to the one that is known to be empty: a READ of one slot more
-    /// than that ends every lookup.
+    /// Slots from the READ's first slot to the one that is known to be empty: a READ of one slot
+    /// more than that ends every lookup.
     #[must_use]
     pub fn to_empty_slot(self) -> u64 {
         match self {
@@ -40,7 +41,8 @@ impl Hint {
         }
     }
 
-    /// h - h* and len of Eq. 10. Within a cluster, what is left of it is a cluster that begins here.
+    /// h - h* and len of Eq. 10. Within a cluster, what is left of it is a cluster that begins
+    /// here.
     pub(crate) fn parts(self) -> (u64, u64) {
         match self {
             Self::Inside { left } => (0, left),
@@ -50,8 +52,8 @@ impl Hint {
 }
 
 impl ProbeDistribution {
-    /// E\[X(R)\] of paper 000, Eq. 4, with C_k of Eq. 10: the mean number of READs of `read_size` slots
-    /// until a lookup ends that has this hint. A `read_size` of 0 is taken as 1.
+    /// E\[X(R)\] of paper 000, Eq. 4, with C_k of Eq. 10: the mean number of READs of `read_size`
+    /// slots until a lookup ends that has this hint. A `read_size` of 0 is taken as 1.
     ///
     /// The tabulated part is summed term by term, however far ahead the cluster is, and the tail in
     /// closed form.
@@ -97,13 +99,13 @@ impl ReadSizeModel {
         self.priced(read_size, reads)
     }
 
-    /// R* of paper 000, Eq. 1, with C_k of Eq. 10: the read size of the least cost for a lookup that
-    /// has this hint, the smallest if several have it.
+    /// R* of paper 000, Eq. 1, with C_k of Eq. 10: the read size of the least cost for a lookup
+    /// that has this hint, the smallest if several have it.
     ///
-    /// Within a cluster (and right in front of one) it is the cluster's rest and the empty slot behind
-    /// it, whatever the limit on the choice is: the caller splits READs that are too long (paper 000,
-    /// section 4.4). Without a limit Eq. 1 says the same: reading n times costs n c + alpha n R w
-    /// with n R at least as long as the rest, and that is least for n = 1.
+    /// Within a cluster (and right in front of one) it is the cluster's rest and the empty slot
+    /// behind it, whatever the limit on the choice is: the caller splits READs that are too long
+    /// (paper 000, section 4.4). Without a limit Eq. 1 says the same: reading n times costs n c +
+    /// alpha n R w with n R at least as long as the rest, and that is least for n = 1.
     #[must_use]
     pub fn choose_hinted(&self, distances: &ProbeDistribution, hint: Hint) -> ReadCost {
         let (ahead, _) = hint.parts();

@@ -6,14 +6,14 @@ use crate::{Hint, ModelError, ProbeDistribution, ReadSizeModel, ReadSizeTable, W
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The best read size for every load factor and every hint, worked out when it is first asked for and
-/// remembered. May be shared by all threads of a process.
+/// The best read size for every load factor and every hint, worked out when it is first asked for
+/// and remembered. May be shared by all threads of a process.
 ///
-/// A load factor is rounded as in a [`ReadSizeTable`]. A cluster that begins further ahead than two READs
-/// without a hint reach is left to the READs that follow, which have hints of their own. Eq. 10 takes
-/// all READs of a lookup to be equally long, and so would lengthen this one for the sake of those:
-/// leaving them to themselves is as good on average, up to 10 % better in front of long clusters, and
-/// never more than 4 % worse.
+/// A load factor is rounded as in a [`ReadSizeTable`]. A cluster that begins further ahead than two
+/// READs without a hint reach is left to the READs that follow, which have hints of their own. Eq.
+/// 10 takes all READs of a lookup to be equally long, and so would lengthen this one for the sake
+/// of those: leaving them to themselves is as good on average, up to 10 % better in front of long
+/// clusters, and never more than 4 % worse.
 #[derive(Debug)]
 pub struct HintedReadSizes {
     oblivious: Arc<ReadSizeTable>,
@@ -34,11 +34,11 @@ struct Cell {
 }
 
 impl HintedReadSizes {
-    /// Read sizes by hint, beside those without: `oblivious` is the table of the same model, capacity
-    /// (in slots) and workload.
+    /// Read sizes by hint, beside those without: `oblivious` is the table of the same model,
+    /// capacity (in slots) and workload.
     ///
-    /// Costs next to nothing; the first hint at a new load factor takes about 0.1 ms, the first of a
-    /// cluster's length and distance a few us, and all others a few ns.
+    /// Costs next to nothing; the first hint at a new load factor takes about 0.1 ms, the first of
+    /// a cluster's length and distance a few us, and all others a few ns.
     ///
     /// # Errors
     /// [`ModelError::NoSlots`] or [`ModelError::TooManySlots`] for a bad `capacity`.
@@ -58,11 +58,11 @@ impl HintedReadSizes {
         })
     }
 
-    /// The read size for a table filled to `load`, in slots, at least 1. Loads out of range count as in
-    /// [`ReadSizeTable::read_size`].
+    /// The read size for a table filled to `load`, in slots, at least 1. Loads out of range count
+    /// as in [`ReadSizeTable::read_size`].
     ///
-    /// Within a cluster it reaches exactly to the empty slot behind it, whatever the model's limit is:
-    /// the caller splits what is too long for one READ.
+    /// Within a cluster it reaches exactly to the empty slot behind it, whatever the model's limit
+    /// is: the caller splits what is too long for one READ.
     #[must_use]
     #[inline]
     pub fn read_size(&self, load: f64, hint: Hint) -> usize {

@@ -158,8 +158,8 @@ impl<F: Fn(Hint) -> usize> Walk<'_, F> {
     }
 }
 
-/// Leaving far clusters to the READs that follow is as good as Eq. 10 for all of them on average, and
-/// nowhere much worse.
+/// Leaving far clusters to the READs that follow is as good as Eq. 10 for all of them on average,
+/// and nowhere much worse.
 #[test]
 fn clusters_out_of_reach_may_wait() {
     let mut losses = vec![];

@@ -76,8 +76,8 @@ fn figure_13() {
             }
         }
     }
-    // "at x = -20 for the 65% load factor [...] reading fewer slots"; "at x = -4 [...] until the end of
-    // the cluster, which may be less than (65%) or greater than (25%)" without the hint.
+    // "at x = -20 for the 65% load factor [...] reading fewer slots"; "at x = -4 [...] until the
+    // end of the cluster, which may be less than (65%) or greater than (25%)" without the hint.
     let at = |load, x| model.choose_hinted(&papers(load), ahead(x, 10)).read_size;
     assert_eq!([at(0.65, 30), at(0.65, 20), at(0.65, 4)], [23, 20, 15]);
     assert_eq!([at(0.25, 30), at(0.25, 4)], [8, 15]);

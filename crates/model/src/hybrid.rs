@@ -1,18 +1,19 @@
-//! How large a record may be to stand in its slot: the bound between inline and out of band that costs
-//! least, for records of many sizes.
+//! How large a record may be to stand in its slot: the bound between inline and out of band that
+//! costs least, for records of many sizes.
 //!
-//! Paper 000 compares tables that hold all records inline with tables that hold all of them out of band
-//! (section 5.7), and leaves what lies between to future work (section 7). Room for a record in every
-//! slot makes every READ of slots longer, also where the slot is another's or refers elsewhere; each
-//! record that fits saves the second READ of the lookups that find it. With READs of one slot size
-//! priced as in Eq. 1, a lookup in a table with room for w bytes costs
+//! Paper 000 compares tables that hold all records inline with tables that hold all of them out of
+//! band (section 5.7), and leaves what lies between to future work (section 7). Room for a record
+//! in every slot makes every READ of slots longer, also where the slot is another's or refers
+//! elsewhere; each record that fits saves the second READ of the lookups that find it. With READs
+//! of one slot size priced as in Eq. 1, a lookup in a table with room for w bytes costs
 //!
 //! ```text
 //! min over R of E[X(R)] t(R (head + w))  +  hit ratio x sum over sizes s > w of P(s) t(block(s))
 //! ```
 //! where t is latency or occupancy, and block(s) what a READ of a record of s bytes out of band
-//! fetches: its block, up to what the longest record takes. READs of blocks that a tag's false match causes (some in 10^4 lookups) are left out, and so
-//! is what differs in popularity: the weights are of records and of lookups alike.
+//! fetches: its block, up to what the longest record takes. READs of blocks that a tag's false
+//! match causes (some in 10^4 lookups) are left out, and so is what differs in popularity: the
+//! weights are of records and of lookups alike.
 
 use crate::{
     ModelError, NicModel, Objective, ProbeDistribution, ReadCost, ReadSizeModel, TableLoad,
@@ -40,10 +41,11 @@ pub struct HybridShape {
     pub max_inline_bytes: usize,
     /// The longest READ of slots, in bytes.
     pub max_read_bytes: usize,
-    /// Bytes of the block that holds a record of so many bytes out of band: what it takes of the memory.
+    /// Bytes of the block that holds a record of so many bytes out of band: what it takes of the
+    /// memory.
     pub block_bytes: fn(usize) -> usize,
-    /// Bytes that the record itself takes in its block: a READ fetches the block, but no more than the longest record of
-    /// the table has.
+    /// Bytes that the record itself takes in its block: a READ fetches the block, but no more than
+    /// the longest record of the table has.
     pub record_bytes: fn(usize) -> usize,
 }
 
@@ -65,7 +67,8 @@ pub struct InlineCandidate {
 }
 
 impl InlineCandidate {
-    /// One lookup per cost, in lookups per second: a NIC's capacity under [`Objective::Throughput`].
+    /// One lookup per cost, in lookups per second: a NIC's capacity under
+    /// [`Objective::Throughput`].
     #[must_use]
     pub fn lookups_per_second(&self) -> f64 {
         1e9 / self.cost_ns
@@ -79,15 +82,15 @@ pub struct HybridPrices {
 }
 
 impl HybridPrices {
-    /// Prices every size of slots that can be the cheapest in a table of this size and load: no room at
-    /// all, and room for just each size of record, up to the shape's limit. Between two of these a slot
-    /// only grows.
+    /// Prices every size of slots that can be the cheapest in a table of this size and load: no
+    /// room at all, and room for just each size of record, up to the shape's limit. Between two of
+    /// these a slot only grows.
     ///
     /// # Errors
     /// [`ModelError::NoRecords`] or [`ModelError::Weight`] for a mix without records;
-    /// [`ModelError::NoSlotBytes`] for heads of 0 bytes; [`ModelError::ReadTooSmall`] if the longest
-    /// READ does not hold the largest slot; [`ModelError::NoKeys`] and [`ModelError::Nic`] as the
-    /// models that are built on.
+    /// [`ModelError::NoSlotBytes`] for heads of 0 bytes; [`ModelError::ReadTooSmall`] if the
+    /// longest READ does not hold the largest slot; [`ModelError::NoKeys`] and [`ModelError::Nic`]
+    /// as the models that are built on.
     pub fn new(
         sizes: &[RecordSize],
         shape: &HybridShape,
@@ -108,9 +111,10 @@ impl HybridPrices {
         })
     }
 
-    /// The same for `records` records in `memory_bytes` bytes of memory each: as many slots of each size
-    /// as that affords beside the blocks of the records that do not fit. Small slots have a low load then,
-    /// and large ones fewer blocks. Sizes that would take a load above [`MOST_LOAD`] are no candidates.
+    /// The same for `records` records in `memory_bytes` bytes of memory each: as many slots of each
+    /// size as that affords beside the blocks of the records that do not fit. Small slots have a
+    /// low load then, and large ones fewer blocks. Sizes that would take a load above [`MOST_LOAD`]
+    /// are no candidates.
     ///
     /// # Errors
     /// As [`HybridPrices::new`]; [`ModelError::TooLittleMemory`] if there is no candidate, and
@@ -268,8 +272,8 @@ impl<'s> Pricing<'s> {
         self.mean_of_larger(inline_bytes, |block| block as f64)
     }
 
-    /// The mean over all records of `of` the bytes of their blocks, where records of up to `bound` bytes
-    /// have none and count 0.
+    /// The mean over all records of `of` the bytes of their blocks, where records of up to `bound`
+    /// bytes have none and count 0.
     fn mean_of_larger(&self, bound: usize, of: impl Fn(usize) -> f64) -> f64 {
         let larger = self.sizes.iter().filter(|size| size.bytes > bound);
         let shares = larger.map(|size| {
@@ -344,8 +348,8 @@ mod tests {
             let best = prices(&sizes, objective, load).cheapest();
             let own = price_of(&sizes, objective, load, best.inline_bytes);
             prop_assert!((best.cost_ns / own - 1.0).abs() < 1e-12);
-            // 0 is the table whose records are all out of band; the largest record's size is the one
-            // that holds them all.
+            // 0 is the table whose records are all out of band; the largest record's size is the
+            // one that holds them all.
             for inline in (0..=1024).step_by(8) {
                 let other = price_of(&sizes, objective, load, inline);
                 prop_assert!(best.cost_ns <= other * (1.0 + 1e-12), "{best:?} {inline} {other}");

@@ -2,13 +2,14 @@
 //!
 //! A lookup reads R slots at a time until it meets its key or an empty slot. A small R takes more
 //! round trips, a large one more bandwidth; the best depends on the load factor, on the NIC, and on
-//! what the lookups look for. This crate prices a read size and finds the cheapest, after the model of
-//! paper 000, section 3, which it extends by lookups that hit, by lookups that stop at their match, and
-//! by an objective of throughput.
+//! what the lookups look for. This crate prices a read size and finds the cheapest, after the model
+//! of paper 000, section 3, which it extends by lookups that hit, by lookups that stop at their
+//! match, and by an objective of throughput.
 //!
-//! - [`ProbeDistribution`]: how far a lookup has to look, exactly, for tables of up to 2^40 slots, and
-//!   how many READs that takes.
-//! - [`ProbeDistribution::ordered`]: the same for a table whose keys stand in the order of their hashes.
+//! - [`ProbeDistribution`]: how far a lookup has to look, exactly, for tables of up to 2^40 slots,
+//!   and how many READs that takes.
+//! - [`ProbeDistribution::ordered`]: the same for a table whose keys stand in the order of their
+//!   hashes.
 //! - [`NicModel`]: what a READ costs.
 //! - [`hit_ratios`]: how much of what a NIC needs it finds in its cache (paper 003).
 //! - [`ReadSizeModel`]: the two together; chooses R.
@@ -16,11 +17,13 @@
 //! - [`ReadSizeTable`]: R for every load factor, for use on a client's hot path.
 //! - [`HybridPrices`]: up to which size records should stand in their slots, where sizes vary.
 //! - [`Hint`], [`HintedReadSizes`]: R where the next cluster is known (paper 000, section 3.4).
-//! - [`ChunkModel`]: chunks of a find-or-put, the next requested before one is waited for (paper 002).
-//! - [`duo`]: how often fingerprints collide and paths are missing in CuckooDuo (paper 001, section IV).
+//! - [`ChunkModel`]: chunks of a find-or-put, the next requested before one is waited for (paper
+//!   002).
+//! - [`duo`]: how often fingerprints collide and paths are missing in CuckooDuo (paper 001, section
+//!   IV).
 //!
-//! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of range
-//! are typed errors.
+//! These are pure functions: no I/O, no clock, no state but remembered results. Numbers out of
+//! range are typed errors.
 //!
 //! ```
 //! use farslot_model::{

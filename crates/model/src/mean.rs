@@ -1,9 +1,9 @@
 //! Mean probe distances in closed form: Knuth's Q functions.
 //!
-//! Knuth, The Art of Computer Programming vol. 3, section 6.4, Theorem K: a miss in linear probing takes
-//! (1 + Q_1(M, N)) / 2 probes and a hit takes (1 + Q_0(M, N - 1)) / 2. A distance is one less than a
-//! number of probes. These sums are short (the terms die after about 40 / (1 - load) or 9 sqrt(M) of
-//! them), so they tell how much of a distribution lies beyond what was tabulated.
+//! Knuth, The Art of Computer Programming vol. 3, section 6.4, Theorem K: a miss in linear probing
+//! takes (1 + Q_1(M, N)) / 2 probes and a hit takes (1 + Q_0(M, N - 1)) / 2. A distance is one less
+//! than a number of probes. These sums are short (the terms die after about 40 / (1 - load) or 9
+//! sqrt(M) of them), so they tell how much of a distribution lies beyond what was tabulated.
 
 use crate::TableLoad;
 
@@ -47,17 +47,18 @@ pub(crate) fn stop_at_match(table: TableLoad) -> f64 {
     displacement(table.slots(), table.occupied().saturating_sub(1))
 }
 
-/// Mean displacement of a random key of a table that holds so many others (at most as many as it has
-/// slots). Whose turn it is at a slot does not matter: it is the same in every order of the keys.
+/// Mean displacement of a random key of a table that holds so many others (at most as many as it
+/// has slots). Whose turn it is at a slot does not matter: it is the same in every order of the
+/// keys.
 pub(crate) fn displacement(slots: u64, others: u64) -> f64 {
     0.5 * (knuth_q(Order::Zero, slots, others) - 1.0)
 }
 
 /// Mean slots from a random key's home slot to the first empty slot after it.
 ///
-/// The keys that overflow a slot's left edge number `load` x the mean displacement on average; a slot
-/// with n keys at home that is occupied hands on n - 1 more than it got. Summing that balance over all
-/// the distances gives mean = (miss + load x displacement) / load.
+/// The keys that overflow a slot's left edge number `load` x the mean displacement on average; a
+/// slot with n keys at home that is occupied hands on n - 1 more than it got. Summing that balance
+/// over all the distances gives mean = (miss + load x displacement) / load.
 pub(crate) fn all_matches(table: TableLoad) -> f64 {
     if table.empty() == 0 {
         return (table.slots() - 1) as f64;

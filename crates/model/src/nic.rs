@@ -24,14 +24,15 @@ pub struct NicModel {
 impl NicModel {
     /// A Mellanox ConnectX-5 on 100 Gbit/s EDR InfiniBand.
     ///
-    /// From paper 000, section 5.1, measured by its authors: 1290 ns per READ, 87.17 million READs/s.
-    /// From the same section, given by the link: 12.5 GB/s, and its reciprocal, 0.08 ns per byte. From
-    /// section 3.1, given by the InfiniBand specification: a header of 30 bytes.
+    /// From paper 000, section 5.1, measured by its authors: 1290 ns per READ, 87.17 million
+    /// READs/s. From the same section, given by the link: 12.5 GB/s, and its reciprocal, 0.08 ns
+    /// per byte. From section 3.1, given by the InfiniBand specification: a header of 30 bytes.
     ///
     /// The occupancy, 15.0 ns + 0.0713 ns per byte, is not in the paper: it is fitted on the nine
     /// throughputs of its Table 2 (28 queue pairs, saturated). It reproduces those within 7 %, and
-    /// predicts without further fitting the paper's cuckoo lookups (3 READs of 32 bytes: 19.3 million
-    /// lookups/s) and fixed READs of 256 bytes (30 million/s), which give its ratios of 2.8 and 1.7.
+    /// predicts without further fitting the paper's cuckoo lookups (3 READs of 32 bytes: 19.3
+    /// million lookups/s) and fixed READs of 256 bytes (30 million/s), which give its ratios of 2.8
+    /// and 1.7.
     pub const fn connectx5_edr() -> Self {
         Self {
             read_latency_ns: 1290.0,
@@ -45,11 +46,11 @@ impl NicModel {
     }
 
     /// The memory of the same host, read by loads that were prefetched: a cache line costs about as
-    /// much as the work around it. Occupancies fitted on one machine (AMD EPYC, 1 GiB table, reads of 64 to
-    /// 192 B, batches of lookups); the optimum is flat, so that others are served well enough. On 2026-11-22
-    /// `farslot calibrate shm://NAME` found 261 ns + 0.10 ns per byte there, and two threads busy for 15.8 ns +
-    /// 0.10 ns per byte with a bare READ, so that one is for twice as long: the work around a READ of a
-    /// lookup is little beside it.
+    /// much as the work around it. Occupancies fitted on one machine (AMD EPYC, 1 GiB table, reads
+    /// of 64 to 192 B, batches of lookups); the optimum is flat, so that others are served well
+    /// enough. On 2026-11-22 `farslot calibrate shm://NAME` found 261 ns + 0.10 ns per byte there,
+    /// and two threads busy for 15.8 ns + 0.10 ns per byte with a bare READ, so that one is for
+    /// twice as long: the work around a READ of a lookup is little beside it.
     pub const fn shared_memory() -> Self {
         Self {
             read_latency_ns: 260.0,
@@ -64,10 +65,10 @@ impl NicModel {
 
     /// TCP over loopback, both ends on one machine: one client thread and one agent thread.
     ///
-    /// Measured on 2026-11-22 by `farslot calibrate tcp://127.0.0.1:7391 --threads 1` on two virtual cores of an AMD
-    /// EPYC, client and node on a core each, and rounded; the simulator's profile `tcp-loopback` is the
-    /// same measurement. The header was not measured: nothing there depends on it. A calibration of the machine at
-    /// hand is better.
+    /// Measured on 2026-11-22 by `farslot calibrate tcp://127.0.0.1:7391 --threads 1` on two
+    /// virtual cores of an AMD EPYC, client and node on a core each, and rounded; the simulator's
+    /// profile `tcp-loopback` is the same measurement. The header was not measured: nothing there
+    /// depends on it. A calibration of the machine at hand is better.
     pub const fn tcp_loopback() -> Self {
         Self {
             read_latency_ns: 8_500.0,

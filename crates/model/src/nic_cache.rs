@@ -1,14 +1,14 @@
 //! How much of what a NIC needs it finds in its cache (paper 003, sections 2.1 and 3.3).
 //!
-//! A NIC keeps the state of connections, translations of pages and protection entries of regions in a
-//! small cache. What is needed of each class is a number of equal items, used one after the other *in
-//! turn*, or *at random*. The cache replaces at random: an item that is in it goes at a rate that is the
-//! same for all, and is such that what is left fills the cache.
+//! A NIC keeps the state of connections, translations of pages and protection entries of regions in
+//! a small cache. What is needed of each class is a number of equal items, used one after the other
+//! *in turn*, or *at random*. The cache replaces at random: an item that is in it goes at a rate
+//! that is the same for all, and is such that what is left fills the cache.
 //!
-//! With items of one class, used at random, the hit ratio is the part of the working set that the cache
-//! holds, as in a cache that replaces the least recently used. Used in turn it is less: 0.2 where the
-//! cache holds half of them, 0.06 where it holds a third. (There a cache that replaces the least recently used
-//! would never hit.)
+//! With items of one class, used at random, the hit ratio is the part of the working set that the
+//! cache holds, as in a cache that replaces the least recently used. Used in turn it is less: 0.2
+//! where the cache holds half of them, 0.06 where it holds a third. (There a cache that replaces
+//! the least recently used would never hit.)
 
 use crate::ModelError;
 
@@ -62,8 +62,8 @@ impl CacheClass {
     }
 }
 
-/// The hit ratio of each class in a cache of `capacity_bytes`. All are 1 where everything that is used
-/// fits; that of a class that is not used is 1.
+/// The hit ratio of each class in a cache of `capacity_bytes`. All are 1 where everything that is
+/// used fits; that of a class that is not used is 1.
 ///
 /// # Errors
 /// [`ModelError::Weight`] if the uses of a class are negative or not finite.

@@ -1,9 +1,9 @@
 //! How far a lookup has to look in an *ordered* table: one whose keys stand in the order of their
 //! hashes, so that a miss ends at the first key that comes after the one it looks for.
 //!
-//! Let A be the number of keys at home in a slot, and L the number of slots from a home on that keys
-//! of earlier homes have taken. Each slot takes one key, so L passes on to the next slot as
-//! L' = max(L + A - 1, 0). A key goes behind the L earlier ones and the B keys of its own home that
+//! Let A be the number of keys at home in a slot, and L the number of slots from a home on that
+//! keys of earlier homes have taken. Each slot takes one key, so L passes on to the next slot as L'
+//! = max(L + A - 1, 0). A key goes behind the L earlier ones and the B keys of its own home that
 //! come before it, so its distance is D = L + B; and a miss ends where its key would stand.
 //!
 //! In a large table of load a, A is Poisson with mean a, and L has the stationary law p_j of that
@@ -14,21 +14,21 @@
 //! p_0 = (1 - a) e^a,    p_(j+1) e^-a = sum over i = 0..j of p_i P(A >= j + 2 - i)
 //! ```
 //!
-//! which has only positive terms, so that the far tail keeps its relative precision. The key's place
-//! among those of its home is uniform, so P(B = b) = P(A > b) / a; put into D = L + B, the sum is the
-//! one above again, and what remains is
+//! which has only positive terms, so that the far tail keeps its relative precision. The key's
+//! place among those of its home is uniform, so P(B = b) = P(A > b) / a; put into D = L + B, the
+//! sum is the one above again, and what remains is
 //!
 //! ```text
 //! P(D = 0) = p_0 (1 - e^-a) / a,    P(D = d) = p_d / a  for d > 0,    mean D = (1/(1-a) - 1) / 2.
 //! ```
 //!
-//! The mean is that of any linear probing: the order of the keys moves none of the occupied slots. The
-//! variance is the least that any order has.
+//! The mean is that of any linear probing: the order of the keys moves none of the occupied slots.
+//! The variance is the least that any order has.
 //!
 //! A finite table of M slots in which a key meets N others has a mean displacement that is known
-//! exactly (Knuth's Q_0). Its law is taken to be that of the large table with the same mean, that is of
-//! load 1 - 1/Q_0(M, N): no correction where the table is large against 1/(1-a)^2 slots, and a bounded
-//! law where it is full. The tests compare it with tables that were filled.
+//! exactly (Knuth's Q_0). Its law is taken to be that of the large table with the same mean, that
+//! is of load 1 - 1/Q_0(M, N): no correction where the table is large against 1/(1-a)^2 slots, and
+//! a bounded law where it is full. The tests compare it with tables that were filled.
 
 use crate::{HitPolicy, ModelError, ProbeDistribution, TableLoad, Workload, mean};
 
@@ -43,8 +43,8 @@ impl ProbeDistribution {
         law(mean::displacement(table.slots(), table.occupied()), 0)
     }
 
-    /// A hit on a unique key of an ordered table: the displacement of a random key. It is the law of
-    /// a miss in a table with one key less.
+    /// A hit on a unique key of an ordered table: the displacement of a random key. It is the law
+    /// of a miss in a table with one key less.
     ///
     /// # Errors
     /// [`ModelError::NoKeys`] if the table is empty.
@@ -191,8 +191,8 @@ mod tests {
         }
     }
 
-    /// The distances of misses at random in tables that were filled in order, and of all their hits:
-    /// counts of distances, and the sum of all.
+    /// The distances of misses at random in tables that were filled in order, and of all their
+    /// hits: counts of distances, and the sum of all.
     fn simulated(slots: usize, keys: usize, rounds: u64) -> (Vec<u64>, Vec<u64>) {
         let (mut misses, mut hits) = (vec![0u64; slots + keys], vec![0u64; slots + keys]);
         for round in 1..=rounds {
@@ -243,8 +243,8 @@ mod tests {
             let hit = ProbeDistribution::ordered_hit(table).unwrap();
             for (counted, law) in [(misses, miss), (hits, hit)] {
                 let total: u64 = counted.iter().sum();
-                // Lookups of one cluster are not independent of each other: take it that what counts
-                // as one is a run of about 1 / (1 - a)^2 slots.
+                // Lookups of one cluster are not independent of each other: take it that what
+                // counts as one is a run of about 1 / (1 - a)^2 slots.
                 let independent = total as f64 * (1.0 - load) * (1.0 - load);
                 for distance in [1, 2, 4, 8, 16, 32, 64] {
                     let at_least: u64 = counted[distance..].iter().sum();

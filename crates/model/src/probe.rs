@@ -15,9 +15,9 @@ const EXACT: Extent = Extent {
 
 /// The distribution of the distance from a key's home slot to the slot that ends its lookup.
 ///
-/// The distance counts the slots *before* the terminating one: a lookup at distance d examines d + 1
-/// slots. It terminates at the first empty slot, or at the match where a hit may stop there. A table
-/// without an empty slot is read whole, so its misses end at distance M - 1.
+/// The distance counts the slots *before* the terminating one: a lookup at distance d examines d +
+/// 1 slots. It terminates at the first empty slot, or at the match where a hit may stop there. A
+/// table without an empty slot is read whole, so its misses end at distance M - 1.
 ///
 /// The survival function is tabulated up to where the rest no longer matters, or to
 /// [`MAX_TABULATED`] slots. The few tables (load above about 0.99) with mass beyond that get an
@@ -32,7 +32,8 @@ pub struct ProbeDistribution {
     mean: f64,
 }
 
-/// P(distance >= end + x) = mass x exp(-x / scale), where `end` is the length of the tabulated part.
+/// P(distance >= end + x) = mass x exp(-x / scale), where `end` is the length of the tabulated
+/// part.
 #[derive(Debug, Clone, Copy)]
 struct Tail {
     mass: f64,
@@ -56,7 +57,8 @@ impl ProbeDistribution {
         Builder::exact().hit(table, HitPolicy::AllMatches)
     }
 
-    /// A hit on a unique key that stops at its match: the displacement of a random key of the table.
+    /// A hit on a unique key that stops at its match: the displacement of a random key of the
+    /// table.
     ///
     /// For a table filled by insertions alone, first come first served.
     ///
@@ -99,7 +101,8 @@ impl ProbeDistribution {
         &self.survival
     }
 
-    /// The sum of P(distance >= k) over k = first, first + step, ..., all beyond the tabulated part.
+    /// The sum of P(distance >= k) over k = first, first + step, ..., all beyond the tabulated
+    /// part.
     pub(crate) fn tail_sum(&self, first: usize, step: usize) -> f64 {
         let offset = first.saturating_sub(self.survival.len()) as f64;
         self.tail.map_or(0.0, |tail| {
@@ -107,8 +110,9 @@ impl ProbeDistribution {
         })
     }
 
-    /// From P(distance = k) for k = 0, 1, ..., as far as they are known. If they do not reach to the
-    /// end of the distribution, the rest is a tail with what is left of the mass and of the mean.
+    /// From P(distance = k) for k = 0, 1, ..., as far as they are known. If they do not reach to
+    /// the end of the distribution, the rest is a tail with what is left of the mass and of the
+    /// mean.
     pub(crate) fn of_masses(mut masses: Vec<f64>, complete: bool, mean: f64) -> Self {
         let end = if complete {
             0.0

@@ -29,7 +29,8 @@ pub struct ReadCost {
 }
 
 impl ReadCost {
-    /// One lookup per cost, in lookups per second: a NIC's capacity under [`Objective::Throughput`].
+    /// One lookup per cost, in lookups per second: a NIC's capacity under
+    /// [`Objective::Throughput`].
     pub fn lookups_per_second(&self) -> f64 {
         1e9 / self.cost_ns
     }
@@ -45,8 +46,8 @@ pub struct ReadSizeModel {
 }
 
 impl ReadSizeModel {
-    /// A model for slots of `slot_bytes` bytes, with READs of up to [`DEFAULT_MAX_READ_BYTES`] (or one
-    /// slot, if that is larger) and no bandwidth cap.
+    /// A model for slots of `slot_bytes` bytes, with READs of up to [`DEFAULT_MAX_READ_BYTES`] (or
+    /// one slot, if that is larger) and no bandwidth cap.
     ///
     /// # Errors
     /// [`ModelError::NoSlotBytes`] if `slot_bytes` is 0; [`ModelError::Nic`] as
@@ -64,8 +65,8 @@ impl ReadSizeModel {
         })
     }
 
-    /// The same with READs of at most `max_read_bytes` bytes (a NIC buffer's size, say), in place of the
-    /// default limit or an earlier one. Never more than [`MAX_READ_SLOTS`] slots.
+    /// The same with READs of at most `max_read_bytes` bytes (a NIC buffer's size, say), in place
+    /// of the default limit or an earlier one. Never more than [`MAX_READ_SLOTS`] slots.
     ///
     /// # Errors
     /// [`ModelError::ReadTooSmall`] if that is less than one slot.
@@ -81,8 +82,8 @@ impl ReadSizeModel {
         Ok(self)
     }
 
-    /// The same under the bandwidth constraint of paper 000, Eq. 2, on top of the limit set so far; see
-    /// [`NicModel::bandwidth_cap`].
+    /// The same under the bandwidth constraint of paper 000, Eq. 2, on top of the limit set so far;
+    /// see [`NicModel::bandwidth_cap`].
     pub fn with_bandwidth_cap(mut self) -> Self {
         let cap = self.nic.bandwidth_cap(self.slot_bytes);
         self.max_read_slots = self.max_read_slots.min(cap);

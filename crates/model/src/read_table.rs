@@ -4,9 +4,10 @@ use crate::drops::Extent;
 use crate::probe::Builder;
 use crate::{ModelError, ReadSizeModel, TableLoad, Workload};
 
-/// The grid: the share of empty slots, u = 1 - load, in 32 equal cells per factor of two: the float's
-/// exponent and the top bits of its mantissa. Cells are at most 1/64 of load wide up to load 0.5, 1/128
-/// up to 0.75, 1/256 up to 0.875 and so on: as fine as the best read size needs, about 1 / u^2.
+/// The grid: the share of empty slots, u = 1 - load, in 32 equal cells per factor of two: the
+/// float's exponent and the top bits of its mantissa. Cells are at most 1/64 of load wide up to
+/// load 0.5, 1/128 up to 0.75, 1/256 up to 0.875 and so on: as fine as the best read size needs,
+/// about 1 / u^2.
 const CELL_BITS: u32 = 5;
 /// u from 1 down to 2^-8: the last cell ends at load 0.9961, and stands for fuller tables too.
 const OCTAVES: usize = 8;
@@ -15,20 +16,21 @@ pub(crate) const CELLS: usize = OCTAVES << CELL_BITS;
 /// The best read size for every load factor, precomputed: [`ReadSizeTable::read_size`] is a few
 /// instructions and one load from 1 KiB.
 ///
-/// A load factor is rounded to the middle of a cell of a grid that gets finer toward 1. The cost is so
-/// flat about its optimum that this loses less than 0.1 % of it; ask [`ReadSizeModel::choose`] for an
-/// exact answer.
+/// A load factor is rounded to the middle of a cell of a grid that gets finer toward 1. The cost is
+/// so flat about its optimum that this loses less than 0.1 % of it; ask [`ReadSizeModel::choose`]
+/// for an exact answer.
 #[derive(Debug, Clone)]
 pub struct ReadSizeTable {
     read_sizes: Box<[u32]>,
 }
 
 impl ReadSizeTable {
-    /// Evaluates `model` over the whole grid, for a table of `capacity` slots and lookups as `workload`.
+    /// Evaluates `model` over the whole grid, for a table of `capacity` slots and lookups as
+    /// `workload`.
     ///
-    /// Takes 10 to 40 ms with READs of up to 16 KiB in release builds: do it when a table is opened.
-    /// Small capacities have shorter clusters, and so smaller reads, than large ones; above about
-    /// 2^20 slots, capacity makes no difference below load 0.98.
+    /// Takes 10 to 40 ms with READs of up to 16 KiB in release builds: do it when a table is
+    /// opened. Small capacities have shorter clusters, and so smaller reads, than large ones; above
+    /// about 2^20 slots, capacity makes no difference below load 0.98.
     ///
     /// # Errors
     /// [`ModelError::NoSlots`] or [`ModelError::TooManySlots`] for a bad `capacity`.
@@ -43,8 +45,8 @@ impl ReadSizeTable {
         let mut last = None;
         for cell in 0..CELLS {
             let table = cell_table(cell, capacity)?;
-            // A small table has fewer fills than the grid has cells; and the best read size grows with
-            // the load, so once at its limit it stays there.
+            // A small table has fewer fills than the grid has cells; and the best read size grows
+            // with the load, so once at its limit it stays there.
             let read_size = match last {
                 Some((same, read_size)) if same == table || read_size == largest => read_size,
                 _ => {
@@ -71,8 +73,8 @@ impl ReadSizeTable {
 
 /// Enough of a distribution to choose a read size that is a little above the last cell's.
 ///
-/// The mass of longer distances is kept as a tail with the right mean, and that is all that the number
-/// of READs depends on where they are short against it.
+/// The mass of longer distances is kept as a tail with the right mean, and that is all that the
+/// number of READs depends on where they are short against it.
 pub(crate) fn extent(last_read_size: u32) -> Extent {
     Extent {
         max_len: (last_read_size as usize * 4).clamp(1 << 11, 1 << 16),

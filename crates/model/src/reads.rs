@@ -3,11 +3,12 @@
 use crate::ProbeDistribution;
 
 impl ProbeDistribution {
-    /// E\[X(R)\] of paper 000, Eq. 4: the mean number of READs of `read_size` slots until a lookup ends.
+    /// E\[X(R)\] of paper 000, Eq. 4: the mean number of READs of `read_size` slots until a lookup
+    /// ends.
     ///
-    /// A lookup at distance d takes floor(d / R) + 1 READs, so the mean is the sum over i = 0, 1, ... of
-    /// P(distance >= i R). A READ that runs over the table's end counts as one; a `read_size` of 0 is
-    /// taken as 1.
+    /// A lookup at distance d takes floor(d / R) + 1 READs, so the mean is the sum over i = 0, 1,
+    /// ... of P(distance >= i R). A READ that runs over the table's end counts as one; a
+    /// `read_size` of 0 is taken as 1.
     pub fn expected_reads(&self, read_size: usize) -> f64 {
         let step = read_size.max(1);
         let tabulated = self.tabulated();

@@ -5,7 +5,8 @@ use crate::ModelError;
 /// When a lookup that has found its key ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HitPolicy {
-    /// It returns all matching records, so it reads on to the first empty slot (paper 000, section 4.2).
+    /// It returns all matching records, so it reads on to the first empty slot (paper 000, section
+    /// 4.2).
     AllMatches,
     /// Keys are unique, so it stops at the match.
     StopAtMatch,

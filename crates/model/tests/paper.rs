@@ -101,7 +101,8 @@ fn a_hit_reads_further_than_a_miss() {
     assert!((miss - 2.206).abs() < 0.001 && (hit - 2.460).abs() < 0.001);
 }
 
-/// Table 2: million lookups per second at three loads (rows), with the read sizes for three (columns).
+/// Table 2: million lookups per second at three loads (rows), with the read sizes for three
+/// (columns).
 #[test]
 fn table_2_from_the_occupancy() {
     let measured = [

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A lock as its word says it: its owner and the owner's epoch. A release is conditional on both, so that a late
-/// one never frees what another holds by now.
+/// A lock as its word says it: its owner and the owner's epoch. A release is conditional on both,
+/// so that a late one never frees what another holds by now.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lock {
     /// Who holds it, from 1 on.

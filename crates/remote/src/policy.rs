@@ -26,9 +26,9 @@ impl Default for PolicyOptions {
 
 /// Chooses between a READ first and a call at once (paper 003, section 4, principle 4).
 ///
-/// A lookup that READs first costs `read + f * call`, where `f` is the share of READs that do not tell; one that
-/// calls at once costs `call`. So READs pay while `f < 1 - read / call`. The share is a moving average over some
-/// 32 READs, and starts at 0.
+/// A lookup that READs first costs `read + f * call`, where `f` is the share of READs that do not
+/// tell; one that calls at once costs `call`. So READs pay while `f < 1 - read / call`. The share
+/// is a moving average over some 32 READs, and starts at 0.
 #[derive(Debug)]
 pub struct Policy {
     options: PolicyOptions,

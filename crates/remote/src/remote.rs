@@ -29,8 +29,8 @@ pub fn serve<S: RemoteStructure>(server: &mut Server, object: ObjectId, structur
     serve_alone(server, object, structure, Arc::default());
 }
 
-/// As [`serve`], for a structure that must not be changed while others hold `alone`: several structures, or methods
-/// beside them, that change the same memory share it.
+/// As [`serve`], for a structure that must not be changed while others hold `alone`: several
+/// structures, or methods beside them, that change the same memory share it.
 pub fn serve_alone<S: RemoteStructure>(
     server: &mut Server,
     object: ObjectId,
@@ -110,7 +110,8 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         self.counts.get()
     }
 
-    /// Looks a key up: by a READ, then by a call if the READ does not tell (paper 003, algorithm 1).
+    /// Looks a key up: by a READ, then by a call if the READ does not tell (paper 003, algorithm
+    /// 1).
     ///
     /// # Errors
     /// [`RemoteError`].

@@ -5,12 +5,13 @@ use farslot_rpc::Fault;
 
 /// A data structure in a node's memory, looked up from elsewhere (paper 003, table 3).
 ///
-/// The value itself is the description that both sides share: where the structure lies and how it is laid out.
-/// What only the owner knows is in the memory, so that any process which has the memory can be the owner; what
-/// a client remembers is its cache, and may be stale or empty.
+/// The value itself is the description that both sides share: where the structure lies and how it
+/// is laid out. What only the owner knows is in the memory, so that any process which has the
+/// memory can be the owner; what a client remembers is its cache, and may be stale or empty.
 ///
-/// READs see words from before and after a change, mixed in any way; [`RemoteStructure::lookup_end`] must
-/// notice. The owner runs one handler of a structure at a time.
+/// READs see words from before and after a change, mixed in any way;
+/// [`RemoteStructure::lookup_end`] must notice. The owner runs one handler of a structure at a
+/// time.
 pub trait RemoteStructure: Send + Sync + 'static {
     /// What is looked up.
     type Key: ?Sized;
@@ -36,8 +37,8 @@ pub trait RemoteStructure: Send + Sync + 'static {
     /// Most bytes of a reply.
     fn reply_bytes(&self) -> usize;
 
-    /// Answers a request at the owner; returns how many bytes of `reply` it takes. Requests of lookups change
-    /// nothing; all others are executed at most once each.
+    /// Answers a request at the owner; returns how many bytes of `reply` it takes. Requests of
+    /// lookups change nothing; all others are executed at most once each.
     ///
     /// # Errors
     /// [`Fault`].

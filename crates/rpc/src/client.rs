@@ -13,10 +13,12 @@ use std::rc::Rc;
 /// How long a client keeps asking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientOptions {
-    /// Nanoseconds after which a request that the fabric did not carry is not sent again. Must be less than
-    /// the server's [lease](crate::ServerOptions::lease), of which one verb timeout is used up besides.
+    /// Nanoseconds after which a request that the fabric did not carry is not sent again. Must be
+    /// less than the server's [lease](crate::ServerOptions::lease), of which one verb timeout is
+    /// used up besides.
     pub patience: Nanos,
-    /// Nanoseconds before the first time that a request is sent again; each pause is twice as long as the one before.
+    /// Nanoseconds before the first time that a request is sent again; each pause is twice as long
+    /// as the one before.
     pub first_pause: Nanos,
 }
 
@@ -59,7 +61,8 @@ impl Deref for Reply {
 }
 
 impl Reply {
-    /// The body as little-endian words, the last one reaching past its end where its length is no multiple of 8.
+    /// The body as little-endian words, the last one reaching past its end where its length is no
+    /// multiple of 8.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.0.words()[REPLY_HEADER / 8..]
@@ -105,8 +108,8 @@ impl<E: Endpoint> Client<E> {
             .await
     }
 
-    /// As [`Client::call`], of a request that `fill` puts where the fabric takes it from: once, and again for each
-    /// time that it has to be sent.
+    /// As [`Client::call`], of a request that `fill` puts where the fabric takes it from: once, and
+    /// again for each time that it has to be sent.
     ///
     /// # Errors
     /// [`RpcError`].

@@ -31,7 +31,8 @@ pub enum RpcError {
         /// Most bytes.
         limit: usize,
     },
-    /// The reply has more bytes than there is room for, or than the server sends. Nothing was changed.
+    /// The reply has more bytes than there is room for, or than the server sends. Nothing was
+    /// changed.
     #[error("a reply of {bytes} bytes does not fit the {room} bytes there are for it")]
     NoRoom {
         /// Bytes of its body.
@@ -51,8 +52,8 @@ pub enum RpcError {
         /// Most clients.
         sessions: u32,
     },
-    /// A request was sent again after an outage, and the server does not know its session any more: whether
-    /// it was executed before cannot be told.
+    /// A request was sent again after an outage, and the server does not know its session any more:
+    /// whether it was executed before cannot be told.
     #[error(
         "method {method} was asked for {attempts} times, and may have been executed once or not"
     )]

@@ -1,19 +1,20 @@
 //! Remote procedures over the fabric's calls (paper 003, section 5.2).
 //!
-//! A [`Server`] is what a node's owner answers calls with: methods by number, each bytes in and bytes out beside
-//! the node's memory. A [`Client`] is one thread's side: it has a *session* with a server, of some *slots*, each
-//! of which carries one request at a time. The slots are the client's credit, so that no server holds more than
-//! it was made for; who finds none free waits.
+//! A [`Server`] is what a node's owner answers calls with: methods by number, each bytes in and
+//! bytes out beside the node's memory. A [`Client`] is one thread's side: it has a *session* with a
+//! server, of some *slots*, each of which carries one request at a time. The slots are the client's
+//! credit, so that no server holds more than it was made for; who finds none free waits.
 //!
-//! The fabric decides which threads run the methods: its own at the owner, so that progress never depends on the
-//! application's polling.
+//! The fabric decides which threads run the methods: its own at the owner, so that progress never
+//! depends on the application's polling.
 //!
 //! # Executed at most once
 //!
-//! A request is named by its session, its slot and a number that grows with each request of the slot. After an
-//! outage the client sends the same request again. The server keeps the last reply of each slot until the next
-//! request there acknowledges it, and so executes a request that comes twice once. A method that has no effect
-//! ([`Effect::None`]) is simply executed again, and nothing is kept of it.
+//! A request is named by its session, its slot and a number that grows with each request of the
+//! slot. After an outage the client sends the same request again. The server keeps the last reply
+//! of each slot until the next request there acknowledges it, and so executes a request that comes
+//! twice once. A method that has no effect ([`Effect::None`]) is simply executed again, and nothing
+//! is kept of it.
 //!
 //! ```
 //! use farslot_fabric::sim::{NicProfile, World};

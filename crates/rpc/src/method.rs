@@ -2,7 +2,8 @@
 
 use farslot_fabric::{FabricError, Nanos, OwnerMemory, RegionId};
 
-/// A request as its method gets it. Every byte of the body is the client's word, and may be anything.
+/// A request as its method gets it. Every byte of the body is the client's word, and may be
+/// anything.
 pub struct Request<'r> {
     /// The bytes that the client sent.
     pub body: &'r [u8],
@@ -19,11 +20,14 @@ pub struct Request<'r> {
 /// Why a method gives no reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It refuses, for a reason of its own: the client gets the number with [`RpcError::Refused`](crate::RpcError).
+    /// It refuses, for a reason of its own: the client gets the number with
+    /// [`RpcError::Refused`](crate::RpcError).
     Refused(u32),
-    /// The reply takes so many bytes, and the client has room for fewer. A method says so before it changes anything.
+    /// The reply takes so many bytes, and the client has room for fewer. A method says so before it
+    /// changes anything.
     NoRoom(usize),
-    /// What it found in the memory makes no sense: clients with the right to write may have put anything there.
+    /// What it found in the memory makes no sense: clients with the right to write may have put
+    /// anything there.
     Damaged,
 }
 
@@ -36,8 +40,8 @@ impl From<FabricError> for Fault {
 
 /// A remote procedure.
 ///
-/// Requests of several clients may run on several threads at a time; whatever must not run side by side is
-/// the method's to lock. It must not wait for other requests.
+/// Requests of several clients may run on several threads at a time; whatever must not run side by
+/// side is the method's to lock. It must not wait for other requests.
 pub trait Method: Send + Sync {
     /// Answers a request; returns how many bytes of `reply` are the reply.
     ///

@@ -5,8 +5,9 @@
 //!           | number, 32 | slot, 16 | method, 16 |
 //! reply     | status, 8 | 0, 24 | detail, 32 |
 //! ```
-//! The second word is what a NIC's immediate would say: sender, coroutine and slot (paper 003, section 5.2). It
-//! has 64 bits and so is no immediate, but lies where the receiver looks first anyway.
+//! The second word is what a NIC's immediate would say: sender, coroutine and slot (paper 003,
+//! section 5.2). It has 64 bits and so is no immediate, but lies where the receiver looks first
+//! anyway.
 
 /// Bytes of a request before its body.
 pub(crate) const REQUEST_HEADER: usize = 16;

@@ -1,4 +1,5 @@
-//! Sessions over the simulated fabric: requests executed at most once under faults, credit, limits, eviction.
+//! Sessions over the simulated fabric: requests executed at most once under faults, credit, limits,
+//! eviction.
 
 use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodeStop, Partition, RunEnd, Side,

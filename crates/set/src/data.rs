@@ -1,5 +1,5 @@
-//! Sets and maps of elements over 63 bits: the elements lie beside the table, whose buckets hold their
-//! indices and signatures (paper 002, section 3.1).
+//! Sets and maps of elements over 63 bits: the elements lie beside the table, whose buckets hold
+//! their indices and signatures (paper 002, section 3.1).
 
 use crate::error::check_range;
 use crate::layout::{self, MAX_ELEMENTS};
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 /// Units that an inserter takes at a time, so that the inserters of a rank seldom meet.
 const BLOCK: u64 = 64;
 
-/// Element space that one thread has taken and not used yet. Each thread of a rank has one of its own, for as long as
-/// it inserts into one set; it stays good when the set is rebuilt.
+/// Element space that one thread has taken and not used yet. Each thread of a rank has one of its
+/// own, for as long as it inserts into one set; it stays good when the set is rebuilt.
 #[derive(Debug, Default)]
 pub struct Spare {
     /// Units of space never used before.
@@ -27,11 +27,13 @@ pub struct Spare {
 /// Free units by the length of the element that they are for.
 type Free = HashMap<u64, Vec<u64>>;
 
-/// A set of elements of any bytes, or a map: each element has an index, which it keeps for as long as it is in the
-/// set, and a value of [`value_words`](DataShape::value_words) words, all of them atomic.
+/// A set of elements of any bytes, or a map: each element has an index, which it keeps for as long
+/// as it is in the set, and a value of [`value_words`](DataShape::value_words) words, all of them
+/// atomic.
 ///
-/// An element is written whole before the bucket with its index is swapped in: no reader sees a bucket whose
-/// element is not there. An inserter that is killed in between leaves only unused space.
+/// An element is written whole before the bucket with its index is swapped in: no reader sees a
+/// bucket whose element is not there. An inserter that is killed in between leaves only unused
+/// space.
 ///
 /// ```
 /// use farslot_set::{DataSet, DataShape, Outcome, Spare};
@@ -99,8 +101,9 @@ impl DataSet {
         self.find_or_put_with(spare, element, |_| ())
     }
 
-    /// [`DataSet::find_or_put`], where `value` fills the value of a new element, zeros before, prior to anybody's seeing it. It may be
-    /// called for an element that another inserter then turns out to have inserted.
+    /// [`DataSet::find_or_put`], where `value` fills the value of a new element, zeros before,
+    /// prior to anybody's seeing it. It may be called for an element that another inserter then
+    /// turns out to have inserted.
     ///
     /// # Errors
     /// [`SetError::WrongLength`].
@@ -135,15 +138,15 @@ impl DataSet {
     /// The bytes of the element with this index.
     ///
     /// # Errors
-    /// [`SetError::NoSuchElement`] where there cannot be one. The index of an element that was collected has the bytes of no
-    /// element in particular.
+    /// [`SetError::NoSuchElement`] where there cannot be one. The index of an element that was
+    /// collected has the bytes of no element in particular.
     pub fn get(&self, index: u64) -> Result<Vec<u8>, SetError> {
         let key = self.key_at(index)?;
         Ok(self.shape.bytes_in(&key).to_vec())
     }
 
-    /// The value of the element with this index: atomic words, to be used as flags, counts or parts of a larger value, which
-    /// others may then see half changed.
+    /// The value of the element with this index: atomic words, to be used as flags, counts or parts
+    /// of a larger value, which others may then see half changed.
     ///
     /// # Errors
     /// As [`DataSet::get`].
@@ -164,12 +167,13 @@ impl DataSet {
         (0..ranks).flat_map(|rank| self.iter_rank(rank))
     }
 
-    /// A set of this process alone with so many buckets and words, and with those elements that `keep` says yes to by
-    /// their index, which they keep: growth and garbage collection, stop the world. The space of the others is used again.
+    /// A set of this process alone with so many buckets and words, and with those elements that
+    /// `keep` says yes to by their index, which they keep: growth and garbage collection, stop the
+    /// world. The space of the others is used again.
     ///
     /// # Errors
-    /// As [`DataSet::alone`]; [`SetError::OutOfRange`] if the set is of several ranks, or has more element words
-    /// already; [`SetError::NoRoom`] if the buckets are too few.
+    /// As [`DataSet::alone`]; [`SetError::OutOfRange`] if the set is of several ranks, or has more
+    /// element words already; [`SetError::NoRoom`] if the buckets are too few.
     pub fn rebuilt(
         &self,
         buckets: u64,
@@ -288,7 +292,8 @@ impl DataSet {
             let capacity = capacity.min(1 << layout.unit_bits());
             let block = units.max(BLOCK);
             let taken = self.segments.taken(self.segments.rank());
-            // A count that is over the capacity already must not wrap round, however often this is tried.
+            // A count that is over the capacity already must not wrap round, however often this is
+            // tried.
             if taken.load(Ordering::Relaxed) >= capacity {
                 return None;
             }

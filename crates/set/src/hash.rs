@@ -1,4 +1,5 @@
-//! Hashes of elements. A table is filled by processes that must agree on them: they depend on no seed.
+//! Hashes of elements. A table is filled by processes that must agree on them: they depend on no
+//! seed.
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,8 +1,10 @@
-//! Processes that start together, as HPC launchers start them: who is which, a barrier, and an all-gather, without MPI.
+//! Processes that start together, as HPC launchers start them: who is which, a barrier, and an
+//! all-gather, without MPI.
 //!
-//! Each process learns its rank and how many there are from the environment that `mpirun` or `srun` sets
-//! ([`Launch::from_environment`]), or is told. Rank 0 listens at the rendezvous address; the others connect to it, and
-//! collectives go through it: few and small, as they only exchange addresses and stop the world.
+//! Each process learns its rank and how many there are from the environment that `mpirun` or `srun`
+//! sets ([`Launch::from_environment`]), or is told. Rank 0 listens at the rendezvous address; the
+//! others connect to it, and collectives go through it: few and small, as they only exchange
+//! addresses and stop the world.
 //!
 //! ```text
 //! frame: +-----------------+---------+   rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
@@ -10,9 +12,10 @@
 //!        +-------+---------+---------+                     DEAD: the rank that was lost
 //!        0       4         8
 //! ```
-//! A process that dies closes its connection: all others get [`JobError::RankDied`] from the collective that they are in, or
-//! from the next. One that hangs is noticed by the timeout. Frames are bounded; there is no authentication: the
-//! rendezvous address belongs on a network that is trusted, as that of an MPI job does.
+//! A process that dies closes its connection: all others get [`JobError::RankDied`] from the
+//! collective that they are in, or from the next. One that hangs is noticed by the timeout. Frames
+//! are bounded; there is no authentication: the rendezvous address belongs on a network that is
+//! trusted, as that of an MPI job does.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -144,8 +147,8 @@ impl Launch {
         }
     }
 
-    /// What the environment says that `mpirun` (Open MPI or MPICH) or `srun` gave this process; a process alone without
-    /// one.
+    /// What the environment says that `mpirun` (Open MPI or MPICH) or `srun` gave this process; a
+    /// process alone without one.
     ///
     /// # Errors
     /// [`JobError::BadVariable`].
@@ -200,8 +203,8 @@ impl Job {
     /// Joins the job: returns when all of its processes have.
     ///
     /// # Errors
-    /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`], [`JobError::Io`], and as
-    /// [`Job::all_gather`].
+    /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`],
+    /// [`JobError::Io`], and as [`Job::all_gather`].
     pub fn join(launch: Launch) -> Result<Self, JobError> {
         let listener = match &launch.rendezvous {
             Some(address) if launch.rank == 0 && launch.ranks > 1 => {
@@ -212,7 +215,8 @@ impl Job {
         Self::join_over(launch, listener)
     }
 
-    /// [`Job::join`], where rank 0 listens already, and the others connect to where [`Launch::rendezvous`] says.
+    /// [`Job::join`], where rank 0 listens already, and the others connect to where
+    /// [`Launch::rendezvous`] says.
     ///
     /// # Errors
     /// As [`Job::join`].
@@ -257,8 +261,8 @@ impl Job {
     /// Gives every rank what each has given, in the order of the ranks.
     ///
     /// # Errors
-    /// [`JobError::TooLong`]; [`JobError::RankDied`] and [`JobError::TimedOut`], after which the job is of no more use;
-    /// [`JobError::Malformed`].
+    /// [`JobError::TooLong`]; [`JobError::RankDied`] and [`JobError::TimedOut`], after which the
+    /// job is of no more use; [`JobError::Malformed`].
     pub fn all_gather(&mut self, part: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         if part.len() > MAX_PART {
             return Err(JobError::TooLong { bytes: part.len() });

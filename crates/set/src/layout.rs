@@ -136,8 +136,8 @@ impl Layout {
     }
 }
 
-/// The bucket of an element that lies beside the table. The home bucket goes by the hash's high bits, so the
-/// signature takes the low ones.
+/// The bucket of an element that lies beside the table. The home bucket goes by the hash's high
+/// bits, so the signature takes the low ones.
 #[inline]
 pub(crate) const fn bucket_of(hash: u64, index: u64) -> u64 {
     OCCUPIED | (hash & SIGNATURE) << INDEX_BITS | index

@@ -1,22 +1,22 @@
 //! Sets and maps that many processes fill together with one operation, find-or-put (paper 002).
 //!
-//! *Find-or-put* looks for an element, inserts it if it is absent, and says which of the two it was:
-//! each element is [`Inserted`](Outcome::Inserted) exactly once, by whomever. That is what graph
-//! searches, model checkers and deduplication need of a hash table, and all that they need.
+//! *Find-or-put* looks for an element, inserts it if it is absent, and says which of the two it
+//! was: each element is [`Inserted`](Outcome::Inserted) exactly once, by whomever. That is what
+//! graph searches, model checkers and deduplication need of a hash table, and all that they need.
 //!
 //! * [`WordSet`]: elements of 63 bits, one 64-bit bucket each (paper 002, section 3).
 //! * [`DataSet`]: longer elements, beside the table; with values it is a map.
 //! * [`PairSet`]: pairs of words, the nodes of decision diagrams.
 //! * [`TreeSet`]: state vectors, compressed without loss to about one bucket each.
 //!
-//! An inserter that is killed, or whose verb fails, between its compare-and-swap and the answer may have inserted an element
-//! that nobody is told `Inserted` for. It is there whole, once, and all others find it; nothing else is lost but the space that it
-//! had taken.
+//! An inserter that is killed, or whose verb fails, between its compare-and-swap and the answer may
+//! have inserted an element that nobody is told `Inserted` for. It is there whole, once, and all
+//! others find it; nothing else is lost but the space that it had taken.
 //!
-//! A table belongs to p *ranks*, each of which owns k consecutive buckets of it. These types reach all
-//! of its memory by loads and compare-and-swap: one process with any number of threads, or several
-//! processes that have mapped each other's memory. Those of [`shared`] reach other ranks' memory by the
-//! verbs of any fabric. A [`Job`](job::Job) is the processes that do so together.
+//! A table belongs to p *ranks*, each of which owns k consecutive buckets of it. These types reach
+//! all of its memory by loads and compare-and-swap: one process with any number of threads, or
+//! several processes that have mapped each other's memory. Those of [`shared`] reach other ranks'
+//! memory by the verbs of any fabric. A [`Job`](job::Job) is the processes that do so together.
 
 #![forbid(unsafe_code)]
 

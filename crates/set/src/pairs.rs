@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 /// A set is crowded when more than this share of its pairs is in use.
 const CROWDED: (u64, u64) = (9, 10);
 
-/// A set of pairs of words. Each has an index below 2^31, which it keeps, and by which it is read with one load
-/// a word.
+/// A set of pairs of words. Each has an index below 2^31, which it keeps, and by which it is read
+/// with one load a word.
 #[derive(Debug)]
 pub struct PairSet(DataSet);
 
@@ -78,8 +78,9 @@ impl PairSet {
         Ok(())
     }
 
-    /// Drops the pairs whose indices `keep` says no to, in memory of the same size; the others keep their indices, and the space of
-    /// those that are dropped is used again. Spare space stays good.
+    /// Drops the pairs whose indices `keep` says no to, in memory of the same size; the others keep
+    /// their indices, and the space of those that are dropped is used again. Spare space stays
+    /// good.
     ///
     /// # Errors
     /// As [`PairSet::new`]; the set is as it was then.

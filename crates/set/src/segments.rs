@@ -1,4 +1,5 @@
-//! A table all of whose memory is mapped here: the walk over its buckets by loads and compare-and-swap.
+//! A table all of whose memory is mapped here: the walk over its buckets by loads and
+//! compare-and-swap.
 
 use crate::layout::{self, COUNT, Layout, OCCUPIED, TAKEN};
 use crate::{Outcome, SetError};
@@ -6,8 +7,8 @@ use farslot_fabric::shm::{MappedWords, Node, RegionSpec};
 use farslot_fabric::{RegionId, Rights, prefetch};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets that a walk examines before it gives up: those of 32 chunks of 32, as in paper 002, section 4.2. Fewer in
-/// smaller tables.
+/// Buckets that a walk examines before it gives up: those of 32 chunks of 32, as in paper 002,
+/// section 4.2. Fewer in smaller tables.
 const MOST_PROBES: u64 = 1024;
 
 /// The memory of a table, all of it mapped in this process.
@@ -35,7 +36,8 @@ impl Segments {
         Self::mapped(layout, 0, vec![MappedWords::of(&node, RegionId(0))?])
     }
 
-    /// The memory of several ranks, mapped in this process, which is `rank`. All ranks' memory starts as zeros.
+    /// The memory of several ranks, mapped in this process, which is `rank`. All ranks' memory
+    /// starts as zeros.
     ///
     /// # Errors
     /// [`SetError::WrongMemory`] where a part is not as long as the layout says;
@@ -108,11 +110,12 @@ impl Segments {
         prefetch(&self.run_from(layout::home(self.layout, hash))[0]);
     }
 
-    /// Walks from a hash's home to the bucket for which `is_same` says yes, or to the first empty one, into
-    /// which `new_bucket`'s word goes; nothing is inserted where that gives none. Returns the bucket's number, and the word in it.
+    /// Walks from a hash's home to the bucket for which `is_same` says yes, or to the first empty
+    /// one, into which `new_bucket`'s word goes; nothing is inserted where that gives none. Returns
+    /// the bucket's number, and the word in it.
     ///
-    /// The first empty bucket of a walk only moves on, as buckets are never emptied: all who insert an
-    /// element compete for the same bucket, so that exactly one of them inserts it.
+    /// The first empty bucket of a walk only moves on, as buckets are never emptied: all who insert
+    /// an element compete for the same bucket, so that exactly one of them inserts it.
     #[inline]
     pub(crate) fn find_or_put(
         &self,
@@ -159,7 +162,8 @@ impl Segments {
         found.place()
     }
 
-    /// All buckets in use of one rank's part, in the order of their homes: for who holds the table alone.
+    /// All buckets in use of one rank's part, in the order of their homes: for who holds the table
+    /// alone.
     pub(crate) fn occupied(&self, rank: usize) -> impl Iterator<Item = u64> + '_ {
         let end = self.layout.elements_at() as usize;
         let buckets = self.parts[rank][layout::HEADER as usize..end].iter();

@@ -1,11 +1,12 @@
 //! State vectors, compressed without loss: trees of pairs, each stored once.
 //!
-//! A vector of n 32-bit words is the leaves of a binary tree. Each inner node is the pair of what its two
-//! children are, a word or another node's index; equal pairs are stored once, in a [`DataSet`], so that
-//! vectors share the nodes of their equal parts. The root's pair, two indices, *is* the compressed
-//! vector: 62 bits, which one bucket of a [`WordSet`] holds. Where vectors differ from each other in few places, as
-//! the states of a search do, the inner nodes are few beside the roots, and a vector of any length costs one
-//! bucket and little more (recursive pair compression; Laarman, van de Pol and Weber, SPIN 2011).
+//! A vector of n 32-bit words is the leaves of a binary tree. Each inner node is the pair of what
+//! its two children are, a word or another node's index; equal pairs are stored once, in a
+//! [`DataSet`], so that vectors share the nodes of their equal parts. The root's pair, two indices,
+//! *is* the compressed vector: 62 bits, which one bucket of a [`WordSet`] holds. Where vectors
+//! differ from each other in few places, as the states of a search do, the inner nodes are few
+//! beside the roots, and a vector of any length costs one bucket and little more (recursive pair
+//! compression; Laarman, van de Pol and Weber, SPIN 2011).
 //!
 //! ```text
 //! words:     w0    w1    w2    w3    w4         n = 5
@@ -26,8 +27,8 @@ const HALF: u32 = 31;
 /// A table of more of its buckets in use than this share is crowded: walks become long.
 const CROWDED: (u64, u64) = (9, 10);
 
-/// A compressed vector: both halves of its tree's root. It stays good for as long as the vector is in the
-/// set, also when the set grows.
+/// A compressed vector: both halves of its tree's root. It stays good for as long as the vector is
+/// in the set, also when the set grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StateId(u64);
 
@@ -38,8 +39,8 @@ impl StateId {
         self.0
     }
 
-    /// The id of a word that [`StateId::to_bits`] has given. Of any other word the set says that there is no such
-    /// state, or gives a vector that is not in it.
+    /// The id of a word that [`StateId::to_bits`] has given. Of any other word the set says that
+    /// there is no such state, or gives a vector that is not in it.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -74,8 +75,8 @@ impl TreeShape {
     }
 }
 
-/// What one thread works with: a vector with the nodes of its tree, and space for new nodes. It stays good when the set
-/// grows.
+/// What one thread works with: a vector with the nodes of its tree, and space for new nodes. It
+/// stays good when the set grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// Node i's index or word; 0 and 1 are not used.
@@ -167,8 +168,8 @@ impl Tree {
         }
     }
 
-    /// The last stale inner node, below which none is stale, and the pair that its children are. The root, which is
-    /// stored nowhere as a node, is never given.
+    /// The last stale inner node, below which none is stale, and the pair that its children are.
+    /// The root, which is stored nowhere as a node, is never given.
     #[inline]
     pub(crate) fn stale_pair(&self) -> Option<(usize, u64)> {
         let words = self.stale.iter().enumerate().rev();
@@ -200,7 +201,8 @@ impl Tree {
         smallvec![(2, left), (3, right)]
     }
 
-    /// Whether a node's children are to be loaded: a leaf is filled in here, a node that is the same needs nothing.
+    /// Whether a node's children are to be loaded: a leaf is filled in here, a node that is the
+    /// same needs nothing.
     #[inline]
     pub(crate) fn wants(&mut self, node: usize, value: u32) -> bool {
         if node >= self.words() {
@@ -237,8 +239,8 @@ impl Tree {
     }
 }
 
-/// A set of vectors of one length. Any number of threads may insert at the same time, each with a [`Tree`] and a [`Spare`]
-/// of its own.
+/// A set of vectors of one length. Any number of threads may insert at the same time, each with a
+/// [`Tree`] and a [`Spare`] of its own.
 ///
 /// ```
 /// use farslot_set::{Spare, TreeSet, TreeShape};
@@ -312,8 +314,8 @@ impl TreeSet {
         })
     }
 
-    /// The id of the tree's vector, whether it is in the set or not: inserts those nodes of its tree that are missing. None
-    /// where there is no room for them.
+    /// The id of the tree's vector, whether it is in the set or not: inserts those nodes of its
+    /// tree that are missing. None where there is no room for them.
     #[inline]
     pub fn compress(&self, spare: &mut Spare, tree: &mut Tree) -> Option<StateId> {
         while let Some((node, pair)) = tree.stale_pair() {
@@ -329,15 +331,16 @@ impl TreeSet {
         self.roots.prefetch(id.0);
     }
 
-    /// Finds or inserts a vector by its id, which [`TreeSet::compress`] has given. Does not count it in
+    /// Finds or inserts a vector by its id, which [`TreeSet::compress`] has given. Does not count
+    /// it in
     /// [`TreeSet::len`]: see [`TreeSet::count_inserted`].
     #[inline]
     pub fn put(&self, id: StateId) -> Outcome<StateId> {
         self.roots.put(id.0).map(|_| id)
     }
 
-    /// Reports how many vectors a thread has inserted by [`TreeSet::put`], now and then rather than for each: threads that
-    /// count in one place wait for each other.
+    /// Reports how many vectors a thread has inserted by [`TreeSet::put`], now and then rather than
+    /// for each: threads that count in one place wait for each other.
     pub fn count_inserted(&self, vectors: u64) {
         self.roots.segments().count_inserted(vectors);
     }
@@ -348,11 +351,12 @@ impl TreeSet {
         self.roots.contains(id.0) == Ok(true)
     }
 
-    /// Loads the vector of an id into a tree. Of what the tree held before only what differs is read.
+    /// Loads the vector of an id into a tree. Of what the tree held before only what differs is
+    /// read.
     ///
     /// # Errors
-    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist. The tree's vector is unspecified then, and all of
-    /// its nodes are stale.
+    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist. The tree's vector is
+    /// unspecified then, and all of its nodes are stale.
     pub fn load(&self, id: StateId, tree: &mut Tree) -> Result<(), SetError> {
         let mut next = tree.start_loading(id);
         while let Some((node, value)) = next.pop() {
@@ -415,8 +419,8 @@ impl TreeSet {
         self.roots.segments().bytes() + self.nodes.segments().bytes()
     }
 
-    /// Whether it is time to [grow](TreeSet::grow): vectors take more than nine tenths of their table, or nodes nearly all of
-    /// their room.
+    /// Whether it is time to [grow](TreeSet::grow): vectors take more than nine tenths of their
+    /// table, or nodes nearly all of their room.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.roots_are_crowded() || self.nodes_are_crowded()
@@ -432,8 +436,8 @@ impl TreeSet {
         self.nodes() > room - room / 32
     }
 
-    /// Rebuilds what is crowded in larger memory; if nothing is, both tables. Ids, trees and spare space stay
-    /// good.
+    /// Rebuilds what is crowded in larger memory; if nothing is, both tables. Ids, trees and spare
+    /// space stay good.
     ///
     /// # Errors
     /// As [`TreeSet::new`]; the set is as it was then.
@@ -452,8 +456,8 @@ impl TreeSet {
         Ok(())
     }
 
-    /// Drops the vectors that `keep` says no to, and the nodes that no other vector has. Ids of what is kept stay good; trees do
-    /// not, and are to be made anew, as are [`Spare`]s.
+    /// Drops the vectors that `keep` says no to, and the nodes that no other vector has. Ids of
+    /// what is kept stay good; trees do not, and are to be made anew, as are [`Spare`]s.
     ///
     /// # Errors
     /// As [`TreeSet::new`]; the set is as it was then.
@@ -464,7 +468,8 @@ impl TreeSet {
         let mut live = vec![0u64; room.div_ceil(64) as usize];
         let words = self.tree().words();
         let mut next = Vec::new();
-        // What a node's children are depends on its place in the tree, of which one node may have several.
+        // What a node's children are depends on its place in the tree, of which one node may have
+        // several.
         let mut places = std::collections::HashSet::new();
         for root in roots.iter() {
             let (left, right) = StateId(root).halves();

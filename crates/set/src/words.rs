@@ -9,8 +9,8 @@ pub const MAX_WORD: u64 = OCCUPIED - 1;
 /// Keys whose buckets are asked for before the first of them is looked at.
 const AHEAD: usize = 16;
 
-/// A set of words of up to 63 bits, in buckets of 64 bits (paper 002, section 3). Any number of threads, and
-/// processes that have mapped its memory, may use it at the same time.
+/// A set of words of up to 63 bits, in buckets of 64 bits (paper 002, section 3). Any number of
+/// threads, and processes that have mapped its memory, may use it at the same time.
 ///
 /// ```
 /// use farslot_set::{Outcome, WordSet};
@@ -43,8 +43,8 @@ impl WordSet {
         Self { segments }
     }
 
-    /// Finds or inserts an element; the outcome has the number of its bucket, which holds until the set
-    /// [grows](WordSet::rebuilt).
+    /// Finds or inserts an element; the outcome has the number of its bucket, which holds until the
+    /// set [grows](WordSet::rebuilt).
     ///
     /// # Errors
     /// [`SetError::WordTooLarge`].
@@ -56,8 +56,8 @@ impl WordSet {
         Ok(put)
     }
 
-    /// [`WordSet::find_or_put`] of each word in turn, whose cache misses overlap; gives each outcome with its
-    /// position to `done`.
+    /// [`WordSet::find_or_put`] of each word in turn, whose cache misses overlap; gives each
+    /// outcome with its position to `done`.
     ///
     /// # Errors
     /// [`SetError::WordTooLarge`], before any was inserted.
@@ -130,8 +130,8 @@ impl WordSet {
         &self.segments
     }
 
-    /// A set of this process alone with so many buckets and those elements that `keep` says yes to: growth and
-    /// garbage collection, stop the world. One sweep through both tables.
+    /// A set of this process alone with so many buckets and those elements that `keep` says yes to:
+    /// growth and garbage collection, stop the world. One sweep through both tables.
     ///
     /// # Errors
     /// As [`WordSet::alone`]; [`SetError::NoRoom`] if that is too few.

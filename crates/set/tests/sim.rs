@@ -1,5 +1,5 @@
-//! Ranks that insert overlapping sets in the simulator, under faults from many seeds: each element is inserted
-//! exactly once.
+//! Ranks that insert overlapping sets in the simulator, under faults from many seeds: each element
+//! is inserted exactly once.
 
 use farslot_fabric::sim::{
     ClientStop, FaultPlan, NicProfile, NodeConfig, RunEnd, SimEndpoint, Simulation, When, World,
@@ -28,7 +28,8 @@ struct Bed {
 }
 
 impl Bed {
-    /// A bed with a region for each of the tables. Every second seed's ranks reach their own part without verbs.
+    /// A bed with a region for each of the tables. Every second seed's ranks reach their own part
+    /// without verbs.
     fn new(seed: u64, layouts: &[Layout]) -> Self {
         let world = World::new(seed, NicProfile::connectx5_edr());
         let regions: Vec<_> = layouts
@@ -198,7 +199,8 @@ fn words_once(seed: u64, stop: Option<(usize, When)>) {
             let wanted = (0..RANKS).flat_map(|rank| wanted(seed, rank));
             assert_eq!(distinct, wanted.collect());
         }
-        // Of a killed inserter, only what it had under way may be there without its having been told.
+        // Of a killed inserter, only what it had under way may be there without its having been
+        // told.
         Some((rank, _)) => {
             assert!(
                 unclaimed <= WIDTH,

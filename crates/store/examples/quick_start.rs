@@ -1,4 +1,5 @@
-//! A table in this program's own memory. To move it to another machine, open `tcp://HOST:PORT` instead.
+//! A table in this program's own memory. To move it to another machine, open `tcp://HOST:PORT`
+//! instead.
 
 use farslot::{FieldSize, Result, Store, TableOptions};
 

@@ -3,7 +3,8 @@
 use farslot::{FieldSize, Result, Server, Store, TableOptions};
 
 fn main() -> Result<()> {
-    // Port 0 takes any free port. In earnest each node is a `farslot serve` on a machine of its own.
+    // Port 0 takes any free port. In earnest each node is a `farslot serve` on a machine of its
+    // own.
     let mut nodes = Vec::new();
     for _ in 0..3 {
         nodes.push(Server::start("tcp://127.0.0.1:0", 64 << 20)?);

@@ -23,13 +23,14 @@ pub enum Address {
     },
     /// Memory of one or more processes on any hosts, served over TCP.
     Tcp {
-        /// Where their agents listen: `HOST:PORT`, an IPv6 address in brackets; of one node each, none twice.
+        /// Where their agents listen: `HOST:PORT`, an IPv6 address in brackets; of one node each,
+        /// none twice.
         authorities: Vec<String>,
     },
     /// Memory of one or more processes on any hosts, served by their RDMA NICs.
     Verbs {
-        /// Where connections are set up, over TCP: `HOST:PORT`, an IPv6 address in brackets; of one node each,
-        /// none twice.
+        /// Where connections are set up, over TCP: `HOST:PORT`, an IPv6 address in brackets; of one
+        /// node each, none twice.
         authorities: Vec<String>,
         /// This machine's device.
         device: DeviceOptions,
@@ -48,8 +49,8 @@ pub enum Address {
 }
 
 impl Address {
-    /// What the nodes at this address are called, in its order: each name is the address of one node alone, but for
-    /// simulated ones.
+    /// What the nodes at this address are called, in its order: each name is the address of one
+    /// node alone, but for simulated ones.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         match self {

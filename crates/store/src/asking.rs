@@ -12,8 +12,8 @@ use std::time::Duration;
 const PINGS: usize = 5;
 
 impl Store {
-    /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those of nodes that do not
-    /// answer are left out, unless none does.
+    /// All tables, oldest first. Of one over several nodes, the record of one of its parts; those
+    /// of nodes that do not answer are left out, unless none does.
     ///
     /// # Errors
     /// What the fabric says.
@@ -31,8 +31,8 @@ impl Store {
         Ok(self.listing()?.tables)
     }
 
-    /// All tables, as [`Store::tables`], and the entries of the nodes' catalogs that are damaged: those tables cannot be
-    /// opened, the others can.
+    /// All tables, as [`Store::tables`], and the entries of the nodes' catalogs that are damaged:
+    /// those tables cannot be opened, the others can.
     ///
     /// # Errors
     /// What the fabric says.

@@ -9,7 +9,8 @@ use farslot_fabric::verbs::VerbsEndpoint;
 use std::rc::Rc;
 
 impl Store {
-    /// The only node behind the store, where it is shared memory: for measurements of the memory itself.
+    /// The only node behind the store, where it is shared memory: for measurements of the memory
+    /// itself.
     #[must_use]
     pub fn shm_node(&self) -> Option<&shm::Node> {
         match &self.0.fabric {
@@ -30,7 +31,8 @@ impl Store {
         }
     }
 
-    /// An endpoint of its own, where the store is behind TCP: for measurements of the fabric itself.
+    /// An endpoint of its own, where the store is behind TCP: for measurements of the fabric
+    /// itself.
     ///
     /// # Errors
     /// What the fabric says.
@@ -41,7 +43,8 @@ impl Store {
         }
     }
 
-    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric itself.
+    /// An endpoint of its own, where the store is behind RDMA NICs: for measurements of the fabric
+    /// itself.
     ///
     /// # Errors
     /// What the fabric says.

@@ -7,30 +7,35 @@ use std::time::Duration;
 /// Bytes of a record hint.
 const HINT_BYTES: u64 = 16;
 
-/// A cache of answers for each table that a thread has open ([`OpenOptions::cache`](crate::OpenOptions::cache)).
+/// A cache of answers for each table that a thread has open
+/// ([`OpenOptions::cache`](crate::OpenOptions::cache)).
 ///
-/// By default only answers that cannot change are kept, those of tables that are [sealed](crate::Table::is_sealed). If
-/// [a bound](Cache::stale_for) on their age is accepted, `get` and `get_many` may answer what was so at some moment not
-/// longer ago than that, absence included. All the same, this table's own writes are seen by all of its lookups that
-/// begin after them, and time does not go back for it. Nobody says when *others* write: another client's, or another
-/// [`Table`](crate::Table)'s, writes are seen when the bound has passed. Whatever else is asked goes to the table.
+/// By default only answers that cannot change are kept, those of tables that are
+/// [sealed](crate::Table::is_sealed). If [a bound](Cache::stale_for) on their age is accepted,
+/// `get` and `get_many` may answer what was so at some moment not longer ago than that, absence
+/// included. All the same, this table's own writes are seen by all of its lookups that begin after
+/// them, and time does not go back for it. Nobody says when *others* write: another client's, or
+/// another [`Table`](crate::Table)'s, writes are seen when the bound has passed. Whatever else is
+/// asked goes to the table.
 ///
-/// While a node cannot be reached, or once it is known to have come back empty, nothing of what it had is answered from
-/// the cache.
+/// While a node cannot be reached, or once it is known to have come back empty, nothing of what it
+/// had is answered from the cache.
 ///
 /// [The index crate](farslot_index::cache) says it in full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
-    /// Bytes of this process's memory for all that a [`Table`](crate::Table) keeps: answers, and what it must know of the
-    /// table itself ([record locations](crate::OpenOptions::record_locations), a
-    /// [writer's graph](crate::OpenOptions::predetermination), the index of a CuckooDuo table): a table whose index takes
-    /// more cannot be opened with a cache of its answers. The partitions of a table over several nodes share them
-    /// evenly.
+    /// Bytes of this process's memory for all that a [`Table`](crate::Table) keeps: answers, and
+    /// what it must know of the table itself ([record
+    /// locations](crate::OpenOptions::record_locations), a [writer's
+    /// graph](crate::OpenOptions::predetermination), the index of a CuckooDuo table): a table whose
+    /// index takes more cannot be opened with a cache of its answers. The partitions of a table
+    /// over several nodes share them evenly.
     pub bytes: u64,
     /// How old answers may be that can change; nothing if such are not to be kept.
     pub stale_for: Option<Duration>,
-    /// Bytes of key and value of a usual record. Records eight times as large are not kept, and of much smaller ones there
-    /// are no more. By default what the table's sizes say; where these are limits, a quarter.
+    /// Bytes of key and value of a usual record. Records eight times as large are not kept, and of
+    /// much smaller ones there are no more. By default what the table's sizes say; where these are
+    /// limits, a quarter.
     pub record_bytes: Option<usize>,
 }
 
@@ -76,7 +81,8 @@ impl Cache {
         self.stale_for.is_some() || scheme.buildable()
     }
 
-    /// Keys whose records' places may be remembered unless more are asked for: in a quarter of the memory.
+    /// Keys whose records' places may be remembered unless more are asked for: in a quarter of the
+    /// memory.
     pub(crate) fn record_locations(self) -> usize {
         let hints = self.bytes / 4 / HINT_BYTES;
         // A power of two, for they are rounded up to one.

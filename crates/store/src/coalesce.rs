@@ -1,9 +1,10 @@
 //! Coalesced writes: of several writes of one key in a batch, one is enough.
 //!
-//! All operations of a batch are under way together, so that those on one key may take effect in any order. Where all
-//! writes of a key are puts and updates, with values of one length, one order has a put behind all of them, or an update if there is no put, and the gets behind
-//! that: then that one write is all that the table need be asked for. The others would have cost a round trip each, or several, as
-//! they met each other at the key's slot.
+//! All operations of a batch are under way together, so that those on one key may take effect in
+//! any order. Where all writes of a key are puts and updates, with values of one length, one order
+//! has a put behind all of them, or an update if there is no put, and the gets behind that: then
+//! that one write is all that the table need be asked for. The others would have cost a round trip
+//! each, or several, as they met each other at the key's slot.
 
 use crate::{Operation, Outcome, Result};
 use farslot_index::Value;
@@ -19,8 +20,8 @@ pub(crate) struct Coalesced<'o, 'r> {
     led: Vec<(usize, usize)>,
 }
 
-/// Whether a write answers for an operation on its key: for another write only if that fails or fits as it does, by the
-/// length of its value.
+/// Whether a write answers for an operation on its key: for another write only if that fails or
+/// fits as it does, by the length of its value.
 fn is_led(operation: &Operation<'_>, leader: &Operation<'_>) -> bool {
     match (operation.value(), leader.value()) {
         (Some(led), Some(leading)) => led.len() == leading.len(),
@@ -83,8 +84,8 @@ impl<'o, 'r> Coalesced<'o, 'r> {
         (!led.is_empty()).then_some(Self { all, run, led })
     }
 
-    /// Runs the batch by `session`; `done` gets all answers. Where a put fails, those that it stands for are run after
-    /// it, by themselves.
+    /// Runs the batch by `session`; `done` gets all answers. Where a put fails, those that it
+    /// stands for are run after it, by themselves.
     pub(crate) fn run(
         &self,
         session: impl Fn(&[Operation<'r>], &mut dyn FnMut(usize, Result<Outcome>)),
@@ -110,7 +111,8 @@ impl<'o, 'r> Coalesced<'o, 'r> {
         }
     }
 
-    /// Tells what a write did, and those that it stands for: other puts, then updates, then the write itself, then gets.
+    /// Tells what a write did, and those that it stands for: other puts, then updates, then the
+    /// write itself, then gets.
     fn tell(
         &self,
         number: usize,

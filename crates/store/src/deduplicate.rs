@@ -5,8 +5,8 @@ use farslot_index::Record;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The records that stay, in their order: where keys are unique, the last of each key, as if one were
-/// put after the other.
+/// The records that stay, in their order: where keys are unique, the last of each key, as if one
+/// were put after the other.
 pub(crate) fn last_of_each_key<'s, 'r>(
     keys: KeyRule,
     records: &'s [Record<'r>],

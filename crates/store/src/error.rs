@@ -82,7 +82,8 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Others changed the catalog at every attempt, or words that no client writes stand in the way.
+    /// Others changed the catalog at every attempt, or words that no client writes stand in the
+    /// way.
     #[error("the catalog was changed by others at each of {attempts} attempts")]
     CatalogContended {
         /// How often it was tried.
@@ -206,7 +207,8 @@ pub enum ErrorKind {
     Unsupported,
     /// There is no such table.
     NoSuchTable,
-    /// The table was dropped, emptied or renamed by another client. What there is now can be opened.
+    /// The table was dropped, emptied or renamed by another client. What there is now can be
+    /// opened.
     TableGone,
     /// There is a table of that name.
     TableExists,

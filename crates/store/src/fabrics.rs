@@ -63,8 +63,8 @@ impl<E: Connect> Remote<E> {
         })
     }
 
-    /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and not of one that
-    /// came after it.
+    /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and
+    /// not of one that came after it.
     pub(crate) fn endpoint(&self) -> Result<E> {
         let endpoint = E::connect(&self.authorities, &self.options)?;
         if let Some(only) = &self.only

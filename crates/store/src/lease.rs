@@ -1,16 +1,18 @@
-//! Tables that other clients may drop: what is posted to a table's memory is posted only while the memory is the table's.
+//! Tables that other clients may drop: what is posted to a table's memory is posted only while the
+//! memory is the table's.
 //!
-//! The entry of a table in its node's catalog has a word that is the table's id, until the table is dropped, emptied or
-//! renamed. A client that has the table open has a *lease* on it: it has seen the word not longer than [`LEASE`] ago.
-//! Where the memory is mapped the word is looked at before every verb, which costs a load. Elsewhere it is read beside
-//! the verbs that the client posts, when a quarter of the lease is over; a client that was idle for longer reads it
-//! first. Once the word is another's, every verb to the node's tables fails with
+//! The entry of a table in its node's catalog has a word that is the table's id, until the table is
+//! dropped, emptied or renamed. A client that has the table open has a *lease* on it: it has seen
+//! the word not longer than [`LEASE`] ago. Where the memory is mapped the word is looked at before
+//! every verb, which costs a load. Elsewhere it is read beside the verbs that the client posts,
+//! when a quarter of the lease is over; a client that was idle for longer reads it first. Once the
+//! word is another's, every verb to the node's tables fails with
 //! [`Reclaimed`](FabricError::Reclaimed), and nothing is posted.
 //!
-//! Whoever drops a table makes the word 0 first. It then waits for the length of a lease, and for as long as a verb may be
-//! under way, before it touches the memory: so no verb of another client's meets another table's bytes. (A verb that
-//! a node executes more than a second after it was posted could; so could a client's processor that stands still
-//! between looking and loading for as long.)
+//! Whoever drops a table makes the word 0 first. It then waits for the length of a lease, and for
+//! as long as a verb may be under way, before it touches the memory: so no verb of another client's
+//! meets another table's bytes. (A verb that a node executes more than a second after it was posted
+//! could; so could a client's processor that stands still between looking and loading for as long.)
 
 use crate::TableRecord;
 use crate::catalog::{CATALOG_BYTES, LEASE, id_at};
@@ -23,7 +25,8 @@ use std::task::{Context, Poll, Waker};
 
 /// An endpoint that tables are opened over.
 pub(crate) trait Leasing: Endpoint {
-    /// From now on this endpoint has that table open on a node, and no other: it was seen there at `since`.
+    /// From now on this endpoint has that table open on a node, and no other: it was seen there at
+    /// `since`.
     fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos);
 }
 

@@ -27,8 +27,8 @@
 //! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 //!
-//! The feature `unstable` opens the layers below (`fabric`, `index`, `model`) for programs that measure or extend
-//! them. What it opens may change in any version.
+//! The feature `unstable` opens the layers below (`fabric`, `index`, `model`) for programs that
+//! measure or extend them. What it opens may change in any version.
 
 #![forbid(unsafe_code)]
 

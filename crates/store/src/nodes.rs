@@ -9,12 +9,13 @@ use std::time::Duration;
 /// What becomes of the keys of a node that came back empty, in a table over several nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnRestart {
-    /// The node gets an empty partition in place of the one that is gone: its keys are absent, and can be put again.
-    /// Never of a table that was made whole of its records, where absence would be a wrong answer.
+    /// The node gets an empty partition in place of the one that is gone: its keys are absent, and
+    /// can be put again. Never of a table that was made whole of its records, where absence would
+    /// be a wrong answer.
     #[default]
     Recreate,
-    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until somebody else lets the partition be
-    /// made anew and the table is opened again.
+    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until somebody else lets
+    /// the partition be made anew and the table is opened again.
     Refuse,
 }
 
@@ -37,8 +38,8 @@ pub struct NodeReport {
     pub tables: Option<u64>,
     /// How often this store has taken it for what it was after it came back empty.
     pub adopted: u64,
-    /// Names of the tables over several nodes of which it has lost its part: it came back empty, and the part was made
-    /// anew, or it lacks a part that other nodes have theirs of.
+    /// Names of the tables over several nodes of which it has lost its part: it came back empty,
+    /// and the part was made anew, or it lacks a part that other nodes have theirs of.
     pub lost: Vec<String>,
 }
 
@@ -134,7 +135,8 @@ impl Nodes {
         }
     }
 
-    /// Notes that a node which came back empty was taken for what it is; warns once for each time that it did.
+    /// Notes that a node which came back empty was taken for what it is; warns once for each time
+    /// that it did.
     pub(crate) fn adopted(&self, node: NodeId, incarnation: u64) {
         let Some(mut known) = self.known(node) else {
             return;

@@ -9,8 +9,9 @@ use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
 use std::time::Duration;
 
-/// Keys of which a thread remembers where their records lie, where [`OpenOptions::record_locations`] does not say: four
-/// MiB of memory for each table that it has open, once that many keys were met.
+/// Keys of which a thread remembers where their records lie, where
+/// [`OpenOptions::record_locations`] does not say: four MiB of memory for each table that it has
+/// open, once that many keys were met.
 pub const RECORD_LOCATIONS: usize = 1 << 18;
 
 /// By what a table's operations are done.
@@ -18,12 +19,14 @@ pub const RECORD_LOCATIONS: usize = 1 << 18;
 pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part.
     Reads,
-    /// By calls: the owner executes operations in its own memory, each in one round trip, many in one call. Opening a
-    /// table fails where the owner answers no calls: over shared memory and over RDMA verbs. Cuckoo tables are written,
-    /// and CuckooDuo tables used, by verbs all the same, as is whatever the owner leaves to the client. A simulated
-    /// owner's atomics are atomic against those of clients, which no NIC promises.
+    /// By calls: the owner executes operations in its own memory, each in one round trip, many in
+    /// one call. Opening a table fails where the owner answers no calls: over shared memory and
+    /// over RDMA verbs. Cuckoo tables are written, and CuckooDuo tables used, by verbs all the
+    /// same, as is whatever the owner leaves to the client. A simulated owner's atomics are atomic
+    /// against those of clients, which no NIC promises.
     Calls,
-    /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and else by verbs.
+    /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and
+    /// else by verbs.
     #[default]
     Auto,
 }
@@ -54,31 +57,34 @@ impl std::fmt::Display for Access {
 pub struct OpenOptions {
     /// What each thread's endpoint may hold, and how long it waits.
     pub limits: Limits,
-    /// How lookups in a linear table find their read size; by default for throughput, by the costs of the fabric.
+    /// How lookups in a linear table find their read size; by default for throughput, by the costs
+    /// of the fabric.
     pub read_policy: Option<ReadPolicy>,
     /// Whether lookups in a linear table request the next chunk ahead (paper 002).
     pub look_ahead: bool,
-    /// How many of the largest clusters of a linear table each thread remembers (paper 000, section 3.4). For keys with
-    /// many records each; lookups of unique keys gain little, and each pays for it.
+    /// How many of the largest clusters of a linear table each thread remembers (paper 000, section
+    /// 3.4). For keys with many records each; lookups of unique keys gain little, and each pays for
+    /// it.
     pub cluster_hints: usize,
-    /// For how many keys of a linear table each thread remembers where their records lie out of band, on each node that
-    /// the table is on: lookups and updates of these take one round trip, of others two and three. 16 bytes a key; 0 for
-    /// none; by default [`RECORD_LOCATIONS`] where the memory is behind a network, or what a quarter of [`OpenOptions::cache`] has
-    /// room for.
+    /// For how many keys of a linear table each thread remembers where their records lie out of
+    /// band, on each node that the table is on: lookups and updates of these take one round trip,
+    /// of others two and three. 16 bytes a key; 0 for none; by default [`RECORD_LOCATIONS`] where
+    /// the memory is behind a network, or what a quarter of [`OpenOptions::cache`] has room for.
     pub record_locations: Option<usize>,
     /// A cache of answers for each table that a thread has open; none by default.
     pub cache: Option<Cache>,
-    /// Bytes of this process's memory that the client of one table (or of a partition of one) may come to take for its
-    /// directory, index or graph, by what the table's record in the catalog says; by default half of what the machine
-    /// has free. A table that may need more is refused with [`ClientMemory`](crate::StoreError::ClientMemory) before
-    /// anything is allocated.
+    /// Bytes of this process's memory that the client of one table (or of a partition of one) may
+    /// come to take for its directory, index or graph, by what the table's record in the catalog
+    /// says; by default half of what the machine has free. A table that may need more is refused
+    /// with [`ClientMemory`](crate::StoreError::ClientMemory) before anything is allocated.
     pub client_memory: Option<u64>,
     /// In which order a lookup reads the buckets of a cuckoo table.
     pub lookup_order: LookupOrder,
-    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be, and so knows, nearly
-    /// always without a round trip, which insertions have no place, and which records others move
-    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for each partition;
-    /// it reads the table once when it becomes the writer).
+    /// Whether the writer of a cuckoo table keeps in its memory where each record could also be,
+    /// and so knows, nearly always without a round trip, which insertions have no place, and which
+    /// records others move
+    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for
+    /// each partition; it reads the table once when it becomes the writer).
     pub predetermination: bool,
     /// By what operations are done: one-sided verbs, or calls of the owner.
     pub access: Access,
@@ -136,9 +142,9 @@ impl OpenOptions {
         }
     }
 
-    /// How many records a client of a table, or of a partition with a share of the cache, remembers the locations of. By
-    /// default none where memory is not behind a network: a round trip costs next to nothing over shared memory, and a
-    /// simulation shall measure what was asked for.
+    /// How many records a client of a table, or of a partition with a share of the cache, remembers
+    /// the locations of. By default none where memory is not behind a network: a round trip costs
+    /// next to nothing over shared memory, and a simulation shall measure what was asked for.
     pub(crate) fn record_locations_for(&self, networked: bool, cache: Option<Cache>) -> usize {
         self.record_locations.unwrap_or(match networked {
             true => cache.map_or(RECORD_LOCATIONS, |cache| {

@@ -40,19 +40,21 @@ const ANY_KEY: u32 = 64 << 10;
 const ANY_VALUE: u32 = 1 << 20;
 /// Keys that it has room for before it has grown.
 const FIRST_KEYS: u64 = 1000;
-/// Bytes of slots that a key may come to take in a table that grows, at the most: 8 at a load factor of 0.8, of which
-/// there are up to two and a quarter times as many as needed when all subtables split together.
+/// Bytes of slots that a key may come to take in a table that grows, at the most: 8 at a load
+/// factor of 0.8, of which there are up to two and a quarter times as many as needed when all
+/// subtables split together.
 const SLOT_BYTES_A_KEY: u64 = 24;
 /// A RACE table names no more heap than this.
 const MOST_HEAP: u64 = 64 << 30;
 
 /// What a table shall be: a capacity, and sizes where the defaults do not fit.
 ///
-/// The [default](TableOptions::default) asks for neither: a table of any sizes that many clients write, in which the slots
-/// and the records of removed keys serve others, and which grows. It is a RACE table: of the schemes that any number of
-/// clients may write, linear tables do not use the slots of removed keys again. It may grow until it has half of the
-/// memory that was free on its node (each of its nodes) when it was made: that much belongs to it, is touched as it grows,
-/// and is free again when it is dropped.
+/// The [default](TableOptions::default) asks for neither: a table of any sizes that many clients
+/// write, in which the slots and the records of removed keys serve others, and which grows. It is a
+/// RACE table: of the schemes that any number of clients may write, linear tables do not use the
+/// slots of removed keys again. It may grow until it has half of the memory that was free on its
+/// node (each of its nodes) when it was made: that much belongs to it, is touched as it grows, and
+/// is free again when it is dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     /// Its seed and hash function are of no table yet.
@@ -101,13 +103,15 @@ impl TableOptions {
         }
     }
 
-    /// Whether the memory that there is decides how large it may become, as by [default](TableOptions::default).
+    /// Whether the memory that there is decides how large it may become, as by
+    /// [default](TableOptions::default).
     #[must_use]
     pub const fn is_by_memory(&self) -> bool {
         self.by_memory
     }
 
-    /// The same where so many bytes are free in one piece; nothing else than before, where these do not decide.
+    /// The same where so many bytes are free in one piece; nothing else than before, where these do
+    /// not decide.
     pub(crate) fn for_memory(self, free: u64) -> Self {
         if !self.by_memory {
             return self;
@@ -144,8 +148,8 @@ impl TableOptions {
         }
     }
 
-    /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which keeps an index of it
-    /// in its own memory; so do readers, if there may be any.
+    /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which
+    /// keeps an index of it in its own memory; so do readers, if there may be any.
     ///
     /// ```
     /// # use farslot::{DuoShape, TableOptions};
@@ -163,8 +167,8 @@ impl TableOptions {
         }
     }
 
-    /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it may
-    /// [grow](TableOptions::grow_to) while it is used.
+    /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it
+    /// may [grow](TableOptions::grow_to) while it is used.
     ///
     /// ```
     /// # use farslot::{RaceShape, TableOptions};
@@ -203,8 +207,8 @@ impl TableOptions {
         }
     }
 
-    /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has been
-    /// [built](crate::Store::build).
+    /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has
+    /// been [built](crate::Store::build).
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -272,8 +276,9 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9; of a RACE table
-    /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with such buckets.
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9;
+    /// of a RACE table 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95,
+    /// or 0.85 with such buckets.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -383,7 +388,8 @@ impl TableOptions {
         Self { hash, ..self }
     }
 
-    /// Whether such a table can be [built](crate::Store::build) whole, as its [scheme](Scheme::buildable) will say.
+    /// Whether such a table can be [built](crate::Store::build) whole, as its
+    /// [scheme](Scheme::buildable) will say.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -424,9 +430,10 @@ impl TableOptions {
         })
     }
 
-    /// The same for each partition of a table over so many nodes: with capacity and heap for its share of the records,
-    /// and so much more that none fills before the others (see `partition_share`). Of a multi-key table the capacity
-    /// is of records: where some keys have a good part of them, more must be asked for.
+    /// The same for each partition of a table over so many nodes: with capacity and heap for its
+    /// share of the records, and so much more that none fills before the others (see
+    /// `partition_share`). Of a multi-key table the capacity is of records: where some keys have a
+    /// good part of them, more must be asked for.
     pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
         // Blocks of a heap are rounded up, to less than twice the record.
         let largest = self.largest_record().saturating_mul(2);
@@ -476,7 +483,8 @@ impl TableOptions {
         }
     }
 
-    /// Refuses buckets that are too small or too large, and a load factor at which tables of such buckets are full.
+    /// Refuses buckets that are too small or too large, and a load factor at which tables of such
+    /// buckets are full.
     fn check_buckets(
         &self,
         bucket_slots: u32,
@@ -576,8 +584,8 @@ impl TableOptions {
         Ok(options.layout()?)
     }
 
-    /// What suits the sizes: records in the slots where these are small, or of one length and not large. A lookup reads
-    /// its whole slot, whose room is that of the longest record.
+    /// What suits the sizes: records in the slots where these are small, or of one length and not
+    /// large. A lookup reads its whole slot, whose room is that of the longest record.
     const fn duo_slot(&self) -> SlotKind {
         let fixed = matches!(
             (self.sizing.key, self.sizing.value),

@@ -11,13 +11,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How memory is served over TCP, where the defaults do not fit. Over shared memory there is nothing to
-/// choose: nobody serves, and the kernel knows whose the clients are.
+/// How memory is served over TCP, where the defaults do not fit. Over shared memory there is
+/// nothing to choose: nobody serves, and the kernel knows whose the clients are.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Threads of each address's agent; connections are spread over them.
     pub threads: usize,
-    /// How long such a thread goes on looking for verbs before it sleeps. It uses a whole core meanwhile.
+    /// How long such a thread goes on looking for verbs before it sleeps. It uses a whole core
+    /// meanwhile.
     pub spin: Duration,
     /// What clients must prove that they know.
     pub secret: Option<Secret>,
@@ -63,10 +64,10 @@ pub struct TableGrant {
     pub rights: Rights,
 }
 
-/// Memory that is served to other processes for as long as this is held. When the process ends, `kill -9`
-/// included, every operation of its clients fails, and the memory is gone with the last of them that lets
-/// go of it. Over shared memory the process takes no part in any operation; over TCP its agents do, who
-/// know nothing of tables either.
+/// Memory that is served to other processes for as long as this is held. When the process ends,
+/// `kill -9` included, every operation of its clients fails, and the memory is gone with the last
+/// of them that lets go of it. Over shared memory the process takes no part in any operation; over
+/// TCP its agents do, who know nothing of tables either.
 pub struct Server {
     // They stop before the memory goes.
     agents: Vec<Agent>,
@@ -85,8 +86,9 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT` or
-    /// `verbs://HOST:PORT`, with port 0 for any that is free. What is not used takes no memory, except where the machine has set enough 2 MiB
-    /// pages aside: for `shm://` these are taken at once.
+    /// `verbs://HOST:PORT`, with port 0 for any that is free. What is not used takes no memory,
+    /// except where the machine has set enough 2 MiB pages aside: for `shm://` these are taken at
+    /// once.
     ///
     /// # Errors
     /// As [`Server::start_with`].
@@ -94,9 +96,9 @@ impl Server {
         Self::start_with(&[address], bytes, &ServerOptions::default())
     }
 
-    /// Serves the same memory at several addresses, at most one of them `shm://NAME`, with options. Clients
-    /// of all of them work on the same tables at the same time. Memory at a `verbs://` address has no other:
-    /// a NIC's atomics are not atomic against a processor's.
+    /// Serves the same memory at several addresses, at most one of them `shm://NAME`, with options.
+    /// Clients of all of them work on the same tables at the same time. Memory at a `verbs://`
+    /// address has no other: a NIC's atomics are not atomic against a processor's.
     ///
     /// # Errors
     /// [`StoreError::NotServable`] for other schemes; [`StoreError::BadAddress`] for a second name;
@@ -202,9 +204,10 @@ impl Server {
         })
     }
 
-    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret. They ask for it by its name
-    /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is in force is
-    /// revoked, and its clients must open the store anew. Shared memory has no grants.
+    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret.
+    /// They ask for it by its name ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of
+    /// that name that is in force is revoked, and its clients must open the store anew. Shared
+    /// memory has no grants.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`]: a table is granted once it is there. As
@@ -245,8 +248,8 @@ impl Server {
     }
 
     /// Has clients prove that they know other secrets from now on: for everything, and for reading
-    /// everything. The grants of before are revoked: their clients' verbs are refused, and they connect
-    /// anew with the new secret. One that stays as it was is to be left out.
+    /// everything. The grants of before are revoked: their clients' verbs are refused, and they
+    /// connect anew with the new secret. One that stays as it was is to be left out.
     ///
     /// # Errors
     /// As [`Server::start_with`] says of grants.
@@ -264,8 +267,9 @@ impl Server {
         Ok(())
     }
 
-    /// The ids of the tables of a grant, in its order: they change when one is dropped and made anew, emptied or renamed.
-    /// What was granted is then another table's memory soon, and the grant to be ended or made anew.
+    /// The ids of the tables of a grant, in its order: they change when one is dropped and made
+    /// anew, emptied or renamed. What was granted is then another table's memory soon, and the
+    /// grant to be ended or made anew.
     ///
     /// # Errors
     /// As [`Store::tables`].
@@ -279,8 +283,8 @@ impl Server {
         Ok(grant.tables.iter().map(id_of).collect())
     }
 
-    /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if there is
-    /// none in force by that name.
+    /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if
+    /// there is none in force by that name.
     pub fn revoke(&self, name: &str) -> bool {
         // Of every agent, not only of the first that has it.
         let over_tcp = self.agents.iter().map(|agent| agent.revoke(name));
@@ -288,7 +292,8 @@ impl Server {
         revoked.fold(false, std::ops::BitOr::bitor)
     }
 
-    /// The served store, as this process uses it itself: without any connection, unless a NIC serves it.
+    /// The served store, as this process uses it itself: without any connection, unless a NIC
+    /// serves it.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
@@ -307,7 +312,8 @@ impl Server {
     }
 }
 
-/// The grants that open all tables: everything, and where there is a secret for that, to read everything.
+/// The grants that open all tables: everything, and where there is a secret for that, to read
+/// everything.
 fn grants_to_all(node: &shm::Node, all: &Option<Secret>, read_only: &Option<Secret>) -> Vec<Grant> {
     let read_only = read_only.clone();
     let read_only =

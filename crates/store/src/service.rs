@@ -1,11 +1,14 @@
-//! The owner's side of calls: it opens the tables of its own memory, and runs the operations of its callers in them.
+//! The owner's side of calls: it opens the tables of its own memory, and runs the operations of its
+//! callers in them.
 //!
-//! Each of the threads that calls come to is a client of each table that it was called for, of the table's scheme, in
-//! its own memory: what it does there and what others do by verbs meets as the operations of any two clients do. It
-//! reaches no byte but the table's, whatever the table's words lead it to.
+//! Each of the threads that calls come to is a client of each table that it was called for, of the
+//! table's scheme, in its own memory: what it does there and what others do by verbs meets as the
+//! operations of any two clients do. It reaches no byte but the table's, whatever the table's words
+//! lead it to.
 //!
-//! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it, for reading, and for
-//! writing and atomics where the call has a write. What a caller may not do is not begun, nor what makes no sense.
+//! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it,
+//! for reading, and for writing and atomics where the call has a write. What a caller may not do is
+//! not begun, nor what makes no sense.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
 use crate::nodes::Nodes;
@@ -30,9 +33,11 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// Nanoseconds for which a call's operations may wait for what others have begun. Other callers wait meanwhile.
+/// Nanoseconds for which a call's operations may wait for what others have begun. Other callers
+/// wait meanwhile.
 const PATIENCE: Nanos = 50_000_000;
-/// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find than it saves here.
+/// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
+/// than it saves here.
 const READ_SIZE: u32 = 8;
 /// What a write needs.
 const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
@@ -266,8 +271,8 @@ impl Handler for Service {
 }
 
 impl Opened {
-    /// Whether the table is still there. Its memory is no other table's for some time after it was dropped: longer than
-    /// a call takes.
+    /// Whether the table is still there. Its memory is no other table's for some time after it was
+    /// dropped: longer than a call takes.
     fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
         memory.load(self.id_at) == Ok(self.id)
     }
@@ -306,7 +311,8 @@ impl Opened {
     }
 }
 
-/// What to say of an operation that failed: the client does it itself, and so finds the same, unless something was done.
+/// What to say of an operation that failed: the client does it itself, and so finds the same,
+/// unless something was done.
 fn answered_by(error: &StoreError) -> Answered {
     match error.may_have_taken_effect() {
         true => Answered::InDoubt,

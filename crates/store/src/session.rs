@@ -14,14 +14,15 @@ pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<Value>>)
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
 
-/// What a table does, whatever its scheme, its fabric and the number of its nodes: one virtual call for an operation
-/// or a whole batch, everything below it is compiled for the scheme.
+/// What a table does, whatever its scheme, its fabric and the number of its nodes: one virtual call
+/// for an operation or a whole batch, everything below it is compiled for the scheme.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
-    /// As [`Session::run_many`], for at most so long: operations without an outcome then were given up.
+    /// As [`Session::run_many`], for at most so long: operations without an outcome then were given
+    /// up.
     fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
@@ -34,7 +35,8 @@ pub(crate) trait Session {
     fn partition_count(&self) -> u16;
     /// What each node has of a table over several.
     fn partitions(&self) -> Vec<PartitionReport>;
-    /// Reports this client's counts, and lets another be the writer; tries that for so long, if there is a limit.
+    /// Reports this client's counts, and lets another be the writer; tries that for so long, if
+    /// there is a limit.
     fn close(&self, within: Option<Nanos>) -> Result<()>;
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
@@ -44,8 +46,8 @@ pub(crate) trait Session {
 /// Lookups whose answers are kept until all of them have come, where one may wait for another.
 const LOOKUPS_A_TURN: usize = 256;
 
-/// Runs a batch of lookups; `done`, which may itself use the table, gets each answer: where one lookup may wait until
-/// others have ended, some at a time, when none is under way.
+/// Runs a batch of lookups; `done`, which may itself use the table, gets each answer: where one
+/// lookup may wait until others have ended, some at a time, when none is under way.
 pub(crate) fn look_up(
     waits: Waits,
     keys: &[&[u8]],
@@ -66,8 +68,9 @@ pub(crate) fn look_up(
     }
 }
 
-/// Runs a batch that may have writes; `done`, which may itself use the table, gets each outcome: where operations may
-/// wait for one another, when all have come, for one of `done` would wait for the batch that it is called by.
+/// Runs a batch that may have writes; `done`, which may itself use the table, gets each outcome:
+/// where operations may wait for one another, when all have come, for one of `done` would wait for
+/// the batch that it is called by.
 pub(crate) fn run_batch(
     waits: Waits,
     done: OutcomeOfEach<'_>,
@@ -200,7 +203,8 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
     }
 }
 
-/// Runs a batch, for at most so long if there is a limit. Whoever asked knows which operations have no outcome.
+/// Runs a batch, for at most so long if there is a limit. Whoever asked knows which operations have
+/// no outcome.
 pub(crate) fn block_on_within<E: Endpoint>(
     executor: &Executor<E>,
     limit: Option<Nanos>,
@@ -214,8 +218,8 @@ pub(crate) fn block_on_within<E: Endpoint>(
     }
 }
 
-/// Runs `closing` for at most so long, if there is a limit. A count that could not be reported then is behind, which it
-/// may be; a writer that could not resign is as one that died.
+/// Runs `closing` for at most so long, if there is a limit. A count that could not be reported then
+/// is behind, which it may be; a writer that could not resign is as one that died.
 pub(crate) fn block_on_for<E: Endpoint>(
     executor: &Executor<E>,
     within: Option<Nanos>,

@@ -41,8 +41,8 @@ pub(crate) fn calls_of(fabric: &Fabric, access: Access) -> Option<CallRule> {
         (Access::Calls, _) => rule(true),
         // Processors on both sides: a call costs what a READ costs, and answers any operation.
         (Access::Auto, Fabric::Tcp(_)) => rule(false),
-        // The thread's own loads are next to nothing; a NIC's READs cost the owner nothing, and its atomics are not
-        // atomic against the owner's.
+        // The thread's own loads are next to nothing; a NIC's READs cost the owner nothing, and its
+        // atomics are not atomic against the owner's.
         (Access::Auto, Fabric::Shm(_) | Fabric::Verbs(_) | Fabric::Sim(_)) => None,
     }
 }

@@ -2,11 +2,11 @@
 
 /// Where a key of a cuckoo table may be.
 ///
-/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of three
-/// buckets of four slots, and with nearly every other shape, a table for hundreds of keys or more holds its
-/// capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that it is full before that,
-/// the more so the smaller their buckets are; and with two ways and buckets of one slot, still one in 300 of
-/// the tables for 2000.
+/// Whether all keys of a table have a place is a matter of chance, and of size. With the default of
+/// three buckets of four slots, and with nearly every other shape, a table for hundreds of keys or
+/// more holds its capacity. Of tables with two ways for 30 keys, one in 20 to one in 1000 says that
+/// it is full before that, the more so the smaller their buckets are; and with two ways and buckets
+/// of one slot, still one in 300 of the tables for 2000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CuckooShape {
     /// Buckets of each key, 2 to 4: what a lookup reads.
@@ -25,8 +25,8 @@ impl Default for CuckooShape {
 }
 
 impl CuckooShape {
-    /// The load factor beyond which a large table has no place for some keys, where that is far below
-    /// 1 (the thresholds of random hypergraphs).
+    /// The load factor beyond which a large table has no place for some keys, where that is far
+    /// below 1 (the thresholds of random hypergraphs).
     pub(crate) const fn limit(self) -> Option<f64> {
         match (self.ways, self.bucket_slots) {
             (2, 1) => Some(0.5),
@@ -48,8 +48,8 @@ impl CuckooShape {
 
 /// How large the buckets of a RACE table are.
 ///
-/// A lookup reads two pairs of them, side by side. The longer they are, the fuller the table is before a key finds no
-/// room: with 8 slots, 0.9 and more.
+/// A lookup reads two pairs of them, side by side. The longer they are, the fuller the table is
+/// before a key finds no room: with 8 slots, 0.9 and more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RaceShape {
     /// Slots of a bucket, 4 to 32.
@@ -84,12 +84,15 @@ impl RaceShape {
 /// How a CuckooDuo table is organised, and who may look keys up in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DuoShape {
-    /// Slots of a bucket, 4 to 16: with 8 and more the table is full at 0.98 and above, with 4 below 0.9.
+    /// Slots of a bucket, 4 to 16: with 8 and more the table is full at 0.98 and above, with 4
+    /// below 0.9.
     pub bucket_slots: u32,
-    /// Bits of a slot's fingerprint in the memory of the writer and of each reader, 8 to 32: of two in 2^bits times
-    /// the slots of a bucket, a lookup of an absent key, or an insertion, reads a slot in vain.
+    /// Bits of a slot's fingerprint in the memory of the writer and of each reader, 8 to 32: of two
+    /// in 2^bits times the slots of a bucket, a lookup of an absent key, or an insertion, reads a
+    /// slot in vain.
     pub fingerprint_bits: u32,
-    /// Whether others look keys up beside the writer: a removal takes a round trip more then. In one that is for its writer alone, the client that does anything first becomes the writer.
+    /// Whether others look keys up beside the writer: a removal takes a round trip more then. In
+    /// one that is for its writer alone, the client that does anything first becomes the writer.
     pub readers: bool,
 }
 

@@ -3,12 +3,13 @@
 //! ```text
 //! key -> hash slot, one of 4096 -> partition -> node
 //! ```
-//! The first step is a hash with a seed that the table draws for it alone: neither do the keys of a partition crowd
-//! in any part of its table, nor can anybody prepare keys that all fall on one node. The second is the slot map, a
-//! small, versioned piece of the catalog, coded as runs of hash slots. The third is what the nodes' catalogs say.
+//! The first step is a hash with a seed that the table draws for it alone: neither do the keys of a
+//! partition crowd in any part of its table, nor can anybody prepare keys that all fall on one
+//! node. The second is the slot map, a small, versioned piece of the catalog, coded as runs of hash
+//! slots. The third is what the nodes' catalogs say.
 //!
-//! A table keeps the map that it was made with. Moving partitions to other nodes would publish a map of the next
-//! version; whoever finds two takes the later.
+//! A table keeps the map that it was made with. Moving partitions to other nodes would publish a
+//! map of the next version; whoever finds two takes the later.
 
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
@@ -125,13 +126,15 @@ impl SlotMap {
     }
 }
 
-/// What the largest of so many partitions is laid out for, when the table is for `total` in all (keys, or bytes of
-/// records) and no single thing takes more than `largest` of it (1 key, or the bytes of the largest record):
+/// What the largest of so many partitions is laid out for, when the table is for `total` in all
+/// (keys, or bytes of records) and no single thing takes more than `largest` of it (1 key, or the
+/// bytes of the largest record):
 ///
-/// `total * p + 5 * sqrt(total * largest * p * (1 - p))`, at most `total`, where `p` is the partition's share of the
-/// hash slots. What falls into a partition is a sum over things that each fall there with probability `p`; for keys it
-/// is binomially distributed. This is its mean and five standard deviations, or more if not all things are the largest:
-/// of partitions of many keys, about three in ten million get more.
+/// `total * p + 5 * sqrt(total * largest * p * (1 - p))`, at most `total`, where `p` is the
+/// partition's share of the hash slots. What falls into a partition is a sum over things that each
+/// fall there with probability `p`; for keys it is binomially distributed. This is its mean and
+/// five standard deviations, or more if not all things are the largest: of partitions of many keys,
+/// about three in ten million get more.
 pub(crate) fn partition_share(total: u64, largest: u64, partitions: u16) -> u64 {
     let share = f64::from(HASH_SLOTS.div_ceil(partitions)) / f64::from(HASH_SLOTS);
     let mean = total as f64 * share;

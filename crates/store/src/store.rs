@@ -38,8 +38,8 @@ pub(crate) struct Inner {
 }
 
 impl Store {
-    /// A store in the memory of this process, as large as half of what the machine has free. What is
-    /// not used takes no memory.
+    /// A store in the memory of this process, as large as half of what the machine has free. What
+    /// is not used takes no memory.
     ///
     /// # Errors
     /// What the system says.
@@ -76,16 +76,19 @@ impl Store {
     }
 
     /// Opens the store at an address: `embedded`, `shm://NAME`, `tcp://HOST:PORT` or
-    /// `sim://PROFILE?seed=N`; over several nodes `tcp://HOST:PORT,HOST:PORT,...`, and likewise the others.
+    /// `sim://PROFILE?seed=N`; over several nodes `tcp://HOST:PORT,HOST:PORT,...`, and likewise the
+    /// others.
     ///
-    /// A node at a `tcp://` address is connected to now, and again by every table: this and opening a table
-    /// block for [`OpenOptions::connect_timeout`] at most. Should the only node end and another be served at its
-    /// address, the store does not take it for the same:
-    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again. Of several nodes,
-    /// [`OpenOptions::on_restart`] says what becomes of the keys of one that came back empty.
+    /// A node at a `tcp://` address is connected to now, and again by every table: this and opening
+    /// a table block for [`OpenOptions::connect_timeout`] at most. Should the only node end and
+    /// another be served at its address, the store does not take it for the same:
+    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again. Of
+    /// several nodes, [`OpenOptions::on_restart`] says what becomes of the keys of one that came
+    /// back empty.
     ///
-    /// A store over several nodes opens if any of them answers; a line in the log says which do not. Over shared memory
-    /// all must: a process that is served under a name later is another node.
+    /// A store over several nodes opens if any of them answers; a line in the log says which do
+    /// not. Over shared memory all must: a process that is served under a name later is another
+    /// node.
     ///
     /// # Errors
     /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
@@ -164,8 +167,9 @@ impl Store {
         &self.0.address
     }
 
-    /// Makes a table. Its memory is taken now and used as it fills. With several nodes each of them gets a part, laid
-    /// out for its share of the keys and five standard deviations more; all of them must be there.
+    /// Makes a table. Its memory is taken now and used as it fills. With several nodes each of them
+    /// gets a part, laid out for its share of the keys and five standard deviations more; all of
+    /// them must be there.
     ///
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
@@ -203,15 +207,16 @@ impl Store {
     }
 
     /// Makes a table of exactly these records, which never changes: a sealed or a cuckoo table. Its
-    /// capacity is that of the records, whatever the options say. Of several records of a key, the last
-    /// stays where keys are unique. Returns how many stay.
+    /// capacity is that of the records, whatever the options say. Of several records of a key, the
+    /// last stays where keys are unique. Returns how many stay.
     ///
-    /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until it is
-    /// built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever if its
-    /// builder dies. With several nodes that goes for each node's part.
+    /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until
+    /// it is built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever
+    /// if its builder dies. With several nodes that goes for each node's part.
     ///
     /// # Errors
-    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a table of another scheme.
+    /// As [`Store::create`] and [`Table::build`]; [`StoreError::NotBuildable`] for a table of
+    /// another scheme.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -275,13 +280,15 @@ impl Store {
     }
 
     /// Drops a table, while others may use it: what they do then fails with
-    /// [`Reclaimed`](farslot_fabric::FabricError::Reclaimed) ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and
-    /// nothing of it meets another table. Returns when the memory is free again: after a quarter of a second, and as
-    /// long as a verb may be under way: [`Limits::verb_timeout`](farslot_fabric::Limits), a second at most. Should this client die meanwhile,
-    /// the table is gone, and the next that needs the memory frees it.
+    /// [`Reclaimed`](farslot_fabric::FabricError::Reclaimed)
+    /// ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and nothing of it meets another
+    /// table. Returns when the memory is free again: after a quarter of a second, and as long as a
+    /// verb may be under way: [`Limits::verb_timeout`](farslot_fabric::Limits), a second at most.
+    /// Should this client die meanwhile, the table is gone, and the next that needs the memory
+    /// frees it.
     ///
-    /// Of a table over several nodes, all of them must be there. If one fails half way the table is gone, and cannot be
-    /// opened; dropping it again goes on.
+    /// Of a table over several nodes, all of them must be there. If one fails half way the table is
+    /// gone, and cannot be opened; dropping it again goes on.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], [`StoreError::ChangeCancelled`], or what the fabric says.
@@ -310,16 +317,18 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
-    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric says.
+    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric
+    /// says.
     pub fn rename(&self, name: &str, to: &str) -> Result<()> {
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
         executor.block_on(spread::rename(endpoint, &self.0.sessions.nodes, name, to))
     }
 
-    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its place. Others that have
-    /// it open must open it again. A table that was built whole can be built again. If there is no room for two of
-    /// them, there is none of the name while the old one's memory is freed.
+    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
+    /// place. Others that have it open must open it again. A table that was built whole can be
+    /// built again. If there is no room for two of them, there is none of the name while the old
+    /// one's memory is freed.
     ///
     /// # Errors
     /// As [`Store::drop_table`].
@@ -329,12 +338,14 @@ impl Store {
         executor.block_on(spread::empty(endpoint, &self.0.sessions.nodes, name))
     }
 
-    /// Opens a table for this thread. Of a table over several nodes, a node that does not answer fails its keys and no
-    /// others; one that came back empty gets its part anew, as [`OpenOptions::on_restart`] says.
+    /// Opens a table for this thread. Of a table over several nodes, a node that does not answer
+    /// fails its keys and no others; one that came back empty gets its part anew, as
+    /// [`OpenOptions::on_restart`] says.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not name all nodes of the
-    /// table, [`StoreError::ConflictingTables`] if it names those of two; or what the fabric says.
+    /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not
+    /// name all nodes of the table, [`StoreError::ConflictingTables`] if it names those of two; or
+    /// what the fabric says.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -356,8 +367,8 @@ impl Store {
         let finding = spread::find(&**executor.endpoint(), nodes, name);
         match (executor.block_on(finding)?, &self.0.fabric) {
             (Found::Spread(table), _) => self.0.sessions.open_on_all(executor, table),
-            // On one node, tables are compiled for shared memory, where a verb is a few loads, and once for all
-            // other fabrics.
+            // On one node, tables are compiled for shared memory, where a verb is a few loads, and
+            // once for all other fabrics.
             (Found::Whole(node, record), Fabric::Shm(nodes)) => {
                 let endpoint = ShmEndpoint::new(nodes.clone(), self.0.sessions.options.limits);
                 let executor = Executor::new(Rc::new(Leased::new(endpoint)));

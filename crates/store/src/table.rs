@@ -19,21 +19,23 @@ const PATIENCE: Nanos = 100_000_000;
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
 /// own; what one writes, all see.
 ///
-/// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it is closed or
-/// dropped. All `Table`s that one [`Store`](crate::Store) and its clones have opened write a CuckooDuo table together, as
-/// one writer, until the last of them is closed or dropped. The others read, and their writes fail with
-/// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo table
-/// [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the writer. The
-/// writer of a CuckooDuo table has an index of it in its own memory, for which it reads all of it when it becomes the writer.
+/// A cuckoo or CuckooDuo table admits one writer at a time: the first `Table` that writes, until it
+/// is closed or dropped. All `Table`s that one [`Store`](crate::Store) and its clones have opened
+/// write a CuckooDuo table together, as one writer, until the last of them is closed or dropped.
+/// The others read, and their writes fail with
+/// [`WriterBusy`](farslot_index::IndexError::WriterBusy); all that they do fails so in a CuckooDuo
+/// table [for its writer alone](Scheme::writer_alone), of which whoever does anything first is the
+/// writer. The writer of a CuckooDuo table has an index of it in its own memory, for which it reads
+/// all of it when it becomes the writer.
 ///
-/// Of a table over several nodes, each operation is the business of its key's node: one that cannot be reached fails
-/// its keys with [`Node`](crate::StoreError::Node), which names it, and no others. What concerns the whole table
-/// (visiting it, counting, building) fails if any does.
+/// Of a table over several nodes, each operation is the business of its key's node: one that cannot
+/// be reached fails its keys with [`Node`](crate::StoreError::Node), which names it, and no others.
+/// What concerns the whole table (visiting it, counting, building) fails if any does.
 ///
-/// Callbacks may use the table they are called by. Operations on one key are linearizable, unless the store was opened
-/// with a [`Cache`](crate::Cache) of answers that may be old. A table that fails to do something is as it was before,
-/// unless [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is
-/// unknown.
+/// Callbacks may use the table they are called by. Operations on one key are linearizable, unless
+/// the store was opened with a [`Cache`](crate::Cache) of answers that may be old. A table that
+/// fails to do something is as it was before, unless
+/// [`may_have_taken_effect`](crate::StoreError::may_have_taken_effect) says that this is unknown.
 pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
@@ -100,7 +102,8 @@ impl Table {
         &self.record.scheme
     }
 
-    /// The key's value, if the key is present; of a multi-key table, that of the first record found.
+    /// The key's value, if the key is present; of a multi-key table, that of the first record
+    /// found.
     ///
     /// # Errors
     /// A key that does not fit, or what the fabric says.
@@ -164,7 +167,8 @@ impl Table {
         Ok(self.session.run(Operation::Put(key, value))?.is_changed())
     }
 
-    /// Puts the value if the key is absent; else answers with the value that is there, and changes nothing.
+    /// Puts the value if the key is absent; else answers with the value that is there, and changes
+    /// nothing.
     ///
     /// # Errors
     /// As [`Table::put`].
@@ -226,12 +230,13 @@ impl Table {
         Ok(found.map_or_else(|| default.to_vec(), |value| value.to_vec()))
     }
 
-    /// Replaces the key's value if it is `expected`, in one step, whoever else writes; false if it is another, or the key
-    /// is absent. With nothing expected, puts the value if the key is absent; false if it is present. In linear and RACE
-    /// tables.
+    /// Replaces the key's value if it is `expected`, in one step, whoever else writes; false if it
+    /// is another, or the key is absent. With nothing expected, puts the value if the key is
+    /// absent; false if it is present. In linear and RACE tables.
     ///
     /// # Errors
-    /// As [`Table::update`]; [`NotAtomic`](farslot_index::IndexError::NotAtomic) for a table of another scheme.
+    /// As [`Table::update`]; [`NotAtomic`](farslot_index::IndexError::NotAtomic) for a table of
+    /// another scheme.
     pub fn compare_and_set(
         &self,
         key: &[u8],
@@ -245,8 +250,9 @@ impl Table {
         Ok(self.session.run(operation)?.is_changed())
     }
 
-    /// Adds to the number that the key's value is, in one step, whoever else writes, and returns the sum: a whole number of
-    /// 64 bits in decimal digits, as `b"-5"`. An absent key counts as 0, and is put. In linear and RACE tables.
+    /// Adds to the number that the key's value is, in one step, whoever else writes, and returns
+    /// the sum: a whole number of 64 bits in decimal digits, as `b"-5"`. An absent key counts as 0,
+    /// and is put. In linear and RACE tables.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -262,8 +268,8 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were faster 100,000 times;
-    /// as [`Table::compare_and_set`].
+    /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were
+    /// faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
         const MOST_ATTEMPTS: u32 = 100_000;
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
@@ -371,7 +377,8 @@ impl Table {
         );
     }
 
-    /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if the key was absent.
+    /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if
+    /// the key was absent.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};
@@ -467,7 +474,8 @@ impl Table {
         });
     }
 
-    /// Runs an operation for each of these, as they are: where keys are the same, nothing is coalesced.
+    /// Runs an operation for each of these, as they are: where keys are the same, nothing is
+    /// coalesced.
     fn run_all<'k, T: Copy>(
         &self,
         items: &[T],
@@ -478,11 +486,12 @@ impl Table {
         self.session.run_many(&operations, &mut done);
     }
 
-    /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's number, in the order
-    /// in which they come. Of a batch that would be one of gets and then one of writes this saves the round trips of
-    /// one. Each operation is what it is alone; of several on one key, which takes effect first is not said. Where all
-    /// writes of a key in the batch are puts and updates of values of one length, and keys are unique, one answers for all, and for gets
-    /// of that key: the table is asked once.
+    /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's
+    /// number, in the order in which they come. Of a batch that would be one of gets and then one
+    /// of writes this saves the round trips of one. Each operation is what it is alone; of several
+    /// on one key, which takes effect first is not said. Where all writes of a key in the batch are
+    /// puts and updates of values of one length, and keys are unique, one answers for all, and for
+    /// gets of that key: the table is asked once.
     ///
     /// ```
     /// # use farslot::{FieldSize, Operation, Outcome, Store, TableOptions};
@@ -522,8 +531,9 @@ impl Table {
         }
     }
 
-    /// Visits every record. One that is there all along is visited once, whatever others write; but in a cuckoo or
-    /// CuckooDuo table those that its writer moves meanwhile may be visited twice, or not at all.
+    /// Visits every record. One that is there all along is visited once, whatever others write; but
+    /// in a cuckoo or CuckooDuo table those that its writer moves meanwhile may be visited twice,
+    /// or not at all.
     ///
     /// # Errors
     /// What the fabric says.
@@ -578,16 +588,17 @@ impl Table {
         self.session.scan(cursor, &mut visit)
     }
 
-    /// Where the next partition of a table over several nodes starts, behind the one that a cursor is in: for who visits
-    /// what can be reached, past a node that does not answer. Nothing behind the last, and in a table on one node.
+    /// Where the next partition of a table over several nodes starts, behind the one that a cursor
+    /// is in: for who visits what can be reached, past a node that does not answer. Nothing behind
+    /// the last, and in a table on one node.
     #[must_use]
     pub fn next_partition(&self, cursor: Cursor) -> Option<Cursor> {
         let next = cursor.partition + 1;
         (next < self.session.partition_count()).then(|| Cursor::of(next, Default::default()))
     }
 
-    /// What the table holds, as its clients have counted it together: cheap, and behind by what they
-    /// have not reported yet.
+    /// What the table holds, as its clients have counted it together: cheap, and behind by what
+    /// they have not reported yet.
     ///
     /// # Errors
     /// What the fabric says.
@@ -608,8 +619,8 @@ impl Table {
         self.session.occupancy()
     }
 
-    /// Reports what this table has put and removed to the count that all see. Done at intervals, and
-    /// when the table is dropped.
+    /// Reports what this table has put and removed to the count that all see. Done at intervals,
+    /// and when the table is dropped.
     ///
     /// # Errors
     /// What the fabric says.
@@ -667,8 +678,8 @@ impl Table {
         self.session.partitions()
     }
 
-    /// The number of the client that is the table's writer now, of a table that admits one; over several nodes, that
-    /// of the first partition that has one.
+    /// The number of the client that is the table's writer now, of a table that admits one; over
+    /// several nodes, that of the first partition that has one.
     ///
     /// # Errors
     /// What the fabric says.
@@ -710,9 +721,9 @@ impl Table {
         self.session.change_writer(WriterChange::Start)
     }
 
-    /// Becomes the writer in place of one that was killed, of a table that admits one. This waits as
-    /// long as something that it had begun may still happen. From a writer that is alive this takes
-    /// what it is about to write.
+    /// Becomes the writer in place of one that was killed, of a table that admits one. This waits
+    /// as long as something that it had begun may still happen. From a writer that is alive this
+    /// takes what it is about to write.
     ///
     /// # Errors
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
@@ -754,15 +765,16 @@ impl Table {
     }
 
     /// Fills an empty table with these records, and seals it: it can never change again. Places are
-    /// found in local memory, so that this is much faster than putting, and the table can be fuller.
-    /// Of several records of a key, the last stays where keys are unique. Returns how many stay.
+    /// found in local memory, so that this is much faster than putting, and the table can be
+    /// fuller. Of several records of a key, the last stays where keys are unique. Returns how many
+    /// stay.
     ///
     /// # Errors
-    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a table that is neither cuckoo nor sealed;
-    /// [`NotEmpty`](farslot_index::IndexError::NotEmpty), [`Full`](farslot_index::IndexError::Full),
-    /// a record that does not fit, [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another
-    /// client builds or has begun to, or what the fabric says. Unless the fabric fails, the table is as
-    /// empty then as it was.
+    /// [`StoreError::NotBuildable`](crate::StoreError::NotBuildable) on a table that is neither
+    /// cuckoo nor sealed; [`NotEmpty`](farslot_index::IndexError::NotEmpty),
+    /// [`Full`](farslot_index::IndexError::Full), a record that does not fit,
+    /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if another client builds or has begun
+    /// to, or what the fabric says. Unless the fabric fails, the table is as empty then as it was.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -787,8 +799,8 @@ impl Table {
         self.session.build(records)
     }
 
-    /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s of this store write as
-    /// well keeps its writer until the last of them resigns.
+    /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s
+    /// of this store write as well keeps its writer until the last of them resigns.
     ///
     /// # Errors
     /// What the fabric says; another client may then have to [take over](Table::take_over).
@@ -870,8 +882,8 @@ impl Table {
     }
 
     /// What this table's cache has done, and what it holds; zeros without one
-    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of [`Table::counters`]. Of a
-    /// partition whose node came back empty, since it was made anew.
+    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)). What it answers is no operation of
+    /// [`Table::counters`]. Of a partition whose node came back empty, since it was made anew.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};
@@ -888,8 +900,8 @@ impl Table {
         self.session.state().cache
     }
 
-    /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's buffers: for hints, a
-    /// graph or an index, and answers.
+    /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's
+    /// buffers: for hints, a graph or an index, and answers.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};

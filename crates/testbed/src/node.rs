@@ -62,7 +62,8 @@ impl TestNode {
         })
     }
 
-    /// Has calls to the node answered by what `make` makes, once or, in the simulator, at each of its starts.
+    /// Has calls to the node answered by what `make` makes, once or, in the simulator, at each of
+    /// its starts.
     pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
         match &self.0 {
             Served::Sim(world) => world.node_handle(NODE_START.node).serve_calls(make),

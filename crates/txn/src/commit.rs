@@ -127,7 +127,8 @@ impl<E: Endpoint> Transaction<'_, E> {
         }
     }
 
-    /// Checks that all that was read without a lock is still so, at a moment at which all that is written is locked.
+    /// Checks that all that was read without a lock is still so, at a moment at which all that is
+    /// written is locked.
     async fn validate(&self) -> Result<(), TxnError> {
         let reads = self.reads.iter();
         let reads = reads.filter(|read| self.find_entry(read.table, &read.key).is_none());

@@ -21,8 +21,8 @@ pub enum Locking {
     /// With the write, as Storm does (paper 003, section 5.4): conflicts are noticed early.
     #[default]
     Execution,
-    /// At the commit, as FaRM does: fewer round trips while locks are held. A transaction whose keys all lie at one node
-    /// commits by one call, and holds no lock between calls.
+    /// At the commit, as FaRM does: fewer round trips while locks are held. A transaction whose
+    /// keys all lie at one node commits by one call, and holds no lock between calls.
     Commit,
 }
 
@@ -33,7 +33,8 @@ pub struct DatabaseOptions {
     pub locking: Locking,
     /// Times that [`Database::run`] tries one.
     pub attempts: u32,
-    /// Nanoseconds that it pauses at most after the first conflict; twice as long after each further one.
+    /// Nanoseconds that it pauses at most after the first conflict; twice as long after each
+    /// further one.
     pub first_pause: Nanos,
     /// The longest that it ever pauses at most.
     pub longest_pause: Nanos,
@@ -59,8 +60,8 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// Tables and maps on several nodes, and transactions over them: one thread's client. Any number of its coroutines
-/// may run transactions.
+/// Tables and maps on several nodes, and transactions over them: one thread's client. Any number of
+/// its coroutines may run transactions.
 pub struct Database<E> {
     nodes: Vec<Member<E>>,
     pub(crate) tables: Vec<Served<E>>,
@@ -72,7 +73,8 @@ pub struct Database<E> {
 
 struct Member<E> {
     client: Rc<Client<E>>,
-    /// What the next transaction with its home there is called, once the node has named this client.
+    /// What the next transaction with its home there is called, once the node has named this
+    /// client.
     next: Cell<Option<Lock>>,
     /// Transactions that are finished everywhere, which the node need not remember.
     done: RefCell<Vec<Lock>>,
@@ -127,12 +129,13 @@ fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
 
 /// Most transactions that one request tells to be finished.
 const MOST_DONE: usize = 1024;
-/// Room for a part of a transaction, in bytes: what servers take in a request unless they are told otherwise.
+/// Room for a part of a transaction, in bytes: what servers take in a request unless they are told
+/// otherwise.
 const PART_ROOM: usize = 64 << 10;
 
 impl<E: Endpoint> Database<E> {
-    /// A database on these nodes. All clients must list the same nodes in the same order, as the owners'
-    /// [`OwnerOptions::node`](crate::OwnerOptions::node) say.
+    /// A database on these nodes. All clients must list the same nodes in the same order, as the
+    /// owners' [`OwnerOptions::node`](crate::OwnerOptions::node) say.
     ///
     /// # Errors
     /// [`TxnError::BadNodes`].
@@ -196,9 +199,9 @@ impl<E: Endpoint> Database<E> {
         Ok(id)
     }
 
-    /// Finishes transactions which had their home at a node, and whose clients stopped before they had applied all
-    /// their parts. Whoever meets a lock of theirs does the same for that lock; this is for those that nobody meets.
-    /// Returns the parts that were finished.
+    /// Finishes transactions which had their home at a node, and whose clients stopped before they
+    /// had applied all their parts. Whoever meets a lock of theirs does the same for that lock;
+    /// this is for those that nobody meets. Returns the parts that were finished.
     ///
     /// # Errors
     /// The first that any node fails with.
@@ -345,7 +348,8 @@ impl<E: Endpoint> Database<E> {
             .map_err(|_| RpcError::Protocol { what })
     }
 
-    /// Has a node commit a transaction that holds no lock, and has read and changes keys of that node only.
+    /// Has a node commit a transaction that holds no lock, and has read and changes keys of that
+    /// node only.
     pub(crate) async fn commit_at(
         &self,
         node: u8,
@@ -391,7 +395,8 @@ impl<E: Endpoint> Database<E> {
         }
     }
 
-    /// The error for a key that another holds. If the lease of that lock is over, it is seen to first.
+    /// The error for a key that another holds. If the lease of that lock is over, it is seen to
+    /// first.
     pub(crate) async fn conflict(
         &self,
         table: TableId,

@@ -18,13 +18,15 @@ pub enum TxnError {
         /// What is in the way.
         cause: ConflictCause,
     },
-    /// The transaction took longer than its lease, and another one broke its locks. Nothing was changed; retry.
+    /// The transaction took longer than its lease, and another one broke its locks. Nothing was
+    /// changed; retry.
     #[error("the locks of {lock} were broken after their lease")]
     LeaseOver {
         /// The transaction's lock.
         lock: Lock,
     },
-    /// The call that decides was not answered: the transaction is committed as a whole or not at all.
+    /// The call that decides was not answered: the transaction is committed as a whole or not at
+    /// all.
     #[error("whether {lock} is committed cannot be told: {cause}")]
     InDoubt {
         /// The transaction's lock.
@@ -35,8 +37,8 @@ pub enum TxnError {
     /// An earlier operation of the transaction failed: all it can do is to abort.
     #[error("an earlier operation of the transaction failed")]
     Failed,
-    /// The node keeps the decisions of as many unfinished transactions as it may. Nothing was changed, and old ones were
-    /// finished meanwhile; retry.
+    /// The node keeps the decisions of as many unfinished transactions as it may. Nothing was
+    /// changed, and old ones were finished meanwhile; retry.
     #[error("node {node} keeps the decisions of as many unfinished transactions as it may")]
     TooManyUnfinished {
         /// The node's place in the database.
@@ -84,7 +86,8 @@ pub enum ConflictCause {
 }
 
 impl TxnError {
-    /// Whether the same transaction may succeed if it is run again. Such an error leaves nothing changed.
+    /// Whether the same transaction may succeed if it is run again. Such an error leaves nothing
+    /// changed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(

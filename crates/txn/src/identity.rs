@@ -3,9 +3,10 @@
 //! ```text
 //! owner   | client, 24 bits | home + 1, 8 bits |      epoch   | transaction, 32 bits |
 //! ```
-//! A home names its clients. Numbers are not kept anywhere, so that a home that lost its memory may name others
-//! than before; it starts at a place of the 2^56 names that the time of its start leads to. Two lives of a home give the same
-//! name with a probability of about 2^-56 times the transactions of both.
+//! A home names its clients. Numbers are not kept anywhere, so that a home that lost its memory may
+//! name others than before; it starts at a place of the 2^56 names that the time of its start leads
+//! to. Two lives of a home give the same name with a probability of about 2^-56 times the
+//! transactions of both.
 
 use farslot_remote::Lock;
 use std::fmt;

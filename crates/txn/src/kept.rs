@@ -1,4 +1,5 @@
-//! What takes part in transactions at a node: chained tables and ordered maps, as the owner's code has them.
+//! What takes part in transactions at a node: chained tables and ordered maps, as the owner's code
+//! has them.
 
 use farslot_fabric::OwnerMemory;
 use farslot_remote::chained::{self, Table};

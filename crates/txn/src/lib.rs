@@ -1,7 +1,8 @@
-//! Strictly serializable transactions over chained tables and ordered maps on any number of nodes (paper 003, section 5.4).
+//! Strictly serializable transactions over chained tables and ordered maps on any number of nodes
+//! (paper 003, section 5.4).
 //!
-//! A [`Database`] knows nodes and their tables; [`Database::begin`] gives a [`Transaction`], and [`Database::run`]
-//! retries one until it commits. [`serve`] is the owner's side.
+//! A [`Database`] knows nodes and their tables; [`Database::begin`] gives a [`Transaction`], and
+//! [`Database::run`] retries one until it commits. [`serve`] is the owner's side.
 //!
 //! # The protocol
 //!
@@ -22,42 +23,47 @@
 //!    **A transaction is committed if and only if its home has executed this call.**
 //! 4. *Finish.* One call to each other owner applies its part and unlocks.
 //!
-//! A transaction on one node needs one call to commit, and nothing is kept of it. With [`Locking::Commit`] it takes no
-//! lock before that call either: the owner checks all that was read, locks what is to be changed, changes it, and unlocks,
-//! all in one turn in which it answers no other call. So it holds a lock for no longer than that turn, whatever becomes of
-//! its client.
+//! A transaction on one node needs one call to commit, and nothing is kept of it. With
+//! [`Locking::Commit`] it takes no lock before that call either: the owner checks all that was
+//! read, locks what is to be changed, changes it, and unlocks, all in one turn in which it answers
+//! no other call. So it holds a lock for no longer than that turn, whatever becomes of its client.
 //!
 //! # Why it is strictly serializable
 //!
-//! Take the moment after a transaction's last lock and before its first validating READ. What it read had the same value,
-//! unlocked, before and after that moment; what it writes is locked by it from before that moment until it is applied. So all
-//! its reads and writes may be thought to happen then. Whoever sees one of its changes sees all others or meets
-//! their locks. The locks at the decision are those of the moment: the home executes it only if it never broke
-//! one, and other nodes break none before the home has given the transaction up.
+//! Take the moment after a transaction's last lock and before its first validating READ. What it
+//! read had the same value, unlocked, before and after that moment; what it writes is locked by it
+//! from before that moment until it is applied. So all its reads and writes may be thought to
+//! happen then. Whoever sees one of its changes sees all others or meets their locks. The locks at
+//! the decision are those of the moment: the home executes it only if it never broke one, and other
+//! nodes break none before the home has given the transaction up.
 //!
 //! # Clients that stop
 //!
-//! A lock word names its transaction: home, client, and number ([`farslot_remote::Lock`]). No two transactions have
-//! the same, and every release is conditional on it, so that a late one frees no lock of another's. Locks have a lease
-//! ([`OwnerOptions::lease`]), by the clock of the owner alone. A transaction whose lease is over may go on until
-//! somebody else wants one of its keys:
+//! A lock word names its transaction: home, client, and number ([`farslot_remote::Lock`]). No two
+//! transactions have the same, and every release is conditional on it, so that a late one frees no
+//! lock of another's. Locks have a lease ([`OwnerOptions::lease`]), by the clock of the owner
+//! alone. A transaction whose lease is over may go on until somebody else wants one of its keys:
 //!
-//! * At its home, the owner then releases all it holds there. It can never commit any more: a decision is refused
-//!   without the locks, and a further lock at the home is refused to a transaction that holds none there.
-//! * At another node, the client that is in the way asks the home. If the transaction is decided, the home answers with
-//!   the part, and the client has it applied; if it is undecided after its lease, the home gives it up as above, and
-//!   the client has it released. So every lock is gone, or its changes are applied, one lease after it was taken and
-//!   some three calls after somebody met it, and a part is applied if and only if all are.
+//! * At its home, the owner then releases all it holds there. It can never commit any more: a
+//!   decision is refused without the locks, and a further lock at the home is refused to a
+//!   transaction that holds none there.
+//! * At another node, the client that is in the way asks the home. If the transaction is decided,
+//!   the home answers with the part, and the client has it applied; if it is undecided after its
+//!   lease, the home gives it up as above, and the client has it released. So every lock is gone,
+//!   or its changes are applied, one lease after it was taken and some three calls after somebody
+//!   met it, and a part is applied if and only if all are.
 //!
-//! Decisions are kept until all parts are applied; [`Database::recover`] finishes those that nobody meets.
+//! Decisions are kept until all parts are applied; [`Database::recover`] finishes those that nobody
+//! meets.
 //!
 //! # Nodes that stop
 //!
-//! A node's tables and decisions live as long as its process: nothing is replicated. While a home cannot be reached,
-//! locks of its transactions at other nodes stay, as in every two-phase commit without replicas. A home that comes back
-//! empty has lost its tables, and knows no decisions: the locks that its transactions left elsewhere are
-//! released. If such a transaction was decided, it had three nodes or more, its client stopped as well, and one part was
-//! applied already, that part stays.
+//! A node's tables and decisions live as long as its process: nothing is replicated. While a home
+//! cannot be reached, locks of its transactions at other nodes stay, as in every two-phase commit
+//! without replicas. A home that comes back empty has lost its tables, and knows no decisions: the
+//! locks that its transactions left elsewhere are released. If such a transaction was decided, it
+//! had three nodes or more, its client stopped as well, and one part was applied already, that part
+//! stays.
 
 #![forbid(unsafe_code)]
 

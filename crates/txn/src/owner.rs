@@ -18,11 +18,14 @@ const MALFORMED: u32 = 100;
 /// How a node takes part in transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnerOptions {
-    /// The node's place in the list of nodes that all clients have in common, see [`Database`](crate::Database).
+    /// The node's place in the list of nodes that all clients have in common, see
+    /// [`Database`](crate::Database).
     pub node: u8,
-    /// Nanoseconds for which a transaction may keep its locks against others, from its first lock here on.
+    /// Nanoseconds for which a transaction may keep its locks against others, from its first lock
+    /// here on.
     pub lease: Nanos,
-    /// Decisions kept at a time: of transactions that have committed here and are unfinished at other nodes.
+    /// Decisions kept at a time: of transactions that have committed here and are unfinished at
+    /// other nodes.
     pub decisions: usize,
 }
 
@@ -37,8 +40,8 @@ impl Default for OwnerOptions {
     }
 }
 
-/// Has a server answer lookups in tables and maps of its region, changes to them, and transactions over them. None of
-/// them may be served by [`farslot_remote::serve`] besides.
+/// Has a server answer lookups in tables and maps of its region, changes to them, and transactions
+/// over them. None of them may be served by [`farslot_remote::serve`] besides.
 pub fn serve(server: &mut Server, tables: &[(ObjectId, Structure)], options: OwnerOptions) {
     serve_owner(server, Owner::new(tables, options));
 }
@@ -64,7 +67,8 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner) {
     server.register(method, Effect::Once, run);
 }
 
-/// A node's part in transactions. What it knows of them lives as long as its process, as the node's memory does.
+/// A node's part in transactions. What it knows of them lives as long as its process, as the node's
+/// memory does.
 pub(crate) struct Owner {
     tables: BTreeMap<u16, Structure>,
     options: OwnerOptions,
@@ -85,7 +89,8 @@ struct Books {
 
 struct Held {
     until: Nanos,
-    /// Whether the transaction can only commit here: this node alone decides when its locks are broken.
+    /// Whether the transaction can only commit here: this node alone decides when its locks are
+    /// broken.
     at_home: bool,
     /// What its locks are named by, and the nodes of maps that were promised with them.
     keys: BTreeMap<(u16, Box<[u8]>), u64>,
@@ -216,7 +221,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose home is here.
+    /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose
+    /// home is here.
     fn take(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Result<Found, Lock>, Fault> {
         let table = *self.owner.table(object)?;
         if let Some(by) = table.look(self.memory, key)?.lock
@@ -235,8 +241,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Commits a transaction that has nothing to do elsewhere, and holds no lock: nothing else happens here meanwhile. What
-    /// it changes is locked before the first change is made, for those who READ one key and then another.
+    /// Commits a transaction that has nothing to do elsewhere, and holds no lock: nothing else
+    /// happens here meanwhile. What it changes is locked before the first change is made, for those
+    /// who READ one key and then another.
     fn commit(&mut self, lock: Lock, reads: &[Seen<'_>], writes: &[u8]) -> Result<Vec<u8>, Fault> {
         let writes = writes_of(writes).ok_or(Fault::Refused(MALFORMED))?;
         let about = |status: Status, at: usize| {
@@ -323,7 +330,8 @@ impl Turn<'_> {
         if found.lock != Some(lock) {
             return Ok(Status::Done);
         }
-        // A lock that no transaction took: its lease runs from now on, and nobody else is to be asked.
+        // A lock that no transaction took: its lease runs from now on, and nobody else is to be
+        // asked.
         if !self.books.held.contains_key(&lock.word()) {
             self.hold(lock, object, &found.held, 0);
             if let Some(held) = self.books.held.get_mut(&lock.word()) {

@@ -12,11 +12,12 @@ impl<E: Endpoint> Database<E> {
         Transaction::new(self, self.options.locking)
     }
 
-    /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are drawn at random.
-    /// A `body` that has called [`Transaction::abort`] is done without a commit.
+    /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are
+    /// drawn at random. A `body` that has called [`Transaction::abort`] is done without a commit.
     ///
     /// # Errors
-    /// The last error, if it is not retryable or [`DatabaseOptions::attempts`](crate::DatabaseOptions::attempts) are used up.
+    /// The last error, if it is not retryable or
+    /// [`DatabaseOptions::attempts`](crate::DatabaseOptions::attempts) are used up.
     pub async fn run<T>(
         &self,
         mut body: impl AsyncFnMut(&mut Transaction<'_, E>) -> Result<T, TxnError>,

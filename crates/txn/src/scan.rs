@@ -1,4 +1,5 @@
-//! Reads of ordered maps: by whole leaves, so that nothing comes into a range that was read unnoticed.
+//! Reads of ordered maps: by whole leaves, so that nothing comes into a range that was read
+//! unnoticed.
 
 use crate::error::TxnError;
 use crate::identity::TableId;
@@ -9,8 +10,9 @@ use farslot_remote::ordered::Pair;
 use std::collections::BTreeMap;
 
 impl<E: Endpoint> Transaction<'_, E> {
-    /// The first `most` pairs of an ordered map from a key on, in order, with the transaction's own changes. What it finds is the
-    /// whole range: a commit after which another key would be in it is a conflict.
+    /// The first `most` pairs of an ordered map from a key on, in order, with the transaction's own
+    /// changes. What it finds is the whole range: a commit after which another key would be in it
+    /// is a conflict.
     ///
     /// # Errors
     /// [`TxnError::NotOrdered`]; see [`Transaction::read`].
@@ -91,7 +93,8 @@ impl<E: Endpoint> Transaction<'_, E> {
         leaves.position(|read| read.table == table && read.leaf.covers(key))
     }
 
-    /// The leaves that nothing of the transaction has locked: what it has locked was compared with what it had read.
+    /// The leaves that nothing of the transaction has locked: what it has locked was compared with
+    /// what it had read.
     pub(crate) fn unlocked_leaves(&self) -> impl Iterator<Item = &LeafRead> {
         self.leaves.iter().filter(|read| {
             let mut own = self

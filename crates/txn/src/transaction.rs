@@ -10,8 +10,9 @@ use farslot_remote::{Lock, RemoteError};
 
 /// A transaction under way (paper 003, section 5.4).
 ///
-/// An operation that fails ends it: what it had locked is released, and nothing is changed. One that is dropped
-/// before [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for the rest of its lease.
+/// An operation that fails ends it: what it had locked is released, and nothing is changed. One
+/// that is dropped before [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for
+/// the rest of its lease.
 pub struct Transaction<'d, E> {
     pub(crate) database: &'d Database<E>,
     pub(crate) locking: Locking,
@@ -80,7 +81,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         }
     }
 
-    /// What the key has: by a READ if that tells. A key that is read twice has the same value twice.
+    /// What the key has: by a READ if that tells. A key that is read twice has the same value
+    /// twice.
     ///
     /// # Errors
     /// [`TxnError`]; so do all that follow.
@@ -103,8 +105,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.end_if_failed(end).await
     }
 
-    /// As [`Transaction::read_many`], of keys that are to be written. With [`Locking::Execution`] they are locked: one
-    /// call is both the lock and the read.
+    /// As [`Transaction::read_many`], of keys that are to be written. With [`Locking::Execution`]
+    /// they are locked: one call is both the lock and the read.
     ///
     /// # Errors
     /// See [`Transaction::read`].
@@ -252,7 +254,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     async fn try_read(&mut self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, TxnError> {
         if let Some(at) = self.find_entry(table, key) {
             let entry = &self.entries[at];
-            // One that is to be locked at the commit, and was written without being read, hides no value of others.
+            // One that is to be locked at the commit, and was written without being read, hides no
+            // value of others.
             return Ok(entry.value().cloned());
         }
         if let Some(read) = self.find_read(table, key) {
@@ -358,7 +361,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         reads.find(|read| read.table == table && read.key == key)
     }
 
-    /// The entry of a key that is to be changed; locked, where locks are taken in the execution phase.
+    /// The entry of a key that is to be changed; locked, where locks are taken in the execution
+    /// phase.
     async fn entry(&mut self, table: TableId, key: &[u8]) -> Result<usize, TxnError> {
         if let Some(at) = self.find_entry(table, key) {
             return Ok(at);
@@ -392,8 +396,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.entry(table, key).await
     }
 
-    /// Names the transaction before its first lock, by the node of that lock; and notes that it will hold
-    /// something at this entry's node.
+    /// Names the transaction before its first lock, by the node of that lock; and notes that it
+    /// will hold something at this entry's node.
     async fn open(&mut self, at: usize) -> Result<(), TxnError> {
         let node = self.database.table(self.entries[at].table)?.node;
         if self.lock.is_none() {
@@ -405,8 +409,9 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         Ok(())
     }
 
-    /// Locks the entries from one on, side by side. A transaction that holds none yet opens with the first, which is on
-    /// its way before the others: at its home, these are locked only if that one is.
+    /// Locks the entries from one on, side by side. A transaction that holds none yet opens with
+    /// the first, which is on its way before the others: at its home, these are locked only if that
+    /// one is.
     pub(crate) async fn lock_from(&mut self, first: usize) -> Result<(), TxnError> {
         for at in first..self.entries.len() {
             self.open(at).await?;
@@ -424,7 +429,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             let entry = &mut self.entries[first + number];
             match end {
                 Ok(was) => (entry.was, entry.is_locked) = (was, true),
-                // Whoever meets another's lock may try again; one that was refused for want of the first may only say so.
+                // Whoever meets another's lock may try again; one that was refused for want of the
+                // first may only say so.
                 Err(error)
                     if first_error.is_ok() || !matches!(error, TxnError::LeaseOver { .. }) =>
                 {
@@ -436,7 +442,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         first_error
     }
 
-    /// Locks an entry's key; returns what it has. What was read of it before must be what it still has.
+    /// Locks an entry's key; returns what it has. What was read of it before must be what it still
+    /// has.
     async fn acquire(&self, at: usize, opens: bool) -> Result<Option<Vec<u8>>, TxnError> {
         let entry = &self.entries[at];
         let (table, key) = (entry.table, &*entry.key);
@@ -445,7 +452,8 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         if let Some(value) = self.acquire_nothing(table, key).await? {
             return Ok(value);
         }
-        // The home must know that none of its locks was broken; elsewhere none is broken before the home's are.
+        // The home must know that none of its locks was broken; elsewhere none is broken before the
+        // home's are.
         let at_home = Some(self.database.table(table)?.node) == home_of(lock);
         let opens = opens || !at_home;
         match self.database.lock(table, key, lock, opens).await? {

@@ -50,8 +50,8 @@ pub(crate) enum Ask<'b> {
         own: &'b [u8],
         others: Vec<(u8, &'b [u8])>,
     },
-    /// Commit a transaction that has no lock, and has read and changes keys of this node only: if all that it has read is
-    /// still so, and nobody holds a key of it.
+    /// Commit a transaction that has no lock, and has read and changes keys of this node only: if
+    /// all that it has read is still so, and nobody holds a key of it.
     Commit {
         lock: Lock,
         reads: Vec<Seen<'b>>,
@@ -79,10 +79,12 @@ pub(crate) enum Ask<'b> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Status {
-    /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is gone.
+    /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is
+    /// gone.
     Done = 0,
-    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of [`Ask::Commit`] the
-    /// key's place in the request before that; of [`Ask::Inquire`]: its lease is over, and its home must be asked.
+    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of
+    /// [`Ask::Commit`] the key's place in the request before that; of [`Ask::Inquire`]: its lease
+    /// is over, and its home must be asked.
     Locked = 1,
     /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
     Aborted = 2,
@@ -178,7 +180,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Adds a write to a part. Keys and values are no longer than 16 bits can say: no table takes longer ones.
+/// Adds a write to a part. Keys and values are no longer than 16 bits can say: no table takes
+/// longer ones.
 pub(crate) fn put_write(part: &mut Part, write: Write<'_>) {
     let mut to = Writer(std::mem::take(part));
     let value = write.value.unwrap_or(&[]);

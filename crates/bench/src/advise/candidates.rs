@@ -112,7 +112,8 @@ const USUAL_LOAD: f64 = 0.75;
 const LONGEST_READ: usize = 16 << 10;
 
 impl Candidate {
-    /// All that may be considered. With several records a key, cuckoo lookups read all buckets at once.
+    /// All that may be considered. With several records a key, cuckoo lookups read all buckets at
+    /// once.
     pub(super) fn all(question: &Question) -> Vec<Self> {
         let kinds = [
             SlotKind::Word,

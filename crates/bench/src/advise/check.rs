@@ -1,5 +1,6 @@
-//! Whether the simulator agrees: each ranked scheme as a small table of the same load factor and the same
-//! slots, looked up behind the same NIC by many clients and by one; and updated, and put into, by its writer.
+//! Whether the simulator agrees: each ranked scheme as a small table of the same load factor and
+//! the same slots, looked up behind the same NIC by many clients and by one; and updated, and put
+//! into, by its writer.
 
 use super::candidates::{Reads, lookup_order};
 use super::small::{CheckOptions, Small, slots_of_check, small_records};
@@ -23,10 +24,11 @@ use serde::Serialize;
 /// Client threads and lookups under way of each that saturate a NIC.
 const THREADS: usize = 28;
 const WIDTH: usize = 8;
-/// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of the lookups, and
-/// each of them one place.
+/// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of
+/// the lookups, and each of them one place.
 const RANKINGS: u32 = 4;
-/// New keys are at most this part of those that are there: half of them before the load factor, half beyond.
+/// New keys are at most this part of those that are there: half of them before the load factor,
+/// half beyond.
 const MOST_NEW: u32 = 50;
 
 /// A scheme as it was predicted and simulated.
@@ -69,8 +71,8 @@ impl CheckRow {
     }
 }
 
-/// Writes of one client, one after the other on an idle network, as they were simulated. The client is the table's writer
-/// already; what it counts for others is not in it.
+/// Writes of one client, one after the other on an idle network, as they were simulated. The client
+/// is the table's writer already; what it counts for others is not in it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteCheck {
     /// Verbs, simulated.
@@ -161,7 +163,8 @@ pub fn check(
     Ok(rows.into_iter().map(|(_, checked)| checked).collect())
 }
 
-/// The rows in an order in which schemes that only read the same cuckoo table differently stand together.
+/// The rows in an order in which schemes that only read the same cuckoo table differently stand
+/// together.
 fn by_tables(ranked: &[Ranked]) -> Vec<usize> {
     let table = |row: usize| match &ranked[row].plan.reads {
         Reads::Cuckoo { layout, .. } => Some((layout, ranked[row].plan.load)),
@@ -248,8 +251,8 @@ fn simulate(
 struct LastCuckoo(Option<(CuckooLayout, u32, TableMemory)>);
 
 impl LastCuckoo {
-    /// A table of this layout, for so many records. Which these are, and what was done with them, follows in one check from
-    /// both.
+    /// A table of this layout, for so many records. Which these are, and what was done with them,
+    /// follows in one check from both.
     fn table(
         &mut self,
         layout: &CuckooLayout,
@@ -302,7 +305,8 @@ impl<'r> Run<'r> {
         self.count - self.new / 2
     }
 
-    /// Of a table in the long run, every value has been replaced: those in slots are out of band then.
+    /// Of a table in the long run, every value has been replaced: those in slots are out of band
+    /// then.
     fn replaces(&self) -> bool {
         let in_slots = matches!(self.ranked.plan.kind, SlotKind::Inline | SlotKind::Hybrid);
         self.question.updates > 0.0 && in_slots
@@ -313,8 +317,8 @@ impl<'r> Run<'r> {
         Writes::Updates((0..count).collect())
     }
 
-    /// A table with the records that are there before new ones are put. What else is measured in it is so too: except in linear
-    /// tables, lookups hardly differ by the load factor.
+    /// A table with the records that are there before new ones are put. What else is measured in it
+    /// is so too: except in linear tables, lookups hardly differ by the load factor.
     fn written<T: OpenWriter>(&self, table: T) -> Result<Written<T>> {
         let written = Written::new(table)?;
         written.write(&self.records, &Writes::Puts(0..self.before()))?;
@@ -406,8 +410,8 @@ impl<'r> Run<'r> {
         Ok(predicted.map(|predicted| WriteCheck::new(predicted, wrote)))
     }
 
-    /// Measures a table with many lookups under way, and with one. `table` is called for each measurement. So many READs of a
-    /// lookup as are `uncounted` are not of slots or records.
+    /// Measures a table with many lookups under way, and with one. `table` is called for each
+    /// measurement. So many READs of a lookup as are `uncounted` are not of slots or records.
     fn lookups<T: OpenTable>(
         &self,
         memory: &TableMemory,

@@ -1,5 +1,5 @@
-//! Which scheme suits a workload: all of them priced by the model ([`farslot::model::advise`]), ranked, with
-//! the reason; and whether the simulator agrees ([`check`]).
+//! Which scheme suits a workload: all of them priced by the model ([`farslot::model::advise`]),
+//! ranked, with the reason; and whether the simulator agrees ([`check`]).
 
 mod candidates;
 mod check;
@@ -61,8 +61,8 @@ pub fn verb_costs(profile: &NicProfile) -> VerbCosts {
 /// Prices all schemes for a workload, and ranks them.
 ///
 /// # Errors
-/// [`BenchError::BadOption`](crate::BenchError::BadOption) for a workload that there is not, or what the model
-/// says.
+/// [`BenchError::BadOption`](crate::BenchError::BadOption) for a workload that there is not, or
+/// what the model says.
 pub fn advise(question: &Question) -> Result<Advice> {
     question.check()?;
     let costs = verb_costs(&question.profile);

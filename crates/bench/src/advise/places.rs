@@ -1,4 +1,5 @@
-//! Where keys stand in tables of each shape: what is counted by filling small ones, once for all schemes of a question.
+//! Where keys stand in tables of each shape: what is counted by filling small ones, once for all
+//! schemes of a question.
 
 use farslot::index::duo::DuoLayout;
 use farslot::index::duo::placement::Shape;
@@ -19,7 +20,8 @@ pub(super) struct Places {
 
 /// Slots of the CuckooDuo table that is filled.
 const DUO_SLOTS: u64 = 1 << 15;
-/// Insertions are noted from so much of the keys below a load factor to so much above; a table must get as full.
+/// Insertions are noted from so much of the keys below a load factor to so much above; a table must
+/// get as full.
 const DUO_NOTED: f64 = 0.01;
 
 impl Places {
@@ -42,8 +44,8 @@ impl Places {
         })
     }
 
-    /// What insertions meet into a table of this layout, by the index's own placement. All layouts of one question have
-    /// buckets and fingerprints of the same size.
+    /// What insertions meet into a table of this layout, by the index's own placement. All layouts
+    /// of one question have buckets and fingerprints of the same size.
     pub(super) fn duo(&mut self, layout: &DuoLayout, load: f64) -> Option<Rc<[DuoInsertion]>> {
         known(&mut self.duo, load.to_bits(), || {
             duo_insertions(layout, load)

@@ -15,8 +15,8 @@ pub struct Question {
     pub key: u32,
     /// Bytes of a value: one size, or several with their weights.
     pub values: Vec<(u32, f64)>,
-    /// Slots in use per slot. If not given: the lowest with which the table stays within `memory`, or 0.75
-    /// without such a limit.
+    /// Slots in use per slot. If not given: the lowest with which the table stays within `memory`,
+    /// or 0.75 without such a limit.
     pub load: Option<f64>,
     /// Bytes that the table may take.
     pub memory: Option<u64>,
@@ -30,7 +30,8 @@ pub struct Question {
     pub grow_to: Option<u64>,
     /// The share of lookups that find their key, 0 to 1.
     pub hit_ratio: f64,
-    /// The share of operations that replace the value of a key that is there, 0 to 1; the others are lookups.
+    /// The share of operations that replace the value of a key that is there, 0 to 1; the others
+    /// are lookups.
     pub updates: f64,
     /// The share of operations that put a new key, 0 to 1.
     pub inserts: f64,
@@ -49,8 +50,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open, by two programs, one of
-    /// which writes.
+    /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open,
+    /// by two programs, one of which writes.
     #[must_use]
     pub fn new(entries: u64, key: u32, value: u32, profile: NicProfile) -> Self {
         Self {
@@ -75,8 +76,8 @@ impl Question {
         }
     }
 
-    /// Whether owners behind a profile execute operations by call unless told otherwise: those whose processors execute
-    /// verbs too.
+    /// Whether owners behind a profile execute operations by call unless told otherwise: those
+    /// whose processors execute verbs too.
     #[must_use]
     pub fn has_calls(profile: &NicProfile) -> bool {
         profile.name.starts_with("tcp")
@@ -221,7 +222,8 @@ impl Question {
         self.values.iter().map(size).collect()
     }
 
-    /// The mean over the records of more than `room` bytes, and their share of all; 0 if there are none.
+    /// The mean over the records of more than `room` bytes, and their share of all; 0 if there are
+    /// none.
     pub(super) fn mean_beyond(&self, room: usize, of: impl Fn(usize) -> f64) -> (f64, f64) {
         let (mut sum, mut larger, mut all) = (0.0, 0.0, 0.0);
         for RecordSize { bytes, weight } in self.record_sizes() {
@@ -237,8 +239,8 @@ impl Question {
         }
     }
 
-    /// Bytes that a READ fetches of a record larger than `room`, on average: its block, up to what the longest record
-    /// takes; and the share of such records.
+    /// Bytes that a READ fetches of a record larger than `room`, on average: its block, up to what
+    /// the longest record takes; and the share of such records.
     ///
     /// # Errors
     /// [`BenchError::BadOption`] for a record that no block of a heap holds.
@@ -270,8 +272,9 @@ impl Question {
         }
     }
 
-    /// Bytes of a record of a sealed table out of band, and READs that fetch it, on average. Records of variable
-    /// size have their lengths in front; if they are long, a first READ shows how long.
+    /// Bytes of a record of a sealed table out of band, and READs that fetch it, on average.
+    /// Records of variable size have their lengths in front; if they are long, a first READ shows
+    /// how long.
     pub(super) fn sealed_record(&self) -> (f64, f64) {
         if self.values.len() == 1 {
             return (self.mean_beyond(0, |bytes| bytes as f64).0, 1.0);
@@ -293,8 +296,8 @@ impl Question {
         self.mean_beyond(0, |bytes| record_bytes(0, bytes) as f64).0
     }
 
-    /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what clients have
-    /// taken and not used; nothing if no heap holds them.
+    /// Bytes of a heap for all records: an eighth and 1 MiB more than their blocks, for what
+    /// clients have taken and not used; nothing if no heap holds them.
     pub(super) fn heap_bytes(&self) -> Option<u64> {
         let entries = self.grow_to.unwrap_or(self.entries);
         let blocks = self.block_bytes().ok()? * entries as f64 * 9.0 / 8.0;

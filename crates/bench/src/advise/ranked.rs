@@ -66,7 +66,8 @@ pub struct WritePrice {
     pub round_trips: f64,
     /// Unloaded, in ns.
     pub latency_ns: f64,
-    /// Such writes per second of all clients together, if there is nothing else, and as many write as it takes.
+    /// Such writes per second of all clients together, if there is nothing else, and as many write
+    /// as it takes.
     pub per_second: f64,
 }
 

@@ -1,4 +1,5 @@
-//! Small tables like those that are advised: of the same slots and the same load factor, with records of the same sizes.
+//! Small tables like those that are advised: of the same slots and the same load factor, with
+//! records of the same sizes.
 
 use super::Question;
 use super::candidates::Plan;
@@ -175,7 +176,8 @@ impl Small {
         }
     }
 
-    /// A heap for a smaller table than one of so many slots, with room for what a client takes at a time.
+    /// A heap for a smaller table than one of so many slots, with room for what a client takes at a
+    /// time.
     fn heap_bytes(&self, kind: SlotKind, bytes: u64, slots: u64) -> u64 {
         if matches!(kind, SlotKind::Word | SlotKind::Pair) {
             return 0;

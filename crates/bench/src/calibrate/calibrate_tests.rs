@@ -78,7 +78,8 @@ fn a_seed_gives_the_same_profile() {
     assert_eq!(run(3), run(3));
 }
 
-/// Real memory is measured in a table of its own, which stays empty, and other tables stay as they are.
+/// Real memory is measured in a table of its own, which stays empty, and other tables stay as they
+/// are.
 #[test]
 fn real_memory_is_measured_beside_others_tables() {
     let name = format!("shm://calibrate-{}", std::process::id());

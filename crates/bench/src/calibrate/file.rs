@@ -6,8 +6,8 @@ use crate::{BenchError, Result};
 use farslot::NicProfileError;
 use std::fmt::Write;
 
-/// The profile as TOML, which [`nic_profile`](farslot::nic_profile) reads, with how each number was found
-/// and, at its end, what was measured beside what the profile gives.
+/// The profile as TOML, which [`nic_profile`](farslot::nic_profile) reads, with how each number was
+/// found and, at its end, what was measured beside what the profile gives.
 ///
 /// # Errors
 /// [`BenchError::Profile`] where what was measured cannot be simulated: a fabric without time.

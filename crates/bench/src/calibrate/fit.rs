@@ -1,5 +1,5 @@
-//! Lines through measured times, by least squares of the relative errors: a time of 10 ns counts as much as
-//! one of 10 us.
+//! Lines through measured times, by least squares of the relative errors: a time of 10 ns counts as
+//! much as one of 10 us.
 
 use serde::Serialize;
 
@@ -53,8 +53,8 @@ impl Line {
     }
 }
 
-/// The time for which a saturated NIC is busy with a READ: its responder's up to some payload, and from
-/// there on the link's.
+/// The time for which a saturated NIC is busy with a READ: its responder's up to some payload, and
+/// from there on the link's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Occupancy {
     /// The responder's.
@@ -72,8 +72,8 @@ const LONGEST_OF_LOOKUPS: f64 = 4096.0;
 impl Occupancy {
     /// The lines nearest to these points, sorted by payload: at least six.
     ///
-    /// Every payload is tried as the one from which on the link decides. It can only be one where the
-    /// times bend upward: the link's line must be the steeper one.
+    /// Every payload is tried as the one from which on the link decides. It can only be one where
+    /// the times bend upward: the link's line must be the steeper one.
     pub(super) fn through(points: &[Point]) -> Self {
         let alone = Self::without_link(points);
         let splits = (FEWEST..=points.len() - FEWEST).map(|split| Self {

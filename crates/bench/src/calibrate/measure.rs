@@ -19,7 +19,8 @@ const PAYLOADS: [usize; 14] = [
 const WIDTHS: [usize; 4] = [1, 4, 16, 64];
 /// Bytes under way beyond which nothing is gained.
 const BYTES_UNDER_WAY: usize = 4 << 20;
-/// The part of the best rate that is as good as all of it: with fewer verbs under way it is steadier.
+/// The part of the best rate that is as good as all of it: with fewer verbs under way it is
+/// steadier.
 const AS_GOOD: f64 = 0.99;
 /// The verbs that are measured beside READs.
 const OTHERS: [Probe; 6] = [
@@ -44,12 +45,13 @@ pub struct Calibration {
     pub profile: NicProfile,
     /// rho_0 of paper 000, section 3.1: the peak rate of the smallest READs, per second.
     pub peak_reads_per_second: f64,
-    /// The threads and verbs of each under way that gave it, and those that the occupancies were measured
-    /// with.
+    /// The threads and verbs of each under way that gave it, and those that the occupancies were
+    /// measured with.
     pub peak_load: SweepRow,
     /// The same for one responder.
     pub responder_load: SweepRow,
-    /// READs of the smallest payload by threads and verbs under way, where one responder serves them.
+    /// READs of the smallest payload by threads and verbs under way, where one responder serves
+    /// them.
     pub sweep: Vec<SweepRow>,
     /// Unloaded READs.
     pub latency: Vec<LatencyRow>,
@@ -390,7 +392,8 @@ impl Found<'_> {
                 per_byte: 0.0,
             },
             responder_ns: LinearCost {
-                // A line may meet the axis below zero; no NIC answers in less than the clock's picosecond.
+                // A line may meet the axis below zero; no NIC answers in less than the clock's
+                // picosecond.
                 per_message: responder.intercept.max(1e-3),
                 per_byte: responder.slope.max(0.0),
             },

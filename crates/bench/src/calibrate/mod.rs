@@ -1,13 +1,16 @@
-//! What a fabric costs, measured: the parameters of the model and of the simulator (paper 000, section 3.5,
-//! which measures two of them).
+//! What a fabric costs, measured: the parameters of the model and of the simulator (paper 000,
+//! section 3.5, which measures two of them).
 //!
-//! Everything is measured by the verbs alone, over any fabric: how long one takes when nothing else is under
-//! way, by its payload; how many a second complete when as many are under way as help; and so for how
-//! long a saturated NIC is busy with each. READs go to random places, aligned to 8 bytes as slots are.
+//! Everything is measured by the verbs alone, over any fabric: how long one takes when nothing else
+//! is under way, by its payload; how many a second complete when as many are under way as help; and
+//! so for how long a saturated NIC is busy with each. READs go to random places, aligned to 8 bytes
+//! as slots are.
 //!
-//! Others' tables are not touched. In a store that is in use all verbs go to a table that is made for it,
+//! Others' tables are not touched. In a store that is in use all verbs go to a table that is made
+//! for it,
 //! [`SCRATCH_TABLE`]: READs, WRITEs of zeros over zeros, compare-and-swaps of 0 by 0 and additions of 0, so that it is
-//! an empty table before, meanwhile and after. It stays, for the next calibration: tables cannot be dropped.
+//! an empty table before, meanwhile and after. It stays, for the next calibration: tables cannot be
+//! dropped.
 
 mod bed;
 mod file;
@@ -40,8 +43,8 @@ const SMALLEST_SCRATCH: u64 = 1 << 20;
 /// What a calibration may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of the table that real memory is measured in, unless it is there already: much more than
-    /// caches hold.
+    /// Bytes of the table that real memory is measured in, unless it is there already: much more
+    /// than caches hold.
     pub scratch_bytes: u64,
     /// Client threads, if not as many as help.
     pub clients: Option<usize>,

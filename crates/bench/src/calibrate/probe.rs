@@ -1,4 +1,5 @@
-//! What a client does while a fabric is measured: one kind of verb, over and over, at random places.
+//! What a client does while a fabric is measured: one kind of verb, over and over, at random
+//! places.
 
 use crate::{Keys, Result};
 use farslot::fabric::{

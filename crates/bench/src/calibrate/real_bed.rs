@@ -1,6 +1,7 @@
-//! Memory that is there, of this process or another, over shared memory, TCP or verbs: real threads. Latencies by the
-//! clock on the wall. Rates over shared memory by the processor time of the threads, for one that waits for its
-//! turn on a busy machine posts nothing; over TCP and verbs by the clock, for its agents, or a NIC, work as well.
+//! Memory that is there, of this process or another, over shared memory, TCP or verbs: real
+//! threads. Latencies by the clock on the wall. Rates over shared memory by the processor time of
+//! the threads, for one that waits for its turn on a busy machine posts nothing; over TCP and verbs
+//! by the clock, for its agents, or a NIC, work as well.
 
 use super::bed::{Bed, Load};
 use super::probe::{Busy, Client, Probe, Scratch};
@@ -26,8 +27,8 @@ const FEWEST_BLOCKS: usize = 64;
 /// How long clients are kept busy. What they do at first is a small part of it.
 const MEASURED: Duration = Duration::from_millis(60);
 
-/// The time for which the calling thread has had a processor. Verbs over shared memory are the work of that
-/// processor, so this is what they cost, whatever else the machine does.
+/// The time for which the calling thread has had a processor. Verbs over shared memory are the work
+/// of that processor, so this is what they cost, whatever else the machine does.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

@@ -120,8 +120,8 @@ impl Echo {
     }
 }
 
-/// Looks so often in vain before others may have the processor: far longer than an exchange takes, so that it
-/// happens only where the other side has none.
+/// Looks so often in vain before others may have the processor: far longer than an exchange takes,
+/// so that it happens only where the other side has none.
 const LOOKS: u32 = 1 << 10;
 
 /// What is done after a look in vain.

@@ -1,20 +1,21 @@
-//! Bare READs of one client thread, beside what their bytes take with nothing around them: over TCP a plain echo,
-//! over shared memory plain loads.
+//! Bare READs of one client thread, beside what their bytes take with nothing around them: over TCP
+//! a plain echo, over shared memory plain loads.
 //!
-//! Over TCP the node's agent has one thread and runs in this process, as the echo's server does, over loopback. The
-//! echo does nothing but move bytes: its client sends as many as a doorbell of so many READs takes, its
-//! server answers with as many as their completions do, both look for bytes without ever sleeping, and
-//! neither looks at them. What the READs lose to it is the fabric's: encoding, checks, copies from memory at
-//! random places, and the executor.
+//! Over TCP the node's agent has one thread and runs in this process, as the echo's server does,
+//! over loopback. The echo does nothing but move bytes: its client sends as many as a doorbell of
+//! so many READs takes, its server answers with as many as their completions do, both look for
+//! bytes without ever sleeping, and neither looks at them. What the READs lose to it is the
+//! fabric's: encoding, checks, copies from memory at random places, and the executor.
 //!
-//! Over shared memory the loads are of the same lines through the same mapping, with the next ones prefetched where
-//! READs are many. What the READs lose to them is the fabric's as well.
+//! Over shared memory the loads are of the same lines through the same mapping, with the next ones
+//! prefetched where READs are many. What the READs lose to them is the fabric's as well.
 //!
-//! Over verbs nothing is measured beside the READs: what a NIC can do bare, its maker's tools tell (`ib_read_bw -s 64`,
-//! `ib_read_lat -s 64`). With Soft-RoCE every READ is the work of this machine's processors.
+//! Over verbs nothing is measured beside the READs: what a NIC can do bare, its maker's tools tell
+//! (`ib_read_bw -s 64`, `ib_read_lat -s 64`). With Soft-RoCE every READ is the work of this
+//! machine's processors.
 //!
-//! Every figure is the median over repetitions, and within each repetition everything is measured once, one
-//! after the other. Every READ's first word is checked.
+//! Every figure is the median over repetitions, and within each repetition everything is measured
+//! once, one after the other. Every READ's first word is checked.
 
 mod echo;
 mod loads;
@@ -36,7 +37,8 @@ use reads::Reads;
 /// Measures READs and what they are held against in turns.
 ///
 /// # Errors
-/// [`BenchError::BadOption`](crate::BenchError::BadOption); what the fabric says; [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers).
+/// [`BenchError::BadOption`](crate::BenchError::BadOption); what the fabric says;
+/// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers).
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     options.check()?;
     progress("filling the memory");

@@ -97,8 +97,8 @@ impl Reads<VerbsEndpoint, verbs::Agent> {
 }
 
 impl Reads<ShmEndpoint, Node> {
-    /// Through a mapping of memory that is served by name, as another process would have it. Beside it that
-    /// mapping, for plain loads.
+    /// Through a mapping of memory that is served by name, as another process would have it. Beside
+    /// it that mapping, for plain loads.
     pub(super) fn over_shm(options: &Options) -> Result<(Self, Node)> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -21,8 +21,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Starts so many threads. `work` makes what one does, from its endpoint and a seed of its own; it
-    /// only ever ends by an error.
+    /// Starts so many threads. `work` makes what one does, from its endpoint and a seed of its own;
+    /// it only ever ends by an error.
     pub fn start<F>(
         world: World,
         threads: usize,

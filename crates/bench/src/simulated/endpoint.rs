@@ -64,7 +64,8 @@ impl Sub for Posted {
     }
 }
 
-/// A [`SimEndpoint`] that counts [`Posted`] READs. A gather is one READ, to where its first piece is.
+/// A [`SimEndpoint`] that counts [`Posted`] READs. A gather is one READ, to where its first piece
+/// is.
 pub struct SortingEndpoint {
     inner: Rc<SimEndpoint>,
     areas: Areas,

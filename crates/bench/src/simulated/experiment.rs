@@ -16,11 +16,13 @@ const STEP: Nanos = 10_000;
 /// Virtual time for any experiment: one that needs longer has come to a standstill.
 const LONGEST: Nanos = 10_000_000_000;
 
-/// How often each lookup under way must have been followed by another before clients have settled, from their start on.
+/// How often each lookup under way must have been followed by another before clients have settled,
+/// from their start on.
 const SETTLING: u64 = 8;
 
-/// How long an experiment is measured, once its clients have settled: when several times as many lookups have ended as are
-/// under way. Where lookups differ much in length, the short ones of the start would count too much.
+/// How long an experiment is measured, once its clients have settled: when several times as many
+/// lookups have ended as are under way. Where lookups differ much in length, the short ones of the
+/// start would count too much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// Until so many lookups have ended.
@@ -44,7 +46,8 @@ pub struct Experiment<T> {
     pub threads: usize,
     /// Lookups that each has under way.
     pub width: usize,
-    /// Virtual time before it is measured, at least: [`WARM_UP`](super::WARM_UP), or more where clients learn.
+    /// Virtual time before it is measured, at least: [`WARM_UP`](super::WARM_UP), or more where
+    /// clients learn.
     pub warm_up: Nanos,
     /// How long it is measured.
     pub until: Until,

@@ -72,8 +72,8 @@ impl Filling {
     /// Puts those of the records that it does not have yet: it has the first ones.
     ///
     /// # Errors
-    /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers) where a record is not new, or what
-    /// the table says.
+    /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers) where a record is not new, or
+    /// what the table says.
     pub fn fill_with(&mut self, records: &Records) -> Result<()> {
         let executor = self.memory.executor();
         while self.records < records.count() {

@@ -31,8 +31,8 @@ pub enum Ask {
     },
     /// The key of a record whose number has this distribution.
     Popular(Zipf),
-    /// The key of a record whose rank has this distribution, or one that no record has. Ranks have nothing to do
-    /// with numbers: which record is the most popular, the ranking says.
+    /// The key of a record whose rank has this distribution, or one that no record has. Ranks have
+    /// nothing to do with numbers: which record is the most popular, the ranking says.
     MixedPopular {
         /// The share of the former, 0 to 1.
         hit_ratio: f64,

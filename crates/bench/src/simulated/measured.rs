@@ -11,8 +11,8 @@ const LONGEST: u64 = 1_000_000_000;
 /// The most READs of a lookup that are told from more.
 const MOST_READS: u64 = 1 << 20;
 
-/// What client threads have done together: lookups that ended in the span, and records that were found
-/// in it, also by lookups that took longer.
+/// What client threads have done together: lookups that ended in the span, and records that were
+/// found in it, also by lookups that took longer.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Nanoseconds of virtual time.
@@ -109,7 +109,8 @@ impl Measured {
         self.counted_per_lookup(|counted| counted.round_trips)
     }
 
-    /// Bytes of payload, those of headers and pages of the table included, per lookup that ended in the span.
+    /// Bytes of payload, those of headers and pages of the table included, per lookup that ended in
+    /// the span.
     #[must_use]
     pub fn bytes_per_lookup(&self) -> f64 {
         self.counted_per_lookup(|counted| counted.bytes)

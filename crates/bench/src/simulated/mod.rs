@@ -1,15 +1,15 @@
 //! Lookups in any index behind a simulated NIC, measured in the steady state of virtual time.
 //!
-//! A table is written in memory of this process ([`TableMemory`]), which costs less than simulated verbs
-//! do, and its bytes are loaded into a simulated node. There client threads of one machine look up keys
-//! for ever ([`Experiment`]), each thread over a queue pair of its own and with some lookups under way;
-//! what they have done between two moments is what was measured ([`Measured`]). Every answer is checked:
-//! figures of a table that errs mean nothing.
+//! A table is written in memory of this process ([`TableMemory`]), which costs less than simulated
+//! verbs do, and its bytes are loaded into a simulated node. There client threads of one machine
+//! look up keys for ever ([`Experiment`]), each thread over a queue pair of its own and with some
+//! lookups under way; what they have done between two moments is what was measured ([`Measured`]).
+//! Every answer is checked: figures of a table that errs mean nothing.
 //!
 //! What one client's writes take, one after the other, [`Wrote`] says.
 //!
-//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and if it is written, an
-//! [`OpenWriter`], with which [`Written`] fills it.
+//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and
+//! if it is written, an [`OpenWriter`], with which [`Written`] fills it.
 
 mod clients;
 mod endpoint;

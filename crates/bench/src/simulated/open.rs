@@ -282,8 +282,8 @@ impl OpenWriter for OpenDuo {
     }
 }
 
-/// A CuckooDuo table of one client, whose threads are all of its clients here. It is opened by the threads of one
-/// experiment.
+/// A CuckooDuo table of one client, whose threads are all of its clients here. It is opened by the
+/// threads of one experiment.
 #[derive(Clone)]
 pub struct OpenDuoAlone {
     owner: Arc<DuoOwner>,

@@ -155,8 +155,8 @@ impl Records {
         }
     }
 
-    /// The value of a record: its number, over and over, but for the last of its bits, for which a slot
-    /// of one word has no place.
+    /// The value of a record: its number, over and over, but for the last of its bits, for which a
+    /// slot of one word has no place.
     #[must_use]
     pub fn value(&self, record: u32) -> Vec<u8> {
         let bytes = value_piece(record).into_iter().cycle();

@@ -1,4 +1,5 @@
-//! Tables of any kind that are written in memory of this process, and what writes to them take behind a simulated NIC.
+//! Tables of any kind that are written in memory of this process, and what writes to them take
+//! behind a simulated NIC.
 
 use super::endpoint::SortingEndpoint;
 use super::memory::TableMemory;
@@ -74,8 +75,8 @@ pub struct Wrote {
 }
 
 impl Wrote {
-    /// Has one client do writes, one after the other, to the table at node 0 of an idle world. It is the writer already when
-    /// the clock starts, where a table has one.
+    /// Has one client do writes, one after the other, to the table at node 0 of an idle world. It
+    /// is the writer already when the clock starts, where a table has one.
     ///
     /// # Errors
     /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers), or what the table says.

@@ -139,7 +139,8 @@ fn small_unique_records_go_into_linear_words() {
         ..ask(4, 3)
     })
     .unwrap();
-    // Of those whose clients keep nothing; with an index in each client's memory one READ is always enough.
+    // Of those whose clients keep nothing; with an index in each client's memory one READ is always
+    // enough.
     let mut without_index = advice.ranked.iter().filter(|one| one.client_bytes == 0);
     assert_eq!(without_index.next().unwrap().scheme, "linear, word");
     assert_eq!(advice.ranked[0].scheme, "duo, inline");

@@ -12,8 +12,9 @@ const SMALL: CheckOptions = CheckOptions {
     seed: 1,
 };
 
-/// Which of the shapes of cuckoo tables a question is checked for: every third, from this one on. They take most of the
-/// time, and the questions together check each several times. With `FARSLOT_EVERY_SCHEME` set, all are checked for all.
+/// Which of the shapes of cuckoo tables a question is checked for: every third, from this one on.
+/// They take most of the time, and the questions together check each several times. With
+/// `FARSLOT_EVERY_SCHEME` set, all are checked for all.
 struct Shapes(usize);
 
 impl Shapes {

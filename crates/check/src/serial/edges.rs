@@ -59,8 +59,9 @@ impl<K: Ord + Clone + Debug> Edges<K> {
         }
     }
 
-    /// Edges from each transaction to those that began after it ended. Only those that no chain of others implies: the
-    /// frontier holds the ended transactions that none of the other ended ones follows.
+    /// Edges from each transaction to those that began after it ended. Only those that no chain of
+    /// others implies: the frontier holds the ended transactions that none of the other ended ones
+    /// follows.
     pub(super) fn add_real_time(&mut self, history: &[Transaction<K>], committed: &[bool]) {
         let mut begins: Vec<usize> = (0..history.len()).filter(|at| committed[*at]).collect();
         let mut ends: Vec<(u64, usize)> = begins

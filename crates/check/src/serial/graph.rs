@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A shortest cycle through some node of a strongly connected component; nothing if there is no cycle.
+/// A shortest cycle through some node of a strongly connected component; nothing if there is no
+/// cycle.
 pub(super) fn shortest_cycle<T>(out: &[BTreeMap<usize, T>]) -> Option<Vec<usize>> {
     let component = component_with_cycle(out)?;
     let mut inside = vec![false; out.len()];
@@ -42,8 +43,8 @@ fn cycle_through<T>(
     None
 }
 
-/// The first strongly connected component of several nodes: Tarjan's algorithm, with a stack of its own in place of
-/// recursion.
+/// The first strongly connected component of several nodes: Tarjan's algorithm, with a stack of its
+/// own in place of recursion.
 fn component_with_cycle<T>(out: &[BTreeMap<usize, T>]) -> Option<Vec<usize>> {
     const NEW: usize = usize::MAX;
     let mut number = vec![NEW; out.len()];

@@ -1,17 +1,18 @@
 //! Strict serializability of transactions, judged from list-append histories.
 //!
-//! Every key holds a list. A transaction appends unique values to lists and reads whole lists, so that a
-//! read shows not only which version it met but also every version before it. From the reads alone
-//! follow the order of each key's versions and three kinds of dependency between transactions:
+//! Every key holds a list. A transaction appends unique values to lists and reads whole lists, so
+//! that a read shows not only which version it met but also every version before it. From the reads
+//! alone follow the order of each key's versions and three kinds of dependency between
+//! transactions:
 //!
 //! * `ww`: one transaction appended the version right after the other's;
 //! * `wr`: one transaction read a version that the other had appended;
 //! * `rw`: one transaction read a list before the other appended to it.
 //!
-//! With the order in real time (`rt`: one transaction ended before the other began) they form a graph. The history is
-//! strictly serializable if the graph has no cycle and no read contradicts the histories of
-//! single keys. [`check_serial`] returns the first of these anomalies that it finds, with the transactions and the
-//! reason for each edge:
+//! With the order in real time (`rt`: one transaction ended before the other began) they form a
+//! graph. The history is strictly serializable if the graph has no cycle and no read contradicts
+//! the histories of single keys. [`check_serial`] returns the first of these anomalies that it
+//! finds, with the transactions and the reason for each edge:
 //!
 //! | anomaly | what happened |
 //! |---|---|
@@ -22,14 +23,16 @@
 //! | [`Anomaly::DuplicateAppend`], [`Anomaly::UnknownValue`] | a value occurs twice, or nobody appended it |
 //! | [`Anomaly::Cycle`] | dependencies form a circle: G0, G1c, lost update, write skew, phantom ([`CycleKind`]) |
 //!
-//! **Phantoms.** A scan is recorded as a read of every key of its range, also of those that it did not return: an
-//! absent key is the empty list, and whoever creates it later depends on the scan by `rw`.
+//! **Phantoms.** A scan is recorded as a read of every key of its range, also of those that it did
+//! not return: an absent key is the empty list, and whoever creates it later depends on the scan by
+//! `rw`.
 //!
-//! **Unknown outcomes.** A transaction whose commit was not answered counts as committed if anybody read one of its appends,
-//! and is ignored otherwise. It has no end in real time.
+//! **Unknown outcomes.** A transaction whose commit was not answered counts as committed if anybody
+//! read one of its appends, and is ignored otherwise. It has no end in real time.
 //!
-//! Sources: Adya, "Weak Consistency" (1999), for the anomalies; Kingsbury and Alvaro, "Elle: Inferring Isolation
-//! Anomalies from Experimental Observations" (VLDB 2020), for the inference from lists.
+//! Sources: Adya, "Weak Consistency" (1999), for the anomalies; Kingsbury and Alvaro, "Elle:
+//! Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020), for the inference
+//! from lists.
 
 mod edges;
 mod graph;
@@ -53,8 +56,8 @@ pub struct SerialSummary {
     pub dependencies: usize,
 }
 
-/// Checks that a history is strictly serializable. Takes time and memory in proportion to the appends, reads and list
-/// lengths, and to the number of transactions in progress at once.
+/// Checks that a history is strictly serializable. Takes time and memory in proportion to the
+/// appends, reads and list lengths, and to the number of transactions in progress at once.
 ///
 /// ```
 /// use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, Transaction, check_serial};

@@ -7,8 +7,8 @@ pub enum ListOp<K> {
     Append(K, u64),
     /// Read the key's whole list; an absent key is the empty list.
     Read(K, Vec<u64>),
-    /// Read the key's list as part of a scan. Record one for every key of the scanned range that the history knows, with
-    /// the empty list for those that the scan did not return.
+    /// Read the key's list as part of a scan. Record one for every key of the scanned range that
+    /// the history knows, with the empty list for those that the scan did not return.
     Scanned(K, Vec<u64>),
 }
 
@@ -40,7 +40,8 @@ pub enum Commit {
 pub struct Transaction<K> {
     /// When it began, on the clock of all transactions.
     pub start: u64,
-    /// Its operations in the order in which it ran them. Reads of a transaction that did not commit are ignored.
+    /// Its operations in the order in which it ran them. Reads of a transaction that did not commit
+    /// are ignored.
     pub ops: Vec<ListOp<K>>,
     /// How it ended.
     pub commit: Commit,

@@ -5,7 +5,8 @@ use super::transaction::{Commit, ListOp, Transaction};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// A read of a committed transaction: who read, how many of the key's versions it saw, and whether by a scan.
+/// A read of a committed transaction: who read, how many of the key's versions it saw, and whether
+/// by a scan.
 pub(super) struct Seen {
     pub(super) reader: usize,
     /// Versions before the reader's own appends.
@@ -141,7 +142,8 @@ fn appends<K: Ord + Clone + Debug>(
     Ok(appends)
 }
 
-/// The first read of each key that a transaction did before it appended to it: what others had left there.
+/// The first read of each key that a transaction did before it appended to it: what others had left
+/// there.
 fn foreign_reads<K: Ord>(transaction: &Transaction<K>) -> impl Iterator<Item = (&K, &[u64])> {
     let mut first: BTreeMap<&K, Option<&[u64]>> = BTreeMap::new();
     for op in &transaction.ops {
@@ -154,7 +156,8 @@ fn foreign_reads<K: Ord>(transaction: &Transaction<K>) -> impl Iterator<Item = (
             }
         }
     }
-    // A list that was first read after own appends shows what others had left as well: all but its end.
+    // A list that was first read after own appends shows what others had left as well: all but its
+    // end.
     for op in &transaction.ops {
         if let ListOp::Read(key, list) | ListOp::Scanned(key, list) = op
             && first.get(key) == Some(&None)
@@ -173,7 +176,8 @@ fn foreign_reads<K: Ord>(transaction: &Transaction<K>) -> impl Iterator<Item = (
         .filter_map(|(key, list)| Some((key, list?)))
 }
 
-/// Within a transaction every read must show the last one's list, and then the transaction's own appends since.
+/// Within a transaction every read must show the last one's list, and then the transaction's own
+/// appends since.
 fn check_own_reads<K: Ord + Clone>(
     reader: usize,
     transaction: &Transaction<K>,

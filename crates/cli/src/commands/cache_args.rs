@@ -7,10 +7,12 @@ use std::time::Duration;
 /// A cache of answers in each client thread.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct CacheArgs {
-    /// Memory in which each client thread of Farslot keeps answers, its record locations included [default: no cache]
+    /// Memory in which each client thread of Farslot keeps answers, its record locations included
+    /// [default: no cache]
     #[arg(long, value_name = "SIZE", requires = "stale_for")]
     cache: Option<ByteSize>,
-    /// How old an answer of the cache may be, in which time what others write is not seen: 500us, 10ms, 1s
+    /// How old an answer of the cache may be, in which time what others write is not seen: 500us,
+    /// 10ms, 1s
     #[arg(long, value_name = "TIME", requires = "cache", value_parser = time)]
     stale_for: Option<Duration>,
 }

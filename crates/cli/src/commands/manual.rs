@@ -1,4 +1,5 @@
-//! `farslot completions` and `farslot man`: what clap knows of the commands, for shells and for people.
+//! `farslot completions` and `farslot man`: what clap knows of the commands, for shells and for
+//! people.
 
 use crate::failure::{Failure, Result};
 use crate::output;

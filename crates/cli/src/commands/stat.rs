@@ -93,8 +93,8 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
     output::line(listing(&tables).to_string())
 }
 
-/// Whether a table that cannot be listed says nothing of the others: a part of it is elsewhere, or the grant does not
-/// open it.
+/// Whether a table that cannot be listed says nothing of the others: a part of it is elsewhere, or
+/// the grant does not open it.
 fn is_of_the_table_alone(error: &StoreError) -> bool {
     match error {
         StoreError::MissingNodes { .. } | StoreError::ConflictingTables { .. } => true,
@@ -108,7 +108,8 @@ fn is_of_the_table_alone(error: &StoreError) -> bool {
 /// A table with what its clients have counted.
 struct Listed {
     table: Table,
-    /// Nothing if it is to be built and is not; of a table over several nodes, what those have that answer.
+    /// Nothing if it is to be built and is not; of a table over several nodes, what those have that
+    /// answer.
     counts: Option<Occupancy>,
     /// Of a table over several nodes.
     parts: Vec<PartitionReport>,
@@ -413,7 +414,8 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
         .collect()
 }
 
-/// What splits and clients that have died have left in a RACE table: some words for each that there is.
+/// What splits and clients that have died have left in a RACE table: some words for each that there
+/// is.
 fn unfinished(survey: &race::Survey) -> impl Iterator<Item = (&'static str, String)> {
     let left = |name, count: u64, what: &str| {
         (count > 0).then(|| (name, format!("{} slots {what}", output::grouped(count))))

@@ -29,7 +29,8 @@ pub struct TableArgs {
     /// A duo table for its writer alone, without readers beside it
     #[arg(long)]
     pub writer_alone: bool,
-    /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it grows
+    /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it
+    /// grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
@@ -45,7 +46,8 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
-    /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small buckets]
+    /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small
+    /// buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records
@@ -57,7 +59,8 @@ pub struct TableArgs {
     /// Bytes of key and value that a hybrid slot has room for: a multiple of 8 [default: 32]
     #[arg(long, value_name = "BYTES", requires = "slots", value_parser = number::field_bytes)]
     pub inline_bytes: Option<u32>,
-    /// Memory for records that do not fit into slots [default: enough for records of the largest size]
+    /// Memory for records that do not fit into slots [default: enough for records of the largest
+    /// size]
     #[arg(long, value_name = "SIZE")]
     pub heap: Option<ByteSize>,
     /// The hash function

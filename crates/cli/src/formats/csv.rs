@@ -164,8 +164,8 @@ fn is_ours(first: &ByteRecord) -> bool {
 /// Rows that the first one is compared with, to find out whether it names the columns.
 const ROWS_COMPARED: usize = 8;
 
-/// Whether a row looks like the names of the columns: different words without digits, which say so (`id`, `key`), or
-/// below which there are numbers only.
+/// Whether a row looks like the names of the columns: different words without digits, which say so
+/// (`id`, `key`), or below which there are numbers only.
 fn looks_like_names(first: &ByteRecord, next: &VecDeque<ByteRecord>) -> bool {
     let names: Vec<String> = first
         .iter()

@@ -75,7 +75,8 @@ impl<R: BufRead> Reader<R> {
         })
     }
 
-    /// What the first line was taken for, in formats where it may name the columns and if there is one.
+    /// What the first line was taken for, in formats where it may name the columns and if there is
+    /// one.
     pub fn header(&self) -> Option<Header> {
         match self {
             Self::Delimited(reader) => reader.header(),

@@ -7,7 +7,8 @@ pub struct Columns {
     pub key: Option<String>,
     /// The value's; by default all that is not the key.
     pub value: Option<String>,
-    /// Whether the first line names the columns; by default it does if it must, or if it looks like it.
+    /// Whether the first line names the columns; by default it does if it must, or if it looks like
+    /// it.
     pub header: Option<bool>,
 }
 

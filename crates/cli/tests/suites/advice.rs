@@ -33,7 +33,8 @@ fn json(args: &[&str]) -> serde_json::Value {
     one_object(&output)
 }
 
-/// What is measured of a simulated NIC is a profile that can be simulated, and gives the same advice.
+/// What is measured of a simulated NIC is a profile that can be simulated, and gives the same
+/// advice.
 #[test]
 fn a_calibrated_profile_stands_in_for_the_nic() {
     let file = Temporary::new("cx5.toml");

@@ -1,12 +1,14 @@
-//! The commands of the README and of the guide, as they are printed, one after the other, from an empty directory.
+//! The commands of the README and of the guide, as they are printed, one after the other, from an
+//! empty directory.
 //!
-//! A block that begins with "```sh" is run. "```sh slow" is run by `scripts/test --all`; "```sh repository" is for the
-//! directory of the sources, and what it names must be there.
+//! A block that begins with "```sh" is run. "```sh slow" is run by `scripts/test --all`; "```sh
+//! repository" is for the directory of the sources, and what it names must be there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What stands before the commands: those that need a node which was started a moment ago wait for it.
+/// What stands before the commands: those that need a node which was started a moment ago wait for
+/// it.
 const PRELUDE: &str = r#"
 set -eu
 trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT

@@ -90,7 +90,8 @@ fn models_by_name_and_errors_are_told() {
     }
 }
 
-/// A net whose markings are all ways to spread four tokens over six places in a ring: C(9, 4) of them.
+/// A net whose markings are all ways to spread four tokens over six places in a ring: C(9, 4) of
+/// them.
 fn ring() -> String {
     let places: String = (0..6)
         .map(|at| {

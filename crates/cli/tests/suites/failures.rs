@@ -1,5 +1,5 @@
-//! Bad input: a message that names the value and the limit, exit code 2 for usage and 1 for failure,
-//! nothing lost, no panic.
+//! Bad input: a message that names the value and the limit, exit code 2 for usage and 1 for
+//! failure, nothing lost, no panic.
 
 use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, one_object};
 use std::io::Read;

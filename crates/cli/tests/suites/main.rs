@@ -1,5 +1,5 @@
-//! The program as its users run it: real processes, on one machine. All of it is one test program, for each would link
-//! the store.
+//! The program as its users run it: real processes, on one machine. All of it is one test program,
+//! for each would link the store.
 
 mod admission;
 mod advice;

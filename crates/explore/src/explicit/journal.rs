@@ -4,9 +4,9 @@
 //! "FSEXPLOR" | version | bits of a state | digest of the model | n | n bytes of layout | checksum
 //! level      | states in it | totals so far (6 words) | the states' words | checksum       one a level
 //! ```
-//! All numbers are little-endian words of 8 bytes; a checksum is XXH3 of its record. A process that is
-//! killed leaves at worst an unfinished record at the end, which the next one cuts off. The file's first record
-//! appears with its name: it is written elsewhere and renamed.
+//! All numbers are little-endian words of 8 bytes; a checksum is XXH3 of its record. A process that
+//! is killed leaves at worst an unfinished record at the end, which the next one cuts off. The
+//! file's first record appears with its name: it is written elsewhere and renamed.
 
 use super::level::Blocks;
 use super::worker::{Search, Totals, Worker};
@@ -148,8 +148,8 @@ impl<M: Model> Search<'_, M> {
         Ok(())
     }
 
-    /// Inserts all states of a journal. Returns its last level, which is still to be expanded; the levels before it are
-    /// added to `levels` where a trace may need them.
+    /// Inserts all states of a journal. Returns its last level, which is still to be expanded; the
+    /// levels before it are added to `levels` where a trace may need them.
     pub(super) fn replay(
         &self,
         worker: &mut Worker<'_, '_, M>,

@@ -1,16 +1,17 @@
-//! Explicit exploration: every reachable state is visited once, breadth first, by several threads, or by several processes
-//! ([`ranks`]).
+//! Explicit exploration: every reachable state is visited once, breadth first, by several threads,
+//! or by several processes ([`ranks`]).
 //!
-//! The search goes by levels: level 0 has the initial states, level d + 1 those successors of level d
-//! that were in no level before. Within a level, threads take blocks of its states, generate their
-//! successors, and find-or-put each: whoever inserts a state puts it into the next level, so each
-//! state is in exactly one level, once. A barrier ends the level.
+//! The search goes by levels: level 0 has the initial states, level d + 1 those successors of level
+//! d that were in no level before. Within a level, threads take blocks of its states, generate
+//! their successors, and find-or-put each: whoever inserts a state puts it into the next level, so
+//! each state is in exactly one level, once. A barrier ends the level.
 //!
-//! **Termination** needs no detection beyond the barrier. A thread passes it only when no block of the
-//! level is left and the successors of all its blocks are in the set; when all have arrived, every
-//! successor of every state of the level is in the set, and the next level is complete. If that is empty, the
-//! set holds the successors of all of its states: nothing more is reachable. As levels are complete, a
-//! state's level is the length of a shortest path to it, and the last level that is not empty is the depth.
+//! **Termination** needs no detection beyond the barrier. A thread passes it only when no block of
+//! the level is left and the successors of all its blocks are in the set; when all have arrived,
+//! every successor of every state of the level is in the set, and the next level is complete. If
+//! that is empty, the set holds the successors of all of its states: nothing more is reachable. As
+//! levels are complete, a state's level is the length of a shortest path to it, and the last level
+//! that is not empty is the depth.
 
 mod journal;
 mod level;
@@ -61,8 +62,8 @@ pub struct TraceStep {
     pub state: Vec<u64>,
 }
 
-/// Explores a model to its end, or to its first violation. With a journal, every level is written to
-/// it when it is complete, and the exploration goes on from the levels that are in it.
+/// Explores a model to its end, or to its first violation. With a journal, every level is written
+/// to it when it is complete, and the exploration goes on from the levels that are in it.
 ///
 /// # Errors
 /// [`ExploreError`]: too little memory, a state without room, or a journal that fails.

@@ -10,12 +10,12 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Explores a net, with its markings packed as [`PackedNet`] says. Where a place turns out to need more bits, the
-/// exploration begins anew. Where an invariant is given, the exploration ends at the first level with a marking
-/// that violates it.
+/// Explores a net, with its markings packed as [`PackedNet`] says. Where a place turns out to need
+/// more bits, the exploration begins anew. Where an invariant is given, the exploration ends at the
+/// first level with a marking that violates it.
 ///
-/// With a path for a journal, the exploration goes on from the journal there, or begins one. Returns the net
-/// as it was packed in the end, which the markings of a trace are read by.
+/// With a path for a journal, the exploration goes on from the journal there, or begins one.
+/// Returns the net as it was packed in the end, which the markings of a trace are read by.
 ///
 /// # Errors
 /// [`ExploreError`]; [`ExploreError::Unbounded`] where a place would get 2^32 tokens.

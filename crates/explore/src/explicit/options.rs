@@ -10,8 +10,8 @@ pub struct Options {
     pub threads: NonZeroUsize,
     /// Bytes that the set of states and the levels may take.
     pub memory: u64,
-    /// Whether to look for a state that violates the model's invariant, and to stop there. All levels are kept for
-    /// that, 8 bytes a state.
+    /// Whether to look for a state that violates the model's invariant, and to stop there. All
+    /// levels are kept for that, 8 bytes a state.
     pub check_invariant: bool,
 }
 

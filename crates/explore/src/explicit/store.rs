@@ -84,8 +84,8 @@ impl Store {
         Ok(())
     }
 
-    /// Finds or inserts states by their codes, and gives each outcome with its position to `done`. The
-    /// cache misses of all overlap.
+    /// Finds or inserts states by their codes, and gives each outcome with its position to `done`.
+    /// The cache misses of all overlap.
     pub(super) fn put_all(
         &self,
         codes: &[u64],
@@ -131,7 +131,8 @@ impl Store {
 
     /// Makes room: all threads' codes and coders stay good.
     pub(super) fn grow(&mut self, limit: u64) -> Result<(), ExploreError> {
-        // While it is copied, the old memory is there beside the new one, which is larger by an eighth.
+        // While it is copied, the old memory is there beside the new one, which is larger by an
+        // eighth.
         let needed = self.bytes() / 8 * 17;
         if needed > limit {
             let states = match self {

@@ -8,8 +8,8 @@ use crate::error::ExploreError;
 use crate::model::{Model, Successors};
 
 impl<M: Model> Search<'_, M> {
-    /// A path from an initial state to the state with code `target`, which is in the last of `levels`. Each
-    /// level is searched for a predecessor: no parents need be kept while exploring.
+    /// A path from an initial state to the state with code `target`, which is in the last of
+    /// `levels`. Each level is searched for a predecessor: no parents need be kept while exploring.
     pub(super) fn trace(
         &self,
         levels: &[Blocks],
@@ -42,7 +42,8 @@ impl<M: Model> Search<'_, M> {
         Ok(state)
     }
 
-    /// The first state of a level with a step to the state with code `code`: the action and its code.
+    /// The first state of a level with a step to the state with code `code`: the action and its
+    /// code.
     fn predecessor(
         &self,
         store: &Store,

@@ -50,7 +50,8 @@ pub(super) struct Search<'m, M> {
     pub(super) model: &'m M,
     options: &'m Options,
     progress: &'m Progress,
-    /// Held for reading by every thread that works with the set, for writing by the one that enlarges it.
+    /// Held for reading by every thread that works with the set, for writing by the one that
+    /// enlarges it.
     store: RwLock<Store>,
     /// The level that is being expanded. Written between barriers only.
     level: RwLock<Blocks>,
@@ -285,8 +286,8 @@ impl<'s, 'm, M: Model> Worker<'s, 'm, M> {
         Ok(())
     }
 
-    /// Looks up successors from number `start` on. Returns how far it came: to the end, or to where the set
-    /// had no room, which it has then.
+    /// Looks up successors from number `start` on. Returns how far it came: to the end, or to where
+    /// the set had no room, which it has then.
     fn look_up_from(&mut self, start: usize) -> Result<usize, ExploreError> {
         let words = self.search.words();
         let store = self.search.read_store();

@@ -16,9 +16,10 @@ const ARRIVED: u64 = 1;
 const WAITING: u64 = 2;
 const CRITICAL: u64 = 3;
 
-/// N processes that pass N - 1 levels to their critical section. At each level a process says where it is, then that it was the
-/// last to come; it goes on once nobody else is as far, or another has come after it (Peterson, "Myths about the mutual exclusion
-/// problem", 1981). The invariant: no two are in their critical sections.
+/// N processes that pass N - 1 levels to their critical section. At each level a process says where
+/// it is, then that it was the last to come; it goes on once nobody else is as far, or another has
+/// come after it (Peterson, "Myths about the mutual exclusion problem", 1981). The invariant: no
+/// two are in their critical sections.
 #[derive(Debug, Clone)]
 pub struct Filter {
     processes: usize,

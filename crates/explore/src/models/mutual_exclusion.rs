@@ -6,18 +6,20 @@ use crate::model::{Model, NoRoom, Successors};
 /// How the processes exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Peterson's: raise the own flag, give the turn away, wait until the other's flag is down or the turn is
-    /// one's own.
+    /// Peterson's: raise the own flag, give the turn away, wait until the other's flag is down or
+    /// the turn is one's own.
     Peterson,
     /// Peterson's with its first two steps exchanged, which is wrong.
     PetersonTurnFirst,
-    /// Dekker's: raise the own flag; while the other's is up and it is the other's turn, lower it and wait.
+    /// Dekker's: raise the own flag; while the other's is up and it is the other's turn, lower it
+    /// and wait.
     Dekker,
     /// Test the other's flag before raising one's own, which is wrong.
     DekkerTestFirst,
 }
 
-/// Two processes, each of which enters its critical section again and again. The invariant: never both are in it.
+/// Two processes, each of which enters its critical section again and again. The invariant: never
+/// both are in it.
 #[derive(Debug, Clone)]
 pub struct MutualExclusion {
     algorithm: Algorithm,
@@ -40,7 +42,8 @@ impl MutualExclusion {
         Self { algorithm }
     }
 
-    /// What a process does next: where it is then, and which bit it sets to what. `None` if it has to wait.
+    /// What a process does next: where it is then, and which bit it sets to what. `None` if it has
+    /// to wait.
     fn next(&self, me: usize, step: u64, flag: u64, turn: u64) -> Option<(u64, Change)> {
         let other = 1 - me;
         let raise = Some((FLAG[me], 1));

@@ -9,8 +9,9 @@ const THINKING: u64 = 0;
 const HAS_LEFT: u64 = 1;
 const EATING: u64 = 2;
 
-/// Philosophers around a table, with a fork between neighbours. Each takes the fork at its left, then
-/// the one at its right, eats, and puts both back. All of them may hold a left fork: a deadlock.
+/// Philosophers around a table, with a fork between neighbours. Each takes the fork at its left,
+/// then the one at its right, eats, and puts both back. All of them may hold a left fork: a
+/// deadlock.
 #[derive(Debug, Clone)]
 pub struct Philosophers {
     count: usize,
@@ -46,7 +47,8 @@ impl Model for Philosophers {
         let mut left_neighbour = self.is(state, self.count - 1);
         for me in 0..self.count {
             let here = self.is(state, me);
-            // The left fork is the left neighbour's right one, the right fork the right neighbour's left one.
+            // The left fork is the left neighbour's right one, the right fork the right neighbour's
+            // left one.
             let next = match here {
                 THINKING if left_neighbour != EATING => Some(HAS_LEFT),
                 HAS_LEFT if self.is(state, (me + 1) % self.count) == THINKING => Some(EATING),

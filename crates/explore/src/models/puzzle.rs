@@ -9,8 +9,8 @@ const CELL: u32 = 4;
 /// Cells of a board, so that four bits say which tile is on one.
 const MOST_CELLS: usize = 16;
 
-/// The sliding puzzle of some rows and columns, from its solved position. Half of all permutations are
-/// reachable: 181,440 of the 3 x 3 puzzle, in at most 31 moves.
+/// The sliding puzzle of some rows and columns, from its solved position. Half of all permutations
+/// are reachable: 181,440 of the 3 x 3 puzzle, in at most 31 moves.
 #[derive(Debug, Clone)]
 pub struct Puzzle {
     rows: usize,

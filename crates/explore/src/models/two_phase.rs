@@ -1,11 +1,12 @@
-//! Two-phase commit, as Gray and Lamport specify it in TLA+ ("Consensus on Transaction Commit", 2006).
+//! Two-phase commit, as Gray and Lamport specify it in TLA+ ("Consensus on Transaction Commit",
+//! 2006).
 
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::model::{Model, NoRoom, Successors};
 
-/// Bits of a resource manager: its state (2), whether the transaction manager knows that it is prepared, and whether
-/// its message of that has been sent.
+/// Bits of a resource manager: its state (2), whether the transaction manager knows that it is
+/// prepared, and whether its message of that has been sent.
 const MANAGER: usize = 4;
 const KNOWN: usize = 2;
 const SENT: usize = 3;
@@ -15,11 +16,13 @@ const PREPARED: u64 = 1;
 const COMMITTED: u64 = 2;
 const ABORTED: u64 = 3;
 
-/// The transaction manager's state; a decision is also the message that says so, which stays in the network.
+/// The transaction manager's state; a decision is also the message that says so, which stays in the
+/// network.
 const UNDECIDED: u64 = 0;
 
-/// Some resource managers and a transaction manager. Messages are never lost from the network, and may be received again and
-/// again. The invariant: no resource manager has aborted while another has committed.
+/// Some resource managers and a transaction manager. Messages are never lost from the network, and
+/// may be received again and again. The invariant: no resource manager has aborted while another
+/// has committed.
 #[derive(Debug, Clone)]
 pub struct TwoPhase {
     managers: usize,
@@ -28,7 +31,8 @@ pub struct TwoPhase {
 }
 
 impl TwoPhase {
-    /// 1 to 1,000 resource managers; `broken` if the transaction manager does not wait for them all.
+    /// 1 to 1,000 resource managers; `broken` if the transaction manager does not wait for them
+    /// all.
     ///
     /// # Errors
     /// [`SizeError`].

@@ -67,7 +67,8 @@ impl Counts {
             .sum()
     }
 
-    /// In how many markings a transition is enabled: only the levels between its first and last need are looked at.
+    /// In how many markings a transition is enabled: only the levels between its first and last
+    /// need are looked at.
     fn enabled(&self, saturation: &Saturation<'_>, effects: &[LevelEffect]) -> BigUint {
         let needs = effects.iter().filter(|effect| effect.needs > 0);
         let needs: Vec<LevelEffect> = needs.copied().collect();

@@ -1,18 +1,19 @@
 //! Symbolic exploration of nets: sets of markings as list decision diagrams, by saturation.
 //!
 //! A set of markings is a diagram with one level a place. A node is a triple (value, down, right):
-//! markings whose next place has `value` tokens go on `down`, others `right`, in ascending order of values. Equal
-//! nodes are one: the unique table is find-or-put over the nodes (paper 002, section 1: "distributed symbolic
-//! verification, which only requires a find-or-put operation").
+//! markings whose next place has `value` tokens go on `down`, others `right`, in ascending order of
+//! values. Equal nodes are one: the unique table is find-or-put over the nodes (paper 002, section
+//! 1: "distributed symbolic verification, which only requires a find-or-put operation").
 //!
 //! Saturation (Ciardo, Luettgen and Siminiscu, TACAS 2001) works from the last level up: a node is
-//! saturated when no transition that begins at its level or below it leads out of the set. To saturate a
-//! node, the transitions that begin at its level are fired until nothing new comes; what they lead to
-//! below is saturated first. The union of saturated sets is saturated, for a transition
-//! leads from single markings to single markings.
+//! saturated when no transition that begins at its level or below it leads out of the set. To
+//! saturate a node, the transitions that begin at its level are fired until nothing new comes; what
+//! they lead to below is saturated first. The union of saturated sets is saturated, for a
+//! transition leads from single markings to single markings.
 //!
-//! Garbage, the nodes of what was in between, is collected between two firings of the outermost list, where only its own
-//! branches and their diagrams are in use: mark, sweep, rebuild, and forget what the cache says of dropped nodes.
+//! Garbage, the nodes of what was in between, is collected between two firings of the outermost
+//! list, where only its own branches and their diagrams are in use: mark, sweep, rebuild, and
+//! forget what the cache says of dropped nodes.
 
 mod cache;
 mod count;
@@ -29,7 +30,8 @@ use num_bigint::BigUint;
 use saturate::Saturation;
 use std::time::Instant;
 
-/// Stack of the exploring thread: this much, and so much more for each level that it may be deep in.
+/// Stack of the exploring thread: this much, and so much more for each level that it may be deep
+/// in.
 const STACK: usize = 16 << 20;
 const STACK_PER_LEVEL: usize = 4 << 10;
 
@@ -63,8 +65,8 @@ pub struct SymbolicallyExplored {
 /// Explores a net symbolically, within `memory` bytes for nodes and the operation cache.
 ///
 /// # Errors
-/// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] where a place takes too many different
-/// numbers of tokens.
+/// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] where a place takes too many
+/// different numbers of tokens.
 pub fn explore_symbolically(
     net: &Net,
     memory: u64,
@@ -105,7 +107,8 @@ fn explore_here(
     })
 }
 
-/// Reaches all markings by the first order that does it within small limits; if none does, within larger ones.
+/// Reaches all markings by the first order that does it within small limits; if none does, within
+/// larger ones.
 fn reach<'n>(
     net: &'n Net,
     orders: &'n [Vec<usize>],

@@ -122,7 +122,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// The list with these branches, in ascending order of values. Branches to nothing are left out.
+    /// The list with these branches, in ascending order of values. Branches to nothing are left
+    /// out.
     pub(super) fn make(&mut self, branches: &[Branch]) -> Result<u32, ExploreError> {
         let mut right = EMPTY;
         for &(value, down) in branches.iter().rev() {
@@ -196,8 +197,8 @@ impl Nodes {
         self.table.len() > self.collect_above
     }
 
-    /// Drops all nodes that the diagrams of `roots` do not have, and what the cache says of them. No other diagram may be in use, in
-    /// the making either.
+    /// Drops all nodes that the diagrams of `roots` do not have, and what the cache says of them.
+    /// No other diagram may be in use, in the making either.
     pub(super) fn collect(&mut self, roots: &[u32]) -> Result<(), ExploreError> {
         // While it is rebuilt, the old memory is there beside the new one.
         if 2 * self.table.bytes() + self.cache.bytes() > self.limits.memory {

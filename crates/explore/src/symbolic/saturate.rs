@@ -29,8 +29,8 @@ pub(super) struct Saturation<'n> {
     /// The transitions that begin at each level and change something.
     beginning: Vec<Vec<u32>>,
     progress: &'n Progress,
-    /// The level whose list is being saturated by nobody's order but the first one's: between two of its firings, no
-    /// other list is in use.
+    /// The level whose list is being saturated by nobody's order but the first one's: between two
+    /// of its firings, no other list is in use.
     outermost: Option<usize>,
 }
 
@@ -142,8 +142,9 @@ impl<'n> Saturation<'n> {
         Ok(())
     }
 
-    /// Fires a transition that begins at this level, from every branch. The branches are taken in the direction in
-    /// which it changes the tokens, so that one pass follows a whole chain of firings. Says whether there is anything new.
+    /// Fires a transition that begins at this level, from every branch. The branches are taken in
+    /// the direction in which it changes the tokens, so that one pass follows a whole chain of
+    /// firings. Says whether there is anything new.
     fn fire_top(
         &mut self,
         transition: u32,
@@ -174,7 +175,8 @@ impl<'n> Saturation<'n> {
                     }
                 }
             }
-            // A new branch is behind this one, in the direction of the pass, unless it is at this place.
+            // A new branch is behind this one, in the direction of the pass, unless it is at this
+            // place.
             let here = branches.binary_search_by_key(&value, |branch| branch.0);
             at = here.unwrap_or_else(|at| at);
             if effect.change > 0 {
@@ -214,7 +216,8 @@ impl<'n> Saturation<'n> {
         }
     }
 
-    /// Fires a transition in the markings of `node`, at its effects from number `next` on; saturates what it leads to.
+    /// Fires a transition in the markings of `node`, at its effects from number `next` on;
+    /// saturates what it leads to.
     fn fire(&mut self, transition: u32, next: usize, node: u32, level: usize) -> Result<u32, Halt> {
         let Some(&effect) = self.effects[transition as usize].get(next) else {
             return Ok(node);
@@ -265,7 +268,8 @@ impl<'n> Saturation<'n> {
         Ok(left)
     }
 
-    /// Of the markings of a node, those in which one of a transition's needs from number `next` on is not met.
+    /// Of the markings of a node, those in which one of a transition's needs from number `next` on
+    /// is not met.
     fn without_enabled(
         &mut self,
         transition: u32,

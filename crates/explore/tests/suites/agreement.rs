@@ -103,7 +103,8 @@ fn a_place_that_needs_more_bits_than_were_guessed_gets_them() {
     assert_eq!(explored.states, 4600);
 }
 
-/// With 9 bits a place a marking takes three words, which are compressed; it fits into one otherwise.
+/// With 9 bits a place a marking takes three words, which are compressed; it fits into one
+/// otherwise.
 #[test]
 fn markings_of_several_words_are_told_apart() {
     let net = kanban(2);
@@ -212,7 +213,8 @@ fn small_net() -> impl Strategy<Value = Net> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// Nets with more markings than can be visited one by one are left out: many of these are unbounded.
+    /// Nets with more markings than can be visited one by one are left out: many of these are
+    /// unbounded.
     #[test]
     fn random_nets_are_explored_alike_all_ways(net in small_net()) {
         if let Some(plain) = oracle::explore(&net, 3000) {

@@ -3,8 +3,8 @@
 use farslot_explore::net::{Arc, Net, Place, Transition};
 use std::fmt::Write;
 
-/// A net from its initial tokens and, for each transition, the places that it takes from and puts into. A place that is
-/// named twice counts twice.
+/// A net from its initial tokens and, for each transition, the places that it takes from and puts
+/// into. A place that is named twice counts twice.
 pub fn net(
     name: &str,
     marking: &[(String, u32)],
@@ -97,8 +97,8 @@ pub fn kanban(cards: u32) -> Net {
     from_lines("kanban", &marking, &lines)
 }
 
-/// The flexible manufacturing system with three machines of the first kind, one of the second and two of the third (Ciardo and
-/// Trivedi, PNPM 1991).
+/// The flexible manufacturing system with three machines of the first kind, one of the second and
+/// two of the third (Ciardo and Trivedi, PNPM 1991).
 pub fn manufacturing(parts: u32) -> Net {
     let lines = "
         tM1: M1 P1wM1 > P1M1 \n tM2: P2wM2 M2 > P2M2 \n tM3: P12wM3 M3 > P12M3
@@ -117,7 +117,8 @@ pub fn manufacturing(parts: u32) -> Net {
     from_lines("manufacturing", &marking, lines)
 }
 
-/// Processes of which any two look at each other's flags: for pairs that a good order of places must keep together.
+/// Processes of which any two look at each other's flags: for pairs that a good order of places
+/// must keep together.
 pub fn flags(processes: usize) -> Net {
     let mut lines = String::new();
     let mut marking = Vec::new();

@@ -1,5 +1,5 @@
-//! Explorations by several ranks find what one process finds: in the simulator under faults, and over threads that stand
-//! for processes.
+//! Explorations by several ranks find what one process finds: in the simulator under faults, and
+//! over threads that stand for processes.
 
 use crate::nets::{flags, kanban, manufacturing, philosophers};
 use crate::oracle;

@@ -39,8 +39,8 @@ const fn entry_at(position: u64) -> u64 {
     ENTRIES_AT + position % CAPACITY * 8
 }
 
-/// Steps after which a loop ends: none over sound words takes so many, but for threads that overtake
-/// each other all the while.
+/// Steps after which a loop ends: none over sound words takes so many, but for threads that
+/// overtake each other all the while.
 const MOST_STEPS: u64 = 4 * CAPACITY;
 
 /// Puts a message into the ring; false if it is full, or was damaged: then it is empty again.
@@ -126,8 +126,8 @@ pub(crate) fn waiting(memory: SharedWords<'_>) -> u64 {
     tail.load(Acquire).wrapping_sub(head.load(Acquire))
 }
 
-/// Takes the oldest message out of the ring; nothing if there is none, or it was damaged: then it is
-/// empty again.
+/// Takes the oldest message out of the ring; nothing if there is none, or it was damaged: then it
+/// is empty again.
 pub(crate) fn take(memory: SharedWords<'_>) -> Option<Message> {
     let head = memory.word(HEAD_AT);
     for _ in 0..MOST_STEPS {

@@ -67,8 +67,8 @@ impl Drop for MapClaim {
     }
 }
 
-/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no processor of
-/// this process may.
+/// Says that a NIC executes verbs on a node's memory, for as long as it is held, and that no
+/// processor of this process may.
 pub(crate) struct NicClaim(Node);
 
 impl Drop for NicClaim {
@@ -163,8 +163,9 @@ impl Node {
         WeakNode(Arc::downgrade(&self.0))
     }
 
-    /// Has calls to the node answered by a handler, in place of the one before. It runs on the threads that
-    /// calls come to: those of the agents that serve the memory, and those of clients in this process.
+    /// Has calls to the node answered by a handler, in place of the one before. It runs on the
+    /// threads that calls come to: those of the agents that serve the memory, and those of clients
+    /// in this process.
     pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
         let place = self.0.handler.write();
         *place.unwrap_or_else(PoisonError::into_inner) = Some(handler);
@@ -276,12 +277,12 @@ impl Node {
         Ok(MapClaim(self.clone()))
     }
 
-    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints of shared
-    /// memory fail from now on.
+    /// Claims the memory for a NIC, whose atomics are not atomic against a processor's: endpoints
+    /// of shared memory fail from now on.
     ///
     /// # Errors
-    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it, this
-    /// process's processors use its words, or a NIC serves it already.
+    /// [`FabricError::NicAndProcessor`] if an agent serves it, other processes can attach to it,
+    /// this process's processors use its words, or a NIC serves it already.
     pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
         let mut users = self.users();
         let used = if self.0.companion.is_some() {

@@ -170,8 +170,8 @@ impl Audit {
         })))
     }
 
-    /// Writes an event down, unless too many of its kind have come. A file that cannot be written is
-    /// told of in the log.
+    /// Writes an event down, unless too many of its kind have come. A file that cannot be written
+    /// is told of in the log.
     pub fn record(&self, event: &AuditEvent<'_>) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Lines { limits, to } = &mut *lines;

@@ -223,7 +223,8 @@ pub(crate) struct Arrivals<'s> {
 }
 
 impl Arrivals<'_> {
-    /// Words of the answer that a slot waits for, which begins with `arrived`; nothing if that does not tell yet.
+    /// Words of the answer that a slot waits for, which begins with `arrived`; nothing if that does
+    /// not tell yet.
     ///
     /// # Errors
     /// [`Malformed::Answer`] of a reply that is longer than its room.

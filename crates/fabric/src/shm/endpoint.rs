@@ -114,8 +114,8 @@ impl ShmEndpoint {
         Self::confined(nodes, 0..u64::MAX, limits)
     }
 
-    /// An endpoint that reaches of each node's first region no more than these bytes, whatever leads it astray there:
-    /// verbs past them are [out of bounds](FabricError::OutOfBounds).
+    /// An endpoint that reaches of each node's first region no more than these bytes, whatever
+    /// leads it astray there: verbs past them are [out of bounds](FabricError::OutOfBounds).
     #[must_use]
     pub fn confined(nodes: Vec<Node>, area: Range<u64>, limits: Limits) -> Self {
         Self {

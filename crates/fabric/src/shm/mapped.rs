@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 /// The words of one region of a node that is mapped here, as atomics.
 ///
-/// They are the very words that verbs over shared memory and TCP touch, whose atomics are a processor's
-/// too: the two mix freely. A NIC's atomics do not, so a node whose words are held cannot be
-/// served over RDMA verbs, and the words of one that is served so cannot be had.
+/// They are the very words that verbs over shared memory and TCP touch, whose atomics are a
+/// processor's too: the two mix freely. A NIC's atomics do not, so a node whose words are held
+/// cannot be served over RDMA verbs, and the words of one that is served so cannot be had.
 ///
 /// The memory stays mapped for as long as this is held, also after its owner's process has ended
 /// ([`MappedWords::is_gone`]).
@@ -21,7 +21,8 @@ pub struct MappedWords {
     claim: MapClaim,
 }
 
-// SAFETY: the words are only reached as `&[AtomicU64]`, and the claim keeps the mapping where it is.
+// SAFETY: the words are only reached as `&[AtomicU64]`, and the claim keeps the mapping where it
+// is.
 unsafe impl Send for MappedWords {}
 // SAFETY: as above.
 unsafe impl Sync for MappedWords {}
@@ -30,8 +31,8 @@ impl MappedWords {
     /// The words of a region of `node`.
     ///
     /// # Errors
-    /// [`FabricError::UnknownRegion`]; [`FabricError::AccessDenied`] without every right to the region;
-    /// [`FabricError::NicAndProcessor`] if a NIC serves the node.
+    /// [`FabricError::UnknownRegion`]; [`FabricError::AccessDenied`] without every right to the
+    /// region; [`FabricError::NicAndProcessor`] if a NIC serves the node.
     pub fn of(node: &Node, region: RegionId) -> Result<Self> {
         let index = usize::from(region.0);
         let info = node.region(index).ok_or(FabricError::UnknownRegion {
@@ -72,8 +73,8 @@ impl Deref for MappedWords {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the region is `len` words of a mapping that the claim's node keeps, and every right to
-        // it says that it is mapped to be written.
+        // SAFETY: the region is `len` words of a mapping that the claim's node keeps, and every
+        // right to it says that it is mapped to be written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

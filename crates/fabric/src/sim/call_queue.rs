@@ -4,8 +4,8 @@ use crate::Handler;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory is lost
-/// with its process.
+/// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory
+/// is lost with its process.
 pub(super) type MakeHandler = Box<dyn Fn() -> Arc<dyn Handler> + Send>;
 
 /// The calls of a node.

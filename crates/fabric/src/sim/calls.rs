@@ -1,8 +1,9 @@
-//! Calls at their owner: a queue, threads that take from it, and the handler's work in the node's memory.
+//! Calls at their owner: a queue, threads that take from it, and the handler's work in the node's
+//! memory.
 //!
-//! A thread takes a call in for the profile's `handler_ns`, runs the handler, which by itself takes no time, and
-//! posts the reply. What the handler stores becomes visible to clients meanwhile, in order: at once, or, where
-//! the fault plan tears writes, word by word until the reply leaves.
+//! A thread takes a call in for the profile's `handler_ns`, runs the handler, which by itself takes
+//! no time, and posts the reply. What the handler stores becomes visible to clients meanwhile, in
+//! order: at once, or, where the fault plan tears writes, word by word until the reply leaves.
 
 use super::clock::{Event, Picos, to_nanos};
 use super::memory::{Masked, Memory};
@@ -19,7 +20,8 @@ use std::ops::Range;
 const OWNER: u32 = u32::MAX;
 
 impl State {
-    /// Takes in a call that has reached its node. What its client wrote before it is there for the handler.
+    /// Takes in a call that has reached its node. What its client wrote before it is there for the
+    /// handler.
     pub(super) fn receive_call(&mut self, number: u32) {
         let op = &self.ops[number];
         let (client, node, region) = (op.client, op.node, op.operands[0] as u16);
@@ -152,7 +154,8 @@ impl State {
         self.hosts[host].send(leaves, self.costs.on_link(op.found))
     }
 
-    /// Ends a call at its client. It is alone in that: the verbs of its doorbell have ended, or will.
+    /// Ends a call at its client. It is alone in that: the verbs of its doorbell have ended, or
+    /// will.
     pub(super) fn complete_call(&mut self, number: u32) {
         let client = self.ops[number].client;
         if self.clients[client as usize].stopped {

@@ -41,7 +41,8 @@ pub(super) enum Event {
     RetryMessage { client: u32, node: u16 },
     /// A thread of a node's owner has taken in a call.
     Handle { op: u32 },
-    /// A thread of a node's owner is through with a call; the node had stopped so many times before.
+    /// A thread of a node's owner is through with a call; the node had stopped so many times
+    /// before.
     HandlerFree { node: u16, stops: u32 },
     /// A fault of the plan with that number sets in.
     Fault { plan: u32, fault: u32 },

@@ -143,7 +143,8 @@ impl State {
         self.deliver_or_wait(number);
     }
 
-    /// Gives a message or a call to the node's owner, behind those of its queue pair that wait for room.
+    /// Gives a message or a call to the node's owner, behind those of its queue pair that wait for
+    /// room.
     pub(super) fn deliver_or_wait(&mut self, number: u32) {
         let (client, node) = (self.ops[number].client, self.ops[number].node);
         let earlier_waits = !self.pair(client, node).messages.is_empty();
@@ -176,7 +177,8 @@ impl State {
         }
     }
 
-    /// Puts a message into the inbox and answers it, or a call into the queue of calls, if there is room.
+    /// Puts a message into the inbox and answers it, or a call into the queue of calls, if there is
+    /// room.
     fn deliver(&mut self, number: u32) -> bool {
         if self.ops[number].kind == VerbKind::Call {
             return self.queue_call(number);

@@ -99,8 +99,8 @@ impl SimNode {
         to_nanos(node.cpu_free)
     }
 
-    /// Has calls to the node answered by a handler, which is made now, and anew whenever the node comes back.
-    /// It must not use the world, which waits for it.
+    /// Has calls to the node answered by a handler, which is made now, and anew whenever the node
+    /// comes back. It must not use the world, which waits for it.
     pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
         self.with(|node| node.calls.serve(Box::new(make)));
     }

@@ -105,8 +105,8 @@ pub(super) struct Op {
     /// The words that hold the spans, one span after the other: what a read found or a write
     /// brings.
     pub(super) data: Vec<u64>,
-    /// Expected and new value, the addend, the immediate number, or of a call its region and the most bytes of
-    /// its reply.
+    /// Expected and new value, the addend, the immediate number, or of a call its region and the
+    /// most bytes of its reply.
     pub(super) operands: [u64; 2],
     /// What an atomic found, or the bytes of a reply.
     pub(super) found: u64,

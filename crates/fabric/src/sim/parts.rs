@@ -24,8 +24,8 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A node on a machine of its own, with pages of 2 MiB, room for 4096 messages and as many calls, and one
-    /// thread that answers calls.
+    /// A node on a machine of its own, with pages of 2 MiB, room for 4096 messages and as many
+    /// calls, and one thread that answers calls.
     #[must_use]
     pub fn new(regions: &[(u64, Rights)]) -> Self {
         Self {

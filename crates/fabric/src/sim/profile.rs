@@ -200,8 +200,8 @@ impl NicProfile {
 impl NicProfile {
     /// ConnectX-4 on EDR InfiniBand, 100 Gb/s: paper 003's cluster of 32 machines.
     ///
-    /// Occupancies are those of [`NicProfile::connectx5_edr`], to which the paper says it is similar
-    /// (section 6.1).
+    /// Occupancies are those of [`NicProfile::connectx5_edr`], to which the paper says it is
+    /// similar (section 6.1).
     #[must_use]
     pub fn connectx4_edr() -> Self {
         let nic = Self::connectx5_edr();
@@ -275,11 +275,12 @@ impl NicProfile {
 /// The cache of NICs that serve Storm.
 fn storm_cache(cache: NicCacheProfile) -> NicCacheProfile {
     NicCacheProfile {
-        // 375 bytes of context (paper 003, section 3.3), and 257 of what else a connection keeps in the cache:
-        // fitted on the throughput at 96 machines of 20 threads (figure 7), 1.57 times below that at 64.
+        // 375 bytes of context (paper 003, section 3.3), and 257 of what else a connection keeps in
+        // the cache: fitted on the throughput at 96 machines of 20 threads (figure 7), 1.57 times
+        // below that at 64.
         queue_pair_bytes: 632,
-        // Fitted on ConnectX-5 with RoCE (section 3.3): 25 ns for a READ of 64 bytes, 100 ns where no
-        // queue pair is in the cache. Its context is 6 cache lines of 64 bytes.
+        // Fitted on ConnectX-5 with RoCE (section 3.3): 25 ns for a READ of 64 bytes, 100 ns where
+        // no queue pair is in the cache. Its context is 6 cache lines of 64 bytes.
         miss_occupancy_ns: 75.0,
         line_miss_occupancy_ns: 12.5,
         ..cache

@@ -1,5 +1,5 @@
-//! Verbs that take several turns: a message that waits for its receiver, and large READs and WRITEs,
-//! which are moved in pieces, so that the agent needs no memory of their size.
+//! Verbs that take several turns: a message that waits for its receiver, and large READs and
+//! WRITEs, which are moved in pieces, so that the agent needs no memory of their size.
 //!
 //! A piece ends at a word, and only what starts at a word is moved so: every aligned word is still
 //! read and written whole. Rights and bounds were checked when the verb began. A grant that is

@@ -173,8 +173,8 @@ impl Serving {
         }
     }
 
-    /// Goes on with what has begun; returns how many words of the input are done, and why it goes no
-    /// further.
+    /// Goes on with what has begun; returns how many words of the input are done, and why it goes
+    /// no further.
     fn go_on(
         &mut self,
         begun: Begun,
@@ -222,8 +222,8 @@ impl Serving {
         }
     }
 
-    /// Begins a verb of which only the first words are here, `needed` in all: checks it, and returns
-    /// how many words of it are done. Nothing where all of it has to be here.
+    /// Begins a verb of which only the first words are here, `needed` in all: checks it, and
+    /// returns how many words of it are done. Nothing where all of it has to be here.
     #[allow(clippy::type_complexity, reason = "a verb's error beside a frame's")]
     fn begin_long(
         &mut self,
@@ -323,8 +323,8 @@ impl Serving {
         Ok(granted.start + span.offset)
     }
 
-    /// The handler that answers a call: one that holds callers to their rights itself, or else all of
-    /// the region may be called, for it may use all of it.
+    /// The handler that answers a call: one that holds callers to their rights itself, or else all
+    /// of the region may be called, for it may use all of it.
     fn handler_of(&self, to: Span, served: &Served) -> Result<Arc<dyn Handler>> {
         let start = Span { offset: 0, ..to };
         // The region is there, and the key is its own.

@@ -129,7 +129,8 @@ fn a_call_costs_two_messages_and_the_owners_time() {
         drop(executor.block_on(endpoint.call(NODE, request, 128)));
     });
     let profile = NicProfile::connectx5_edr();
-    // The request's bytes travel as well; the owner polls, handles and posts; the reply is served by two NICs.
+    // The request's bytes travel as well; the owner polls, handles and posts; the reply is served
+    // by two NICs.
     let owner = profile.handler_ns + profile.doorbell_ns + profile.post_ns;
     let extra = call - read - owner;
     assert!((0.0..60.0).contains(&extra), "{read} {call}");

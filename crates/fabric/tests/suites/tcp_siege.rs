@@ -1,5 +1,6 @@
-//! All that hostile clients can do, at once and for a while: what an agent's memory comes to, and how
-//! long a good client waits. It takes minutes and most of a machine: only `scripts/test --all` runs it.
+//! All that hostile clients can do, at once and for a while: what an agent's memory comes to, and
+//! how long a good client waits. It takes minutes and most of a machine: only `scripts/test --all`
+//! runs it.
 
 use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -40,8 +41,8 @@ fn grant(name: &str, rights: Rights) -> Grant {
     }
 }
 
-/// Not a test of its own: what the serving process does. It tells what it has counted whenever it is
-/// asked.
+/// Not a test of its own: what the serving process does. It tells what it has counted whenever it
+/// is asked.
 #[test]
 fn agent_process() {
     if std::env::var(SERVES).is_err() {

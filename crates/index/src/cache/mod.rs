@@ -1,35 +1,38 @@
-//! A cache of answers in the client's memory, over any [`Index`]: set-associative, and the least recently
-//! used go first.
+//! A cache of answers in the client's memory, over any [`Index`]: set-associative, and the least
+//! recently used go first.
 //!
-//! **What is promised.** By default nothing less than without: only answers that cannot change are kept, those
-//! of tables that [never change again](crate::ClientState::sealed). Of other tables answers are kept if
-//! [a bound](Freshness::Within) on their age is accepted. Then a lookup may answer with what was true at some
-//! moment not longer ago than the bound (as its endpoint's clock has it, from before the READs began until the
-//! answer is given). And of what one client sees,
+//! **What is promised.** By default nothing less than without: only answers that cannot change are
+//! kept, those of tables that [never change again](crate::ClientState::sealed). Of other tables
+//! answers are kept if [a bound](Freshness::Within) on their age is accepted. Then a lookup may
+//! answer with what was true at some moment not longer ago than the bound (as its endpoint's clock
+//! has it, from before the READs began until the answer is given). And of what one client sees,
 //!
-//! - its own writes are seen by all of its lookups that begin after them: a write takes the key out of the
-//!   cache when it begins and when it ends, also if it fails or is given up;
-//! - time does not go back: a lookup that begins after another one of the key has answered says nothing older. An
-//!   answer is kept only if, while it was fetched, no other fetch of the key has ended and no write of it has begun
-//!   or ended.
+//! - its own writes are seen by all of its lookups that begin after them: a write takes the key out
+//!   of the cache when it begins and when it ends, also if it fails or is given up;
+//! - time does not go back: a lookup that begins after another one of the key has answered says
+//!   nothing older. An answer is kept only if, while it was fetched, no other fetch of the key has
+//!   ended and no write of it has begun or ended.
 //!
-//! While the table's node cannot be reached, or is known to have come back empty, nothing is answered from the cache
-//! ([`Index::is_up`]): lookups meet what has happened as they would without. A client of a node that came
-//! back empty is of memory that is gone, and its cache goes with it.
+//! While the table's node cannot be reached, or is known to have come back empty, nothing is
+//! answered from the cache ([`Index::is_up`]): lookups meet what has happened as they would
+//! without. A client of a node that came back empty is of memory that is gone, and its cache goes
+//! with it.
 //!
-//! There is no word from other clients when they write: whoever needs their last word now asks without the
-//! cache ([`Cached::index`]) or accepts no bound. Why no answer is confirmed by a READ of its slot's word:
-//! the generations by which such words tell their uses apart come round, which is no danger between two
-//! READs of one lookup, and would be in a cache of any age.
+//! There is no word from other clients when they write: whoever needs their last word now asks
+//! without the cache ([`Cached::index`]) or accepts no bound. Why no answer is confirmed by a READ
+//! of its slot's word: the generations by which such words tell their uses apart come round, which
+//! is no danger between two READs of one lookup, and would be in a cache of any age.
 //!
-//! **Which operations.** `get` and `get_many` are answered from it, absence included; a hit posts nothing, and is
-//! no operation of the endpoint's counters. All else goes to the table. A multi-key table's `get` may keep
-//! answering with the same record.
+//! **Which operations.** `get` and `get_many` are answered from it, absence included; a hit posts
+//! nothing, and is no operation of the endpoint's counters. All else goes to the table. A multi-key
+//! table's `get` may keep answering with the same record.
 //!
-//! **Memory.** A cache never takes more than its bytes, what it needs to manage them included; values that callers
-//! still hold are theirs. [`Cached::within`] gives it what the index leaves of one budget
-//! ([`ClientState::client_bytes`](crate::ClientState::client_bytes)): as the index grows, answers make room for it, the least recently used first, down to
-//! what the cache needs to manage itself (64 bytes a set). Like every client it belongs to one thread; each has a cache of its own.
+//! **Memory.** A cache never takes more than its bytes, what it needs to manage them included;
+//! values that callers still hold are theirs. [`Cached::within`] gives it what the index leaves of
+//! one budget ([`ClientState::client_bytes`](crate::ClientState::client_bytes)): as the index
+//! grows, answers make room for it, the least recently used first, down to what the cache needs to
+//! manage itself (64 bytes a set). Like every client it belongs to one thread; each has a cache of
+//! its own.
 
 mod facade;
 mod sets;
@@ -56,8 +59,8 @@ pub enum Freshness {
 pub struct CacheOptions {
     /// Bytes of memory that it may take.
     pub bytes: u64,
-    /// Bytes of key and value of a usual record. A set has room for 8 of these; much larger ones are
-    /// not kept, and of much smaller ones there are no more.
+    /// Bytes of key and value of a usual record. A set has room for 8 of these; much larger ones
+    /// are not kept, and of much smaller ones there are no more.
     pub record_bytes: usize,
     /// How old answers may be.
     pub freshness: Freshness,
@@ -135,7 +138,8 @@ impl<I: Index> Cached<I> {
     /// The index with an empty cache.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) for less bytes than one set takes, or more than there can be.
+    /// [`BadOption`](crate::IndexError::BadOption) for less bytes than one set takes, or more than
+    /// there can be.
     pub fn new(index: I, options: CacheOptions) -> Result<Self> {
         let cache = Cache {
             freshness: options.freshness,
@@ -153,7 +157,8 @@ impl<I: Index> Cached<I> {
     }
 
     /// The index with a cache that takes what the index leaves of `options.bytes`: of what it keeps
-    /// already, and of what it may keep ([`ClientState::client_bytes`](crate::ClientState::client_bytes)).
+    /// already, and of what it may keep
+    /// ([`ClientState::client_bytes`](crate::ClientState::client_bytes)).
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) where that is less than one set takes.
@@ -207,7 +212,8 @@ impl<I: Index> Cached<I> {
         }
     }
 
-    /// The answer, if there is one that is not too old; else a fetch that begins now, unless nothing may be kept.
+    /// The answer, if there is one that is not too old; else a fetch that begins now, unless
+    /// nothing may be kept.
     #[inline]
     fn look(&self, key: &[u8]) -> std::result::Result<Option<Value>, Option<Fetch>> {
         match &self.cache {
@@ -216,8 +222,8 @@ impl<I: Index> Cached<I> {
         }
     }
 
-    /// Keeps what a fetch has come to, if it may be kept. An answer that may not be is newer than one that was kept
-    /// before, which is forgotten.
+    /// Keeps what a fetch has come to, if it may be kept. An answer that may not be is newer than
+    /// one that was kept before, which is forgotten.
     #[inline]
     fn keep(&self, fetch: Option<Fetch>, key: &[u8], answer: &Result<Option<Value>>) {
         let (Some(cache), Ok(answer)) = (&self.cache, answer) else {

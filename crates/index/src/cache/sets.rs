@@ -13,8 +13,8 @@ const RECORD_OVERHEAD: usize = 32;
 /// All sets. Each has the same bytes, so that all of them together never take more than they may.
 pub(super) struct Sets {
     sets: Box<[Set]>,
-    /// By hash: each moves on with a fetch that ends, and a write that begins or ends. Keys that share one
-    /// are taken for the same, which costs an answer now and then.
+    /// By hash: each moves on with a fetch that ends, and a write that begins or ends. Keys that
+    /// share one are taken for the same, which costs an answer now and then.
     turns: Box<[u32]>,
     /// What one set may hold.
     room: Room,
@@ -95,8 +95,8 @@ impl Sets {
         })
     }
 
-    /// Takes no more than so many bytes from now on, but for what it needs to manage itself. Answers that there is no
-    /// room for go.
+    /// Takes no more than so many bytes from now on, but for what it needs to manage itself.
+    /// Answers that there is no room for go.
     pub(super) fn fit(&mut self, bytes: u64) {
         let each = bytes.saturating_sub(self.fixed_bytes()) / self.sets.len() as u64;
         let each = usize::try_from(each).unwrap_or(usize::MAX);

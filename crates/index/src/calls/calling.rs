@@ -13,7 +13,8 @@ use farslot_fabric::{
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Calls of a batch that are under way at once: while the owner works on one, the client makes the next.
+/// Calls of a batch that are under way at once: while the owner works on one, the client makes the
+/// next.
 const CALLS_AT_ONCE: usize = 4;
 
 /// Which operations the owner is asked for, and where.
@@ -21,10 +22,11 @@ const CALLS_AT_ONCE: usize = 4;
 pub struct CallOptions {
     /// The table's first byte.
     pub table: RemoteAddr,
-    /// What the owner knows the table by: never the same for two tables, one of which lies where the other did.
+    /// What the owner knows the table by: never the same for two tables, one of which lies where
+    /// the other did.
     pub id: u64,
-    /// Whether it is asked for writes too, which needs atomics of its processors that are atomic against those of
-    /// clients.
+    /// Whether it is asked for writes too, which needs atomics of its processors that are atomic
+    /// against those of clients.
     pub writes: bool,
     /// Bytes of the longest value.
     pub longest_value: usize,
@@ -45,8 +47,9 @@ struct Owner<E> {
     has_written: Cell<bool>,
 }
 
-/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for a callback that uses
-/// the table begins a batch of its own. Of one type, so that batches are compiled once.
+/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
+/// a callback that uses the table begins a batch of its own. Of one type, so that batches are
+/// compiled once.
 type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
 
 /// What a client learns of an operation that it has asked for.
@@ -77,7 +80,8 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// Asks whether the owner answers calls for the table.
     ///
     /// # Errors
-    /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the table.
+    /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
+    /// table.
     pub async fn check_owner(&self) -> Result<()> {
         let Some(owner) = &self.owner else {
             return Ok(());
@@ -119,7 +123,8 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         self.run_own(operations, &left, done).await;
     }
 
-    /// Asks for many operations; returns the numbers of those that the owner has left to the client.
+    /// Asks for many operations; returns the numbers of those that the owner has left to the
+    /// client.
     async fn ask_many(
         &self,
         owner: &Owner<E>,
@@ -302,8 +307,8 @@ fn told_by(error: FabricError) -> Told {
     }
 }
 
-/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or, where the owner has done
-/// nothing of the call or the operation changes nothing, the client's own.
+/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
+/// where the owner has done nothing of the call or the operation changes nothing, the client's own.
 fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> Answered {
     let fits = match &told {
         None => false,
@@ -384,7 +389,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         self.index.occupancy().await
     }
 
-    /// The owner reports what it has done for this client too. Where it may not any more, nobody can.
+    /// The owner reports what it has done for this client too. Where it may not any more, nobody
+    /// can.
     async fn flush(&self) -> Result<()> {
         if let Some(owner) = self.owner.as_ref().filter(|owner| owner.has_written.take()) {
             match owner.ask(Question::Flush, &[], &[], 0).await {

@@ -1,15 +1,16 @@
-//! Operations by call: the owner of a node executes them in its own memory, by the scheme's own protocol (paper 003,
-//! section 5.3: "one-two-sided" operations).
+//! Operations by call: the owner of a node executes them in its own memory, by the scheme's own
+//! protocol (paper 003, section 5.3: "one-two-sided" operations).
 //!
-//! [`Calling`] is a client that asks the owner where that is cheaper, over the client of any scheme, which does whatever
-//! the owner does not. What travels is an [`Operation`](crate::Operation) and its [`Outcome`](crate::Outcome); a call
-//! carries many. The owner runs a client of the same scheme in its own memory, so that its operations and those of
+//! [`Calling`] is a client that asks the owner where that is cheaper, over the client of any
+//! scheme, which does whatever the owner does not. What travels is an
+//! [`Operation`](crate::Operation) and its [`Outcome`](crate::Outcome); a call carries many. The
+//! owner runs a client of the same scheme in its own memory, so that its operations and those of
 //! clients who read and swap meet as those of any two clients do.
 //!
-//! **Promises.** An operation that the owner was asked for is executed at most once: a call is never repeated. One whose
-//! answer is lost fails as a lost verb does, and may have taken effect. Whatever the owner refuses, or cannot say in the
-//! room that it has, it has not done: the client does that itself, and so fails with the scheme's own errors, and with
-//! its own rights.
+//! **Promises.** An operation that the owner was asked for is executed at most once: a call is
+//! never repeated. One whose answer is lost fails as a lost verb does, and may have taken effect.
+//! Whatever the owner refuses, or cannot say in the room that it has, it has not done: the client
+//! does that itself, and so fails with the scheme's own errors, and with its own rights.
 //!
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |

@@ -61,7 +61,8 @@ impl<'b> ReplyWriter<'b> {
         HEAD + operations * ITEM + of_values
     }
 
-    /// Begins a reply to so many operations; nothing where there is no room to say what became of each.
+    /// Begins a reply to so many operations; nothing where there is no room to say what became of
+    /// each.
     pub fn new(room: &'b mut [u8], operations: usize) -> Option<Self> {
         (room.len() >= Self::bytes(operations, 0)).then_some(Self {
             room,
@@ -71,8 +72,8 @@ impl<'b> ReplyWriter<'b> {
         })
     }
 
-    /// Adds what became of an operation, once of each. An outcome that there is no room for is one of a lookup, or of a
-    /// find-or-put that has put nothing: it is left to the client.
+    /// Adds what became of an operation, once of each. An outcome that there is no room for is one
+    /// of a lookup, or of a find-or-put that has put nothing: it is left to the client.
     pub fn put(&mut self, number: usize, answered: &Answered) {
         self.left = self.left.saturating_sub(1);
         match answered {
@@ -167,8 +168,8 @@ pub fn status_of(reply: &[u8]) -> Option<(Status, u32)> {
     Some((status, (head >> 32) as u32))
 }
 
-/// Gives what became of each operation that a reply tells of, with its number and the bytes that it took. Of what makes no
-/// sense it tells nothing.
+/// Gives what became of each operation that a reply tells of, with its number and the bytes that it
+/// took. Of what makes no sense it tells nothing.
 pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {
     let Some((Status::Done, count)) = status_of(&reply) else {
         return;

@@ -175,7 +175,8 @@ pub struct Request<'r> {
 }
 
 impl<'r> Request<'r> {
-    /// The request that these bytes are. Takes memory for no more operations than there are bytes for.
+    /// The request that these bytes are. Takes memory for no more operations than there are bytes
+    /// for.
     ///
     /// # Errors
     /// [`MalformedRequest`].

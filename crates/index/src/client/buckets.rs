@@ -52,7 +52,8 @@ impl BucketCounter {
         self.by_used[used as usize] += 1;
     }
 
-    /// What was counted, of a table of so many slots, which has so many records outside of its buckets.
+    /// What was counted, of a table of so many slots, which has so many records outside of its
+    /// buckets.
     pub(crate) fn counts(self, slots: u64, elsewhere: u64) -> BucketCounts {
         BucketCounts {
             slots,

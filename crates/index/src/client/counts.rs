@@ -10,8 +10,8 @@ const USED_AT: u64 = 0;
 /// Byte of the count of entries.
 const ENTRIES_AT: u64 = 8;
 
-/// The counts that all see, and a client's share that it adds to them in steps. Threads of one client may share
-/// it: each number is for itself, and what lags behind is no worse for it.
+/// The counts that all see, and a client's share that it adds to them in steps. Threads of one
+/// client may share it: each number is for itself, and what lags behind is no worse for it.
 pub(crate) struct Counts {
     table: RemoteAddr,
     slots: AtomicU64,

@@ -1,20 +1,22 @@
-//! Which buckets of a table are being changed, by whatever runs side by side: the coroutines of one thread, or those
-//! of several threads.
+//! Which buckets of a table are being changed, by whatever runs side by side: the coroutines of one
+//! thread, or those of several threads.
 //!
-//! A bucket is a number, of any table that the locks are for: what the numbers stand for is the table's business. A bit
-//! says whether a bucket is held. Buckets share 2^14 bits by their hashes: two that share one are held
-//! together, which makes somebody wait who need not, and nothing worse.
+//! A bucket is a number, of any table that the locks are for: what the numbers stand for is the
+//! table's business. A bit says whether a bucket is held. Buckets share 2^14 bits by their hashes:
+//! two that share one are held together, which makes somebody wait who need not, and nothing worse.
 //!
-//! **Nobody waits while it holds**: an operation takes all of its buckets at once, or none, and what it takes later
-//! ([`Held::try_add`]) it takes at once or goes without. So nobody waits for ever for who waits for it. Waiting is a
-//! coroutine's: its thread goes on with others. Who releases something wakes all who wait, and they look again;
-//! thousands do not wait for the same bucket where this is meant for.
+//! **Nobody waits while it holds**: an operation takes all of its buckets at once, or none, and
+//! what it takes later ([`Held::try_add`]) it takes at once or goes without. So nobody waits for
+//! ever for who waits for it. Waiting is a coroutine's: its thread goes on with others. Who
+//! releases something wakes all who wait, and they look again; thousands do not wait for the same
+//! bucket where this is meant for.
 //!
-//! **Orders of memory.** Who takes a bucket sees all that its holder before has done, and so does who sees that it
-//! is not held. The word `gate` decides between those who hold something and who wants to be alone: it has the number of
-//! the former and a bit of the latter, and each of them changes it before it looks. That a wake is not missed is Dekker's
-//! pattern: who waits puts its waker down, and then looks again; who releases does so, and then looks for wakers; a fence
-//! is between both steps of both. The models (`locks_models.rs`) run the orders that there are.
+//! **Orders of memory.** Who takes a bucket sees all that its holder before has done, and so does
+//! who sees that it is not held. The word `gate` decides between those who hold something and who
+//! wants to be alone: it has the number of the former and a bit of the latter, and each of them
+//! changes it before it looks. That a wake is not missed is Dekker's pattern: who waits puts its
+//! waker down, and then looks again; who releases does so, and then looks for wakers; a fence is
+//! between both steps of both. The models (`locks_models.rs`) run the orders that there are.
 
 use super::sync::{AtomicU64, LOCK_BITS, Mutex, Ordering, fence};
 use std::cell::RefCell;
@@ -56,13 +58,15 @@ impl Default for BucketLocks {
 }
 
 impl BucketLocks {
-    /// Takes all of these buckets at once, waiting until none is held, and nobody alone nor waiting to be.
+    /// Takes all of these buckets at once, waiting until none is held, and nobody alone nor waiting
+    /// to be.
     pub async fn take(&self, buckets: &[u64]) -> Held<'_> {
         self.waiting.until(|| self.try_take(buckets)).await
     }
 
-    /// Waits until nobody holds anything, and takes these buckets: no other is in the way then. From the moment that
-    /// it waits, nobody else takes anything, but who holds something already (by [`Held::try_add`]).
+    /// Waits until nobody holds anything, and takes these buckets: no other is in the way then.
+    /// From the moment that it waits, nobody else takes anything, but who holds something already
+    /// (by [`Held::try_add`]).
     pub async fn take_alone(&self, buckets: &[u64]) -> Held<'_> {
         let turn = || self.gate.fetch_or(ALONE, Ordering::AcqRel) & ALONE == 0;
         self.waiting.until(|| turn().then_some(())).await;
@@ -156,7 +160,8 @@ impl Held<'_> {
         !self.locks.is_held(bucket) || self.bits.borrow().contains(&bit_of(bucket))
     }
 
-    /// Takes all of these buckets as well, if they are free; never waits. If not, it holds what it held before.
+    /// Takes all of these buckets as well, if they are free; never waits. If not, it holds what it
+    /// held before.
     pub fn try_add_all(&self, buckets: impl IntoIterator<Item = u64>) -> bool {
         let before = self.bits.borrow().len();
         let all = buckets.into_iter().all(|bucket| self.try_add(bucket));
@@ -203,8 +208,8 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Waits until an attempt succeeds. It is made again whenever somebody [wakes](Self::wake) those who
-    /// wait, and may be made for nothing.
+    /// Waits until an attempt succeeds. It is made again whenever somebody [wakes](Self::wake)
+    /// those who wait, and may be made for nothing.
     pub async fn until<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| {
             if let Some(done) = attempt() {

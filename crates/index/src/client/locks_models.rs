@@ -74,7 +74,8 @@ impl Inside {
     }
 }
 
-/// Two threads do this. One waits, if it has to, until the other is gone: by then it must have been woken.
+/// Two threads do this. One waits, if it has to, until the other is gone: by then it must have been
+/// woken.
 fn two(
     first: impl AsyncFnOnce(&Shared) + Send + Sync + Copy + 'static,
     second: impl AsyncFnOnce(&Shared) + Send + Sync + Copy + 'static,

@@ -33,8 +33,8 @@ pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
     }
 }
 
-/// Runs jobs side by side, at most `width` at a time, and gives what each comes to with its number to
-/// `done`. All are run to their ends; if some fail, this does.
+/// Runs jobs side by side, at most `width` at a time, and gives what each comes to with its number
+/// to `done`. All are run to their ends; if some fail, this does.
 pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     width: usize,
     jobs: impl IntoIterator<Item = F>,

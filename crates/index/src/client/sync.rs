@@ -1,4 +1,5 @@
-//! What threads synchronise by. The locks name it and not `std`, so that their models run the same lines over loom's.
+//! What threads synchronise by. The locks name it and not `std`, so that their models run the same
+//! lines over loom's.
 
 pub(super) use std::sync::{
     Mutex,

@@ -1,5 +1,5 @@
-//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the writer
-//! or the fabric stops.
+//! Batches of verbs that change slots: what of one takes effect is its first part, wherever the
+//! writer or the fabric stops.
 
 use super::client::CuckooTable;
 use super::layout::{MOVES_AT, Place, stripe_of};
@@ -64,8 +64,8 @@ impl Step {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Runs a batch that was made, and gives back the heap buckets that no word names then. Those of a
-    /// batch that has failed may still be written, or named.
+    /// Runs a batch that was made, and gives back the heap buckets that no word names then. Those
+    /// of a batch that has failed may still be written, or named.
     pub(super) async fn run_batch(&self, batch: Batch, made: Result<()>) -> Result<()> {
         let Batch { steps, taken, left } = batch;
         let unused = if made.is_ok() {

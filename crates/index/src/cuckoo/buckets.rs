@@ -1,5 +1,5 @@
-//! Reading the buckets of a key, and all of its records in them: for its writer, and for who wants all.
-//! Lookups of one record take the same steps (`lookup.rs`).
+//! Reading the buckets of a key, and all of its records in them: for its writer, and for who wants
+//! all. Lookups of one record take the same steps (`lookup.rs`).
 
 use super::client::{CuckooTable, Key};
 use super::layout::{LookupOrder, MOST_WAYS, Place};
@@ -53,8 +53,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(all)
     }
 
-    /// What a slot's head says. A head that no client of this table writes is unknown: where it says that its
-    /// record lies, there may be none.
+    /// What a slot's head says. A head that no client of this table writes is unknown: where it
+    /// says that its record lies, there may be none.
     #[inline]
     pub(super) fn head(&self, word: u64) -> Head {
         match Head::decode(word) {
@@ -108,7 +108,8 @@ impl<E: Endpoint> CuckooTable<E> {
             .collect()
     }
 
-    /// The record of a slot, if it is the key's. Reads the bucket again while the record is not whole.
+    /// The record of a slot, if it is the key's. Reads the bucket again while the record is not
+    /// whole.
     async fn match_in(
         &self,
         key: &Key<'_>,

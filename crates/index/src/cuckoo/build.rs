@@ -1,8 +1,8 @@
 //! Building a whole table from known records, and sealing it.
 //!
 //! The places are found in local memory, so that a table can be filled close to its limit without a
-//! round trip; then the slots are written in large pieces. A sealed table never changes: readers need
-//! no second look at a miss, and keys may have several records.
+//! round trip; then the slots are written in large pieces. A sealed table never changes: readers
+//! need no second look at a miss, and keys may have several records.
 
 use super::client::CuckooTable;
 use super::layout::{Place, SEALED_AT};
@@ -33,16 +33,16 @@ struct Plan<'h> {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Fills an empty table with these records and seals it. With unique keys, the caller sees to it
-    /// that they are. Readers meet one record after the other until it is done.
+    /// Fills an empty table with these records and seals it. With unique keys, the caller sees to
+    /// it that they are. Readers meet one record after the other until it is done.
     ///
     /// If this fails, the table is as empty as it was, unless the fabric fails: then there may be a
     /// part of the records, and the table is to be made anew.
     ///
     /// # Errors
-    /// [`IndexError::Sealed`], [`IndexError::NotEmpty`], [`IndexError::Full`] where the records have
-    /// no place, [`IndexError::HeapFull`], a record that does not fit, [`IndexError::WriterBusy`], or
-    /// what the fabric says.
+    /// [`IndexError::Sealed`], [`IndexError::NotEmpty`], [`IndexError::Full`] where the records
+    /// have no place, [`IndexError::HeapFull`], a record that does not fit,
+    /// [`IndexError::WriterBusy`], or what the fabric says.
     pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
         self.endpoint.operation(PUT, self.build_all(records)).await
     }

@@ -53,8 +53,8 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Opens the table that lies at `table`.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give, or
-    /// what the fabric says.
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give,
+    /// or what the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,

@@ -1,13 +1,13 @@
-//! The table's cuckoo graph, as its writer may keep it: where each record could also be, and so which
-//! insertions have a place, and which way leads to it, before anything is read (paper 004).
+//! The table's cuckoo graph, as its writer may keep it: where each record could also be, and so
+//! which insertions have a place, and which way leads to it, before anything is read (paper 004).
 //!
-//! With this, all of a search is done in local memory, for any number of hash functions and slots, and it
-//! is exact: by Hall's theorem an insertion fails exactly if no vacant slot can be reached from its
-//! buckets by going from records to their other buckets. Paper 004 keeps less, for each subgraph of
-//! one-slot buckets whether it has room; that needs no more than four bytes a bucket, but neither finds
-//! the way, nor tells absent keys, nor survives removals, and for buckets of several slots it is no
-//! longer exact. What buckets a record is in tells nearly all keys apart: of two random ones in a table
-//! of n buckets, it is the same with a probability of 2 / n^2 and less.
+//! With this, all of a search is done in local memory, for any number of hash functions and slots,
+//! and it is exact: by Hall's theorem an insertion fails exactly if no vacant slot can be reached
+//! from its buckets by going from records to their other buckets. Paper 004 keeps less, for each
+//! subgraph of one-slot buckets whether it has room; that needs no more than four bytes a bucket,
+//! but neither finds the way, nor tells absent keys, nor survives removals, and for buckets of
+//! several slots it is no longer exact. What buckets a record is in tells nearly all keys apart: of
+//! two random ones in a table of n buckets, it is the same with a probability of 2 / n^2 and less.
 //!
 //! Failures are searched for once. The buckets of a search that has come to no vacant slot are a
 //! [closed set](ClosedSets), which is remembered until one of its records is removed.
@@ -26,8 +26,8 @@ const MOST_BUCKETS: u64 = UNKNOWN as u64;
 /// Buckets of a search for which memory is kept.
 const KEPT: usize = 1 << 14;
 
-/// The other buckets of a record, in order; the one where it is stands for each that it has less than
-/// the table has hash functions.
+/// The other buckets of a record, in order; the one where it is stands for each that it has less
+/// than the table has hash functions.
 type Others = [u32; MOST_WAYS - 1];
 
 /// Which buckets the records connect.
@@ -96,8 +96,9 @@ impl CuckooGraph {
         self.closed.open(place.bucket as u32);
     }
 
-    /// Notes that a record has gone to another slot: of another of its buckets, or of the same. The slot that it leaves is
-    /// vacant only if [`CuckooGraph::vacate`] says so, else it is to be filled next.
+    /// Notes that a record has gone to another slot: of another of its buckets, or of the same. The
+    /// slot that it leaves is vacant only if [`CuckooGraph::vacate`] says so, else it is to be
+    /// filled next.
     pub(super) fn move_record(&mut self, from: Place, to: Place) {
         let mut candidates = Candidates::default();
         for other in self.edge(from) {
@@ -116,9 +117,9 @@ impl CuckooGraph {
         })
     }
 
-    /// The way to a place for a key with these buckets: a slot of one of them, and from there the slots
-    /// that its record and those behind it move to, of which the last is vacant. The shortest way; no two
-    /// slots are of one bucket. `None` if there is none.
+    /// The way to a place for a key with these buckets: a slot of one of them, and from there the
+    /// slots that its record and those behind it move to, of which the last is vacant. The shortest
+    /// way; no two slots are of one bucket. `None` if there is none.
     pub(super) fn way(&mut self, candidates: &Candidates) -> Option<Vec<Place>> {
         if let Some(place) = self.roomiest(candidates) {
             return Some(vec![place]);
@@ -136,8 +137,8 @@ impl CuckooGraph {
         Some(way)
     }
 
-    /// A vacant slot of the bucket that has the most; of several such of the first, as lookups one after
-    /// the other find it soonest.
+    /// A vacant slot of the bucket that has the most; of several such of the first, as lookups one
+    /// after the other find it soonest.
     fn roomiest(&self, candidates: &Candidates) -> Option<Place> {
         let vacant = |bucket: u64| self.vacant_slots(bucket).count();
         let buckets = candidates.as_slice().iter().rev();
@@ -150,8 +151,8 @@ impl CuckooGraph {
         places.filter(|place| self.edge(*place)[0] == VACANT)
     }
 
-    /// Searches breadth first from buckets that have no vacant slot. The first that is found, and which
-    /// of `reached` its bucket is; that there is none is remembered.
+    /// Searches breadth first from buckets that have no vacant slot. The first that is found, and
+    /// which of `reached` its bucket is; that there is none is remembered.
     fn search(&mut self, candidates: &Candidates) -> Option<(Place, usize)> {
         self.reached.clear();
         let search = self.closed.begin();

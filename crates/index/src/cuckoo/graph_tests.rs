@@ -1,5 +1,5 @@
-//! The graph against the judge of all arrangements, maximum bipartite matching: every verdict, at every moment of
-//! histories with removals and take-overs.
+//! The graph against the judge of all arrangements, maximum bipartite matching: every verdict, at
+//! every moment of histories with removals and take-overs.
 
 use super::*;
 use crate::FieldSize;

@@ -1,8 +1,8 @@
 //! Reading and writing the records of a Signatures bucket, which lie together in a heap bucket.
 //!
-//! Invariant: while a position's signature is not 0, its region does not change; a record is written
-//! into a free position, or a whole heap bucket that no word names yet, and one compare-and-swap of the
-//! bucket's word publishes it.
+//! Invariant: while a position's signature is not 0, its region does not change; a record is
+//! written into a free position, or a whole heap bucket that no word names yet, and one
+//! compare-and-swap of the bucket's word publishes it.
 
 use super::batch::{Batch, Entrant, Step};
 use super::buckets::{Bucket, Found};
@@ -22,9 +22,9 @@ pub(super) type Residents = [Option<Record>; SIGNATURES];
 impl<E: Endpoint> CuckooTable<E> {
     /// Reads the records whose signatures are the key's, side by side.
     ///
-    /// A word is all of its bucket at one moment. A record that is found whole and no later than the
-    /// word is what the word meant: another key's says that this one was not there. All else says
-    /// that the word has been replaced since it was read.
+    /// A word is all of its bucket at one moment. A record that is found whole and no later than
+    /// the word is what the word meant: another key's says that this one was not there. All else
+    /// says that the word has been replaced since it was read.
     pub(super) async fn search_heap_buckets(
         &self,
         key: &Key<'_>,
@@ -205,7 +205,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
-    /// The steps that replace a slot's record by another of the same key; returns the slot where that is.
+    /// The steps that replace a slot's record by another of the same key; returns the slot where
+    /// that is.
     pub(super) async fn replace_position(
         &self,
         batch: &mut Batch,
@@ -243,8 +244,8 @@ impl<E: Endpoint> CuckooTable<E> {
         batch.steps.push(Step::swap(place, word.0, new.0));
     }
 
-    /// The steps that put a record into a slot by way of another heap bucket, to which the others are
-    /// copied: where no position is free, or where stamps could be mistaken.
+    /// The steps that put a record into a slot by way of another heap bucket, to which the others
+    /// are copied: where no position is free, or where stamps could be mistaken.
     async fn copy_heap_bucket(
         &self,
         batch: &mut Batch,

@@ -1,9 +1,9 @@
 //! Putting, finding or putting, and updating.
 //!
-//! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has read
-//! stays so until it has written. Every change is a compare-and-swap of the word that publishes a slot
-//! (its first, or the one that its bucket's slots share) from what was read; one that fails shows that
-//! there is another writer.
+//! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has
+//! read stays so until it has written. Every change is a compare-and-swap of the word that
+//! publishes a slot (its first, or the one that its bucket's slots share) from what was read; one
+//! that fails shows that there is another writer.
 
 use super::batch::{Batch, Content, Step};
 use super::buckets::{Bucket, Found};
@@ -221,8 +221,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
-    /// Publishes the record in a vacant slot that was not read. Another writer may have been there, so that the
-    /// writer's word is looked at behind it, by the same doorbell.
+    /// Publishes the record in a vacant slot that was not read. Another writer may have been there,
+    /// so that the writer's word is looked at behind it, by the same doorbell.
     async fn insert_blindly(&self, key: &Key<'_>, value: &[u8], hole: Hole) -> Result<()> {
         let new = self.content_of(key, value).await?;
         let place = hole.place;

@@ -57,7 +57,8 @@ impl CuckooOptions {
     /// The layout that these options ask for.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(&self) -> Result<CuckooLayout> {
         let sizing = &self.sizing;
         let shape = sizing.shape();
@@ -168,8 +169,8 @@ impl CuckooLayout {
         }
     }
 
-    /// Bytes from the table's start that its clients may have written, where the mark of its heap is `heap_mark`: what
-    /// must be zeros again before another table can lie there.
+    /// Bytes from the table's start that its clients may have written, where the mark of its heap
+    /// is `heap_mark`: what must be zeros again before another table can lie there.
     #[must_use]
     pub fn written(&self, heap_mark: u64) -> Vec<Range<u64>> {
         self.map().written(heap_mark).into()

@@ -1,8 +1,8 @@
 //! Looking a key up in its buckets (paper 000, algorithm 3), in steps.
 //!
-//! Invariant: a key that is in the table is in a slot of one of its buckets, at every moment. A reader
-//! that reads the buckets at different moments may still miss it, if it was displaced in between; then
-//! the counts of displacements are not what they were before the reader began.
+//! Invariant: a key that is in the table is in a slot of one of its buckets, at every moment. A
+//! reader that reads the buckets at different moments may still miss it, if it was displaced in
+//! between; then the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key};
 use super::layout::{Candidates, LookupOrder, MOST_WAYS, signature_of};
@@ -23,7 +23,8 @@ pub(crate) struct Search {
     stage: Stage,
     /// How often all buckets were looked through.
     rounds: u32,
-    /// What the counts of displacements were before this round, and whether the table was known to be sealed.
+    /// What the counts of displacements were before this round, and whether the table was known to
+    /// be sealed.
     before: Before,
     sealed: bool,
     /// The buckets that are looked through, and which of them are read; a bit each.
@@ -142,7 +143,8 @@ impl<E: Endpoint> CuckooTable<E> {
     fn begin_round(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
         search.before = self.moves_seen.of(&key.candidates);
         search.sealed = self.sealed.get();
-        // Where the writer has it, if it is the writer. That it has it not, another may have changed meanwhile.
+        // Where the writer has it, if it is the writer. That it has it not, another may have
+        // changed meanwhile.
         let known = self.buckets_of_key(key);
         search.is_known = known != key.candidates;
         if !search.is_known || known.as_slice().is_empty() {
@@ -266,7 +268,8 @@ impl<E: Endpoint> CuckooTable<E> {
         ControlFlow::Continue(())
     }
 
-    /// Has the next candidates read: one, or, where a word tells of all records of a bucket at one moment, all.
+    /// Has the next candidates read: one, or, where a word tells of all records of a bucket at one
+    /// moment, all.
     #[inline]
     fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
         let left = search.records.len() - search.next;
@@ -360,8 +363,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Next::Read(Reads::ONE)
     }
 
-    /// Has the buckets read again in which something was not whole: at once the first time, then after ever longer
-    /// pauses.
+    /// Has the buckets read again in which something was not whole: at once the first time, then
+    /// after ever longer pauses.
     #[cold]
     fn read_again(&self, search: &mut Search) -> Next<Pause> {
         let first = search.again.trailing_zeros() as usize;

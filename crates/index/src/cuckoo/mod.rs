@@ -6,13 +6,13 @@
 //! linear table is faster up to 0.9 and, with unique keys, above.
 //!
 //! **Promises.** One writer at a time, any number of readers on any machine. `get`, `put`,
-//! `find_or_put`, `update` and `remove` are linearizable. A key that an insertion displaces is always
-//! in at least one of its places. A client becomes the writer at its first write; another is told
-//! [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over) from a
-//! writer that is known to be dead, which leaves nothing to repair: at most a key stands twice, until
-//! it is next written. A full table says so and goes on serving. Tables with several records of a key
-//! are [built](CuckooTable::build) whole and sealed. `scan` meets every key while no insertion
-//! displaces others: once, or twice where it stands twice.
+//! `find_or_put`, `update` and `remove` are linearizable. A key that an insertion displaces is
+//! always in at least one of its places. A client becomes the writer at its first write; another is
+//! told [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over)
+//! from a writer that is known to be dead, which leaves nothing to repair: at most a key stands
+//! twice, until it is next written. A full table says so and goes on serving. Tables with several
+//! records of a key are [built](CuckooTable::build) whole and sealed. `scan` meets every key while
+//! no insertion displaces others: once, or twice where it stands twice.
 //!
 //! **How a reader is not misled.** It reads its key's buckets one after the other or side by side,
 //! and an insertion may carry the key from a bucket that is not read yet to one that has been. So
@@ -43,41 +43,43 @@
 //! **Signatures** (paper 000, figure 5). A lookup reads its buckets' words, and of the heap buckets
 //! the regions whose signatures are the key's. A new value goes into a free position, and one swap
 //! clears the old signature and sets the new; where no position is free, all four records go to
-//! another heap bucket, and one swap names that. So a word is its whole bucket at one moment, for as
-//! long as the regions that it names are what they were.
+//! another heap bucket, and one swap names that. So a word is its whole bucket at one moment, for
+//! as long as the regions that it names are what they were.
 //!
 //! *When is the word read again?* A region that was written since the word was read proves nothing:
 //! its record may be torn, or whole and not published yet, or that of another bucket which has got
-//! the heap bucket. So every record is stamped with a later use than that of the word at the time, and
-//! the word that publishes it takes that use on. Who finds a wrong checksum or a later stamp reads
-//! the word again. All else was there when the word was read: once a region is written again, its
-//! stamp is later than every word that named what it held before.
+//! the heap bucket. So every record is stamped with a later use than that of the word at the time,
+//! and the word that publishes it takes that use on. Who finds a wrong checksum or a later stamp
+//! reads the word again. All else was there when the word was read: once a region is written again,
+//! its stamp is later than every word that named what it held before.
 //!
-//! *When is a key absent?* When none of the records that a word names is the key's, it was not in that
-//! bucket when the word was read. An update never takes it out for a moment, and displacements are
-//! counted, as for all kinds. A key that was removed and came back at another place was absent in
-//! between: during the lookup.
+//! *When is a key absent?* When none of the records that a word names is the key's, it was not in
+//! that bucket when the word was read. An update never takes it out for a moment, and displacements
+//! are counted, as for all kinds. A key that was removed and came back at another place was absent
+//! in between: during the lookup.
 //!
 //! Uses come round after 2^8 to 2^11 writes to a heap bucket, which is what its number leaves of 32
-//! bits. Records that stay are copied to another heap bucket before they could look later than their
-//! word. A reader that stops between its two READs while half a round or more goes by could believe a
-//! record in the moment before it is published. Heaps of more than 2^24 - 1 heap buckets, 67 million
-//! slots, would leave fewer uses, and are refused.
+//! bits. Records that stay are copied to another heap bucket before they could look later than
+//! their word. A reader that stops between its two READs while half a round or more goes by could
+//! believe a record in the moment before it is published. Heaps of more than 2^24 - 1 heap buckets,
+//! 67 million slots, would leave fewer uses, and are refused.
 //!
-//! A client draws a ticket once, its mark, and is the writer while the writer's word has it. That word
-//! is not looked at by every write: a writer that was deposed while it lives can do harm, as where both
-//! write into the same free position. Whoever resigns waits for its operations that are under way.
+//! A client draws a ticket once, its mark, and is the writer while the writer's word has it. That
+//! word is not looked at by every write: a writer that was deposed while it lives can do harm, as
+//! where both write into the same free position. Whoever resigns waits for its operations that are
+//! under way.
 //!
-//! **Predetermination** (paper 004). A client may keep the table's cuckoo graph while it is the writer
-//! ([`CuckooTable::with_predetermination`]): of every record, which buckets it could also be in, 4 bytes a slot
-//! with two hash functions. Then it knows without asking whether an insertion has a place, and which records
-//! are to be moved for it; READs are for what is moved only, and one that is doomed costs nothing. What is known ends
-//! with every change that does not come to a known end, and with the writer's office; a survey
-//! brings it back. Readers, and the bytes of the table, are the same with it and without.
+//! **Predetermination** (paper 004). A client may keep the table's cuckoo graph while it is the
+//! writer ([`CuckooTable::with_predetermination`]): of every record, which buckets it could also be
+//! in, 4 bytes a slot with two hash functions. Then it knows without asking whether an insertion
+//! has a place, and which records are to be moved for it; READs are for what is moved only, and one
+//! that is doomed costs nothing. What is known ends with every change that does not come to a known
+//! end, and with the writer's office; a survey brings it back. Readers, and the bytes of the table,
+//! are the same with it and without.
 //!
-//! Sources: paper 000, sections 2.2, 4.1 and 4.5 (layouts; lookups sequential and parallel); paper 004 (failures
-//! that are known beforehand; there of two hash functions and one-slot buckets, in process). Insertion
-//! from the client, breadth first, and readers beside it are not in them.
+//! Sources: paper 000, sections 2.2, 4.1 and 4.5 (layouts; lookups sequential and parallel); paper
+//! 004 (failures that are known beforehand; there of two hash functions and one-slot buckets, in
+//! process). Insertion from the client, breadth first, and readers beside it are not in them.
 
 mod batch;
 mod buckets;

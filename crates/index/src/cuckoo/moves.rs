@@ -1,8 +1,9 @@
-//! The counts of displacements, by which a reader that has found nothing sees whether it was misled.
+//! The counts of displacements, by which a reader that has found nothing sees whether it was
+//! misled.
 //!
-//! A displaced key leaves one of its buckets, and every count is of some of the buckets: a reader looks
-//! at those of its own. All are read at once, so that a reader that misses now and then knows all of
-//! them as they were of late, and the seal with them.
+//! A displaced key leaves one of its buckets, and every count is of some of the buckets: a reader
+//! looks at those of its own. All are read at once, so that a reader that misses now and then knows
+//! all of them as they were of late, and the seal with them.
 
 use super::client::CuckooTable;
 use super::layout::{MOVES_AT, STRIPES};

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 
 /// What a search for a place has come to.
 pub(super) enum Search {
-    /// A slot in one of the key's buckets, and the moves that make room in it, in the order in which
-    /// they must take effect.
+    /// A slot in one of the key's buckets, and the moves that make room in it, in the order in
+    /// which they must take effect.
     Place(Hole, Vec<Move>),
     /// A slot in one of the key's buckets which is known to be vacant, and was not read.
     Blind(Hole),

@@ -1,9 +1,10 @@
 //! What the writer knows without asking, if its client was opened so: the table's cuckoo graph.
 //!
-//! Invariant: while there is a graph, this client is the writer, and the graph is that of the slots as they are
-//! but for the buckets that operations under way hold. Whoever changes slots says so beforehand; one that does not come to a
-//! known end (an error, a future that is dropped) leaves no graph, and the next insertion surveys the
-//! table. So does a client that has just become the writer.
+//! Invariant: while there is a graph, this client is the writer, and the graph is that of the slots
+//! as they are but for the buckets that operations under way hold. Whoever changes slots says so
+//! beforehand; one that does not come to a known end (an error, a future that is dropped) leaves no
+//! graph, and the next insertion surveys the table. So does a client that has just become the
+//! writer.
 
 use super::buckets::Bucket;
 use super::client::{CuckooTable, Key};
@@ -23,9 +24,9 @@ const PIECE: usize = 256 << 10;
 const WIDTH: usize = 64;
 
 impl CuckooLayout {
-    /// Bytes of the client's memory that [predetermination](CuckooTable::with_predetermination) takes at
-    /// most: 4 a slot for each hash function but one, and 8 a bucket. While a search goes on, 16 more for each
-    /// bucket that it has come to.
+    /// Bytes of the client's memory that [predetermination](CuckooTable::with_predetermination)
+    /// takes at most: 4 a slot for each hash function but one, and 8 a bucket. While a search goes
+    /// on, 16 more for each bucket that it has come to.
     #[must_use]
     pub const fn predetermination_bytes(&self) -> u64 {
         CuckooGraph::bytes(self)
@@ -53,28 +54,32 @@ impl Drop for Changing<'_> {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// The same client, which from now on knows of each insertion beforehand whether it has a place, and which
-    /// records are to be moved for it, while it is the writer (paper 004, for any number of hash functions and slots).
+    /// The same client, which from now on knows of each insertion beforehand whether it has a
+    /// place, and which records are to be moved for it, while it is the writer (paper 004, for any
+    /// number of hash functions and slots).
     ///
     /// It keeps the table's cuckoo graph in its own memory
-    /// ([`predetermination_bytes`](CuckooLayout::predetermination_bytes)), after a survey of the table at its
-    /// first insertion as the writer (or [`CuckooTable::start_writing`]), which READs all buckets, and each
-    /// record that is out of band. It surveys the table again after an operation that
-    /// failed, or was given up, in the middle of a change. Removals are followed exactly. Then
+    /// ([`predetermination_bytes`](CuckooLayout::predetermination_bytes)), after a survey of the
+    /// table at its first insertion as the writer (or [`CuckooTable::start_writing`]), which READs
+    /// all buckets, and each record that is out of band. It surveys the table again after an
+    /// operation that failed, or was given up, in the middle of a change. Removals are followed
+    /// exactly. Then
     ///
-    /// - an insertion without a place fails with [`IndexError::Full`] without a round trip (but for keys
-    ///   that the graph cannot tell from one that is there, about `2 * slots of a bucket / buckets` of them for two hash functions
-    ///   and fewer for more: one round trip), and never while any rearrangement of the records makes a place;
-    /// - an insertion READs no more than the buckets that it changes, all in one round trip, however long the way to
-    ///   a vacant slot (and what it moves of records out of band, in one or two more); nothing where it moves
-    ///   no other record and one swap publishes it (slots of words, or records wholly out of band);
-    /// - updates and removals of keys that are not there need no round trip, those of keys that are there
-    ///   and this client's lookups READ the one bucket.
+    /// - an insertion without a place fails with [`IndexError::Full`] without a round trip (but for
+    ///   keys that the graph cannot tell from one that is there, about `2 * slots of a bucket /
+    ///   buckets` of them for two hash functions and fewer for more: one round trip), and never
+    ///   while any rearrangement of the records makes a place;
+    /// - an insertion READs no more than the buckets that it changes, all in one round trip,
+    ///   however long the way to a vacant slot (and what it moves of records out of band, in one or
+    ///   two more); nothing where it moves no other record and one swap publishes it (slots of
+    ///   words, or records wholly out of band);
+    /// - updates and removals of keys that are not there need no round trip, those of keys that are
+    ///   there and this client's lookups READ the one bucket.
     ///
-    /// A client that was taken over from while it lives knows a table that is no more, until its next insertion
-    /// that it takes to have a place: so, even more than without, take over from the dead only. Each such insertion
-    /// READs the writer's word beside the buckets, or behind its swap if it READs none, and says
-    /// [`IndexError::WriterLost`].
+    /// A client that was taken over from while it lives knows a table that is no more, until its
+    /// next insertion that it takes to have a place: so, even more than without, take over from the
+    /// dead only. Each such insertion READs the writer's word beside the buckets, or behind its
+    /// swap if it READs none, and says [`IndexError::WriterLost`].
     ///
     /// # Errors
     /// [`IndexError::BadOption`] for tables of 2^32 - 2 buckets and more.
@@ -84,9 +89,9 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(self)
     }
 
-    /// Whether a key that is not there would find a place; nothing as long as that is not known without
-    /// looking: without [predetermination](CuckooTable::with_predetermination), before this client has
-    /// become the writer, or while the graph is to be made anew.
+    /// Whether a key that is not there would find a place; nothing as long as that is not known
+    /// without looking: without [predetermination](CuckooTable::with_predetermination), before this
+    /// client has become the writer, or while the graph is to be made anew.
     ///
     /// # Errors
     /// [`IndexError::EmptyKey`] or [`IndexError::KeyLength`] for what is no key of this table.
@@ -107,7 +112,8 @@ impl<E: Endpoint> CuckooTable<E> {
         self.graph.take();
     }
 
-    /// Those of the key's buckets, which are held, that it may be in: all, as long as nothing is known.
+    /// Those of the key's buckets, which are held, that it may be in: all, as long as nothing is
+    /// known.
     pub(super) fn buckets_of_key(&self, key: &Key<'_>) -> Candidates {
         match &*self.graph.borrow() {
             Some(graph) => key
@@ -183,8 +189,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
-    /// The place for a key that is not there, whose buckets are held, as the graph says, and holds the
-    /// buckets on the way to it. Nothing if nothing is known.
+    /// The place for a key that is not there, whose buckets are held, as the graph says, and holds
+    /// the buckets on the way to it. Nothing if nothing is known.
     pub(super) async fn known_place(
         &self,
         key: &Key<'_>,
@@ -209,14 +215,14 @@ impl<E: Endpoint> CuckooTable<E> {
         self.read_way(&way).await.map(Some)
     }
 
-    /// Whether nothing of a slot is written before the swap that publishes it, which fails if the slot is
-    /// not vacant: so that nothing must be read before.
+    /// Whether nothing of a slot is written before the swap that publishes it, which fails if the
+    /// slot is not vacant: so that nothing must be read before.
     const fn is_published_by_one_swap(&self) -> bool {
         matches!(self.layout.kind, SlotKind::Word | SlotKind::Heap)
     }
 
-    /// Reads what is to be moved, all at once, and who is the writer. What is not as the graph says was
-    /// changed by another one.
+    /// Reads what is to be moved, all at once, and who is the writer. What is not as the graph says
+    /// was changed by another one.
     async fn read_way(&self, way: &[Place]) -> Result<Search> {
         let numbers: Vec<u64> = way.iter().map(|place| place.bucket).collect();
         let reads = both(self.read_buckets(&numbers), self.check_writer(way[0]));
@@ -262,7 +268,8 @@ impl<E: Endpoint> CuckooTable<E> {
         self.key_hash_of(bucket, slot).await
     }
 
-    /// Looks whether this client is the writer still, which is about to change a slot or has done so.
+    /// Looks whether this client is the writer still, which is about to change a slot or has done
+    /// so.
     pub(super) async fn check_writer(&self, place: Place) -> Result<()> {
         let word = self.endpoint.read(self.table.plus(WRITER_AT), 8).await?;
         if word.words()[0] == self.mark.get() {

@@ -55,8 +55,8 @@ impl<E: Endpoint> CuckooTable<E> {
         scan::visit_all(in_use, visit).await
     }
 
-    /// Visits the records of Signatures buckets. Those of one are all of the same moment: an update may
-    /// take one from a position that is not read yet to one that has been.
+    /// Visits the records of Signatures buckets. Those of one are all of the same moment: an update
+    /// may take one from a position that is not read yet to one that has been.
     async fn visit_heap_buckets(
         &self,
         first: u64,

@@ -3,8 +3,8 @@
 //! ```text
 //! word    | 4 signatures, 8 bits each | use | heap bucket's number |     use and number: 32 bits
 //! ```
-//! A use is what a generation is elsewhere: every record that is written into a heap bucket is stamped
-//! with a use later than the word's, and the word that publishes it has that use.
+//! A use is what a generation is elsewhere: every record that is written into a heap bucket is
+//! stamped with a use later than the word's, and the word that publishes it has that use.
 
 use crate::Result;
 use crate::heap::{BlockRef, GRANULE, block_bytes, class_for};
@@ -200,7 +200,8 @@ mod tests {
             prop_assert_eq!(with.used().count() == 0, with.is_vacant());
         }
 
-        /// Records of a heap bucket are of its word; those written later, up to half a round, are not.
+        /// Records of a heap bucket are of its word; those written later, up to half a round, are
+        /// not.
         #[test]
         fn stamps_tell_earlier_from_later(
             capacity in 1u64..1 << 25, first in 0u64..1 << 11, writes in 0u64..1 << 10,

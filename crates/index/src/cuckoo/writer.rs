@@ -7,8 +7,8 @@ use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Becomes the writer of a table of unique keys, unless another client is. Whoever asks holds the
-    /// buckets that it writes, so that it is the writer until it lets them go.
+    /// Becomes the writer of a table of unique keys, unless another client is. Whoever asks holds
+    /// the buckets that it writes, so that it is the writer until it lets them go.
     pub(super) async fn become_writer(&self, operation: &'static str) -> Result<()> {
         if self.layout.keys == KeyRule::Multi {
             return Err(IndexError::MultiKey { operation });
@@ -86,7 +86,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(self.mark.get())
     }
 
-    /// Ends a claim. The writer before may have sealed the table, which no other client can any more.
+    /// Ends a claim. The writer before may have sealed the table, which no other client can any
+    /// more.
     async fn write_from_now_on(&self, mark: u64) -> Result<()> {
         self.settle().await;
         let sealed = self.endpoint.read(self.table.plus(SEALED_AT), 8).await?;
@@ -104,13 +105,14 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    /// Becomes the writer in place of one that is known to be dead. It may have died in the middle of
-    /// an insertion: a key may then stand twice, with the same value, until it is next written.
+    /// Becomes the writer in place of one that is known to be dead. It may have died in the middle
+    /// of an insertion: a key may then stand twice, with the same value, until it is next written.
     ///
-    /// This waits as long as a verb of the other may still be under way: one that took effect behind
-    /// a write of this client could undo it. If this is given up while it waits, the client's next
-    /// write or [`CuckooTable::resign`] waits instead. If the other is alive after all, it notices at its next
-    /// write that touches what this one has changed, and not before: take over from the dead only.
+    /// This waits as long as a verb of the other may still be under way: one that took effect
+    /// behind a write of this client could undo it. If this is given up while it waits, the
+    /// client's next write or [`CuckooTable::resign`] waits instead. If the other is alive after
+    /// all, it notices at its next write that touches what this one has changed, and not before:
+    /// take over from the dead only.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`] if a third client was faster, or what the fabric says.
@@ -131,16 +133,16 @@ impl<E: Endpoint> CuckooTable<E> {
         self.endpoint.operation(UPKEEP, taking).await
     }
 
-    /// Stops being the writer, so that another client may be: reports what this one has counted, gives
-    /// back what it holds of the heap, waits for its operations that are under way, and takes its mark
-    /// out of the writer's word. An operation that begins later makes it the writer again, if no
-    /// other is. A client that never wrote has nothing to resign.
+    /// Stops being the writer, so that another client may be: reports what this one has counted,
+    /// gives back what it holds of the heap, waits for its operations that are under way, and takes
+    /// its mark out of the writer's word. An operation that begins later makes it the writer again,
+    /// if no other is. A client that never wrote has nothing to resign.
     ///
     /// Waits for ever if an operation was begun and is neither polled nor dropped.
     ///
     /// # Errors
-    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts and
-    /// memory that could not be handed over are lost, which does no other harm.
+    /// What the fabric says. If the mark may still be there, resigning again takes it out; counts
+    /// and memory that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
         let mut handed_over = self.report().await;

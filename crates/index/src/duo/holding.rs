@@ -43,8 +43,9 @@ impl<E: Endpoint> DuoTable<E> {
     /// the whole vault unless there never was an owner.
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`](crate::IndexError::WriterBusy), [`IndexError::Unreadable`](crate::IndexError::Unreadable) for a vault that is damaged, or what
-    /// the fabric says.
+    /// [`IndexError::WriterBusy`](crate::IndexError::WriterBusy),
+    /// [`IndexError::Unreadable`](crate::IndexError::Unreadable) for a vault that is damaged, or
+    /// what the fabric says.
     pub async fn start(&self) -> Result<()> {
         self.hold_alone().await.map(drop)
     }

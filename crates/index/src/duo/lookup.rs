@@ -122,7 +122,8 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
                 None => None,
             },
         };
-        // What follows looks at what the owner's other threads do, which they tell after they have written.
+        // What follows looks at what the owner's other threads do, which they tell after they have
+        // written.
         fence(Ordering::Acquire);
         match value {
             Some(_) if self.may_be_new(key) => Next::Aside(Hold),
@@ -162,8 +163,8 @@ impl<E: Endpoint> DuoTable<E> {
         (record.key == key.bytes).then(|| record.value_range())
     }
 
-    /// Whether the key's record may be one that is being written: seen by this endpoint and not yet by others, who
-    /// would answer with what was before.
+    /// Whether the key's record may be one that is being written: seen by this endpoint and not yet
+    /// by others, who would answer with what was before.
     #[inline]
     fn may_be_new(&self, key: &Key<'_>) -> bool {
         (self.has_threads || self.layout.published) && self.is_any_held(key)

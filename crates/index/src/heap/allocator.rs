@@ -1,11 +1,11 @@
 //! Getting and giving back blocks, from any client, without a lock.
 //!
 //! A client takes an extent of the heap by one compare-and-swap of the mark and carves it up alone.
-//! Its first extent is the block it needs, or a few small ones; each later one is four times
-//! the one before, up to a usual size.
-//! What it frees it keeps, and gives on to all when it has too much: to a stack of free blocks for
-//! each class, whose head carries a tag that changes at every turn. A client that flushes keeps
-//! nothing. One that dies takes its extent's rest, which is at most some times what it has carved, and its free blocks with it, and nothing else.
+//! Its first extent is the block it needs, or a few small ones; each later one is four times the
+//! one before, up to a usual size. What it frees it keeps, and gives on to all when it has too
+//! much: to a stack of free blocks for each class, whose head carries a tag that changes at every
+//! turn. A client that flushes keeps nothing. One that dies takes its extent's rest, which is at
+//! most some times what it has carved, and its free blocks with it, and nothing else.
 
 use super::layout::{
     BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
@@ -71,7 +71,8 @@ impl<E: Endpoint> Heap<E> {
         }
     }
 
-    /// The same client, told that no record is longer than `bytes`, so that it reads no more of any block.
+    /// The same client, told that no record is longer than `bytes`, so that it reads no more of any
+    /// block.
     #[must_use]
     pub fn of_records_up_to(self, bytes: usize) -> Self {
         Self {
@@ -96,8 +97,8 @@ impl<E: Endpoint> Heap<E> {
         self.place
     }
 
-    /// Reads the record that a slot names; nothing if the block has had another use since, or is not
-    /// yet visible whole.
+    /// Reads the record that a slot names; nothing if the block has had another use since, or is
+    /// not yet visible whole.
     ///
     /// # Errors
     /// What the fabric says.
@@ -128,8 +129,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(block)
     }
 
-    /// Finds a block for an encoded record, and makes the record that of the block. It is still to be
-    /// [written there](Self::write_at).
+    /// Finds a block for an encoded record, and makes the record that of the block. It is still to
+    /// be [written there](Self::write_at).
     ///
     /// # Errors
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
@@ -159,8 +160,8 @@ impl<E: Endpoint> Heap<E> {
         let _ = self.give_to_all(&surplus).await;
     }
 
-    /// Gives back all that this client holds and does not use: the rest of its extent, and the blocks
-    /// that it has freed. It may go on, or be dropped.
+    /// Gives back all that this client holds and does not use: the rest of its extent, and the
+    /// blocks that it has freed. It may go on, or be dropped.
     ///
     /// # Errors
     /// What the fabric says; what was being given back may then be lost until the table is rebuilt.
@@ -210,8 +211,8 @@ impl<E: Endpoint> Heap<E> {
 
     /// A block for so many bytes, which nobody else writes until it is freed.
     pub(crate) async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
-        // What is written to a node that is down fails, and a block that a failed WRITE was for is not used again:
-        // who tries on and on would use up the heap.
+        // What is written to a node that is down fails, and a block that a failed WRITE was for is
+        // not used again: who tries on and on would use up the heap.
         if let NodeState::Down(error) = self.endpoint.node_state(self.place.header.node)? {
             return Err(error.into());
         }
@@ -291,8 +292,8 @@ impl<E: Endpoint> Heap<E> {
         self.extending.take(self.endpoint.core()).await
     }
 
-    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`. What is
-    /// refused leaves the mark where it is.
+    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`. What
+    /// is refused leaves the mark where it is.
     async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(u64, u64)>> {
         let last = self.place.bytes / GRANULE * GRANULE;
         let fit = |mark: u64| {
@@ -380,7 +381,8 @@ impl<E: Endpoint> Heap<E> {
             if granule == 0 {
                 return Ok(None);
             }
-            // If another client takes the block first, this is no link; but then the tag has changed.
+            // If another client takes the block first, this is no link; but then the tag has
+            // changed.
             let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
             let (next, generation) = BlockRef::unlink(word);
             let new = next | next_tag(head);
@@ -400,8 +402,8 @@ impl<E: Endpoint> Heap<E> {
 
 /// Lets the coroutines of a thread do something one after the other.
 ///
-/// Those that a callback of a batch runs do not wait for those of the batch, which goes on only behind the callback:
-/// they do it beside them.
+/// Those that a callback of a batch runs do not wait for those of the batch, which goes on only
+/// behind the callback: they do it beside them.
 #[derive(Default)]
 struct Turn {
     /// Within how many calls that block the turn was taken; 0 while it is free.

@@ -143,7 +143,8 @@ pub(crate) struct RecordView<'b> {
 }
 
 impl<'b> RecordView<'b> {
-    /// Checks what was read from `block`; nothing if it is not the record of that use, or not whole.
+    /// Checks what was read from `block`; nothing if it is not the record of that use, or not
+    /// whole.
     #[inline]
     pub(crate) fn decode(bytes: &'b [u8], block: BlockRef) -> Option<Self> {
         let (header, _) = bytes.split_at_checked(RECORD_HEADER)?;
@@ -175,7 +176,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Checks what was read from `block`; nothing if it is not the record of that use, or not whole.
+    /// Checks what was read from `block`; nothing if it is not the record of that use, or not
+    /// whole.
     #[must_use]
     pub fn decode(buffer: Buffer, block: BlockRef) -> Option<Self> {
         let RecordView { key, value, .. } = RecordView::decode(&buffer, block)?;

@@ -1,10 +1,11 @@
 //! Records out of band: blocks of remote memory that hold one key and its value each.
 //!
 //! For records that are too long or too varied for a slot. An index slot names a block by a
-//! [`BlockRef`]; a block is written whole before any slot names it and never changes while one does.
-//! Many clients allocate and free; a block belongs to one client until an index publishes it. A client
-//! that flushes gives back what it holds unused; one that dies before loses that, some times what it
-//! has written and at most an extent (1/1024 of the heap, 4 KiB at least), and the blocks it freed.
+//! [`BlockRef`]; a block is written whole before any slot names it and never changes while one
+//! does. Many clients allocate and free; a block belongs to one client until an index publishes it.
+//! A client that flushes gives back what it holds unused; one that dies before loses that, some
+//! times what it has written and at most an extent (1/1024 of the heap, 4 KiB at least), and the
+//! blocks it freed.
 //!
 //! A reader may come late: the block that its slot named has been freed and holds another record by
 //! then. Each use of a block therefore has a generation, in the slot and in the record, and the

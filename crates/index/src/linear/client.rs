@@ -174,7 +174,8 @@ impl<E: Endpoint> LinearTable<E> {
         reported
     }
 
-    /// Whether it is time to ask for the load factor again: for one of those who ask, who then does.
+    /// Whether it is time to ask for the load factor again: for one of those who ask, who then
+    /// does.
     #[inline]
     pub(super) fn refresh_is_due(&self) -> bool {
         let lookups = self.lookups.get() + 1;

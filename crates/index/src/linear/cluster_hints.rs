@@ -1,9 +1,9 @@
 //! What a client's lookups learn of clusters, and how many slots their READs fetch because of it
 //! (paper 000, sections 3.4 and 4.4).
 //!
-//! Opt-in, and each client's own. A hint only sizes READs: whoever relies on a slot to be empty that
-//! has been filled since finds no empty slot in what was read, and reads on as without hints. So a stale
-//! hint may cost a READ, never an answer.
+//! Opt-in, and each client's own. A hint only sizes READs: whoever relies on a slot to be empty
+//! that has been filled since finds no empty slot in what was read, and reads on as without hints.
+//! So a stale hint may cost a READ, never an answer.
 
 use super::client::LinearTable;
 use crate::cluster_hints::ClusterHints;
@@ -30,11 +30,11 @@ pub(super) struct ReadLength {
 }
 
 impl<E: Endpoint> LinearTable<E> {
-    /// The same client with cluster hints: it remembers the `most` largest clusters that its lookups
-    /// meet, and reads as far as them. 0 is without hints, as a table is opened.
+    /// The same client with cluster hints: it remembers the `most` largest clusters that its
+    /// lookups meet, and reads as far as them. 0 is without hints, as a table is opened.
     ///
-    /// Pays where keys have many records, and clusters are long; paper 000 keeps 1000 of them. Where they
-    /// are short it changes next to nothing, and costs some CPU time a lookup.
+    /// Pays where keys have many records, and clusters are long; paper 000 keeps 1000 of them.
+    /// Where they are short it changes next to nothing, and costs some CPU time a lookup.
     #[must_use]
     pub fn with_cluster_hints(mut self, most: usize) -> Self {
         let hints = || Box::new(RefCell::new(ClusterHints::new(self.layout.slots, most)));
@@ -65,8 +65,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Not inlined, as all that only those with hints need: the lookups of others stay as short as they
-    /// were.
+    /// Not inlined, as all that only those with hints need: the lookups of others stay as short as
+    /// they were.
     #[inline(never)]
     fn hinted_length(
         &self,
@@ -110,8 +110,8 @@ impl<E: Endpoint> LinearTable<E> {
         hints.borrow_mut().note(home, empty);
     }
 
-    /// Notes the run over a walk's slot, which is in use, if the heads from it on that were read along
-    /// show where it ends.
+    /// Notes the run over a walk's slot, which is in use, if the heads from it on that were read
+    /// along show where it ends.
     #[inline(never)]
     pub(super) fn met_in_use(&self, home: u64, distance: u64, heads: impl Iterator<Item = u64>) {
         let mut behind = heads.skip(1);
@@ -129,9 +129,9 @@ impl<E: Endpoint> LinearTable<E> {
         reads
     }
 
-    /// Merges what was noted, while READs are under way: the time until they come is free. (The doorbell of those
-    /// posted by the same poll rings when the merge is done, a fraction of a us later for each note. There are notes
-    /// only while there is something to learn.)
+    /// Merges what was noted, while READs are under way: the time until they come is free. (The
+    /// doorbell of those posted by the same poll rings when the merge is done, a fraction of a us
+    /// later for each note. There are notes only while there is something to learn.)
     #[inline]
     pub(super) fn merge_hints(&self) {
         if let Some(hints) = &self.hints {

@@ -1,5 +1,5 @@
-//! Which records of a hybrid table stand in its slots: the model's choice, for records whose sizes are
-//! known in proportion.
+//! Which records of a hybrid table stand in its slots: the model's choice, for records whose sizes
+//! are known in proportion.
 
 use super::layout::{LOAD_FACTOR, LinearOptions};
 use crate::heap;
@@ -26,8 +26,8 @@ pub struct RecordMix<'s> {
 
 impl LinearOptions {
     /// These options with the slots that are the cheapest for a mix of records by the model: Hybrid
-    /// slots with room for so many bytes, or Heap slots where no record is better off in its slot. The
-    /// heap is made for the mix, unless these options say how large it is.
+    /// slots with room for so many bytes, or Heap slots where no record is better off in its slot.
+    /// The heap is made for the mix, unless these options say how large it is.
     ///
     /// # Errors
     /// As [`LinearOptions::hybrid_prices`].
@@ -36,8 +36,8 @@ impl LinearOptions {
         Ok(self.with_slots(best, mix.sizes))
     }
 
-    /// The same with the load factor that is the cheapest as well, in at most so many bytes of memory
-    /// per record: slots, and blocks of the records out of band.
+    /// The same with the load factor that is the cheapest as well, in at most so many bytes of
+    /// memory per record: slots, and blocks of the records out of band.
     ///
     /// # Errors
     /// As [`LinearOptions::hybrid_prices_within`].
@@ -55,8 +55,8 @@ impl LinearOptions {
     /// cheapest: of a table with this capacity, load factor and rule for keys.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) for a capacity or load factor that no table can have,
-    /// records that this one cannot hold, or numbers that the model refuses.
+    /// [`BadOption`](crate::IndexError::BadOption) for a capacity or load factor that no table can
+    /// have, records that this one cannot hold, or numbers that the model refuses.
     pub fn hybrid_prices(&self, mix: &RecordMix<'_>) -> Result<HybridPrices> {
         self.check_mix(mix)?;
         let slots = self.sizing.slots_for(self.sizing.capacity, LOAD_FACTOR)?;
@@ -69,8 +69,8 @@ impl LinearOptions {
             .map_err(|error| refused("record mix", error))
     }
 
-    /// The same for so many bytes of memory per record, which decide the load factor of each size of
-    /// slots; that of these options does not matter.
+    /// The same for so many bytes of memory per record, which decide the load factor of each size
+    /// of slots; that of these options does not matter.
     ///
     /// # Errors
     /// As [`LinearOptions::hybrid_prices`], and if no slots take so little.
@@ -148,8 +148,8 @@ const SHAPE: HybridShape = HybridShape {
     record_bytes: |bytes| heap::record_bytes(0, bytes).next_multiple_of(8),
 };
 
-/// Bytes of heap for the records that do not fit, for an eighth of the others, which are replaced some
-/// day, and for what lies idle with clients: as of tables whose sizes are not known better.
+/// Bytes of heap for the records that do not fit, for an eighth of the others, which are replaced
+/// some day, and for what lies idle with clients: as of tables whose sizes are not known better.
 fn ample_heap(capacity: u64, inline_bytes: usize, sizes: &[RecordSize]) -> u64 {
     let total: f64 = sizes.iter().map(|size| size.weight).sum();
     let of_size = |size: &RecordSize| {

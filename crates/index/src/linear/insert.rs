@@ -1,8 +1,9 @@
 //! Putting a record under a key, and finding or putting (paper 002, figure 1).
 //!
 //! Invariant: a key is only ever put into the first empty slot of its probe, by a compare-and-swap
-//! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees whose
-//! it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what was read.
+//! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees
+//! whose it is. A lost compare-and-swap costs no READ: what it found is looked at in place of what
+//! was read.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
@@ -37,8 +38,8 @@ impl<E: Endpoint> LinearTable<E> {
             return Ok(false);
         }
         let mut probe = Probe::new(key, self.until_all());
-        // Where the record goes out of band whether the key is there or not, it is written while the slot
-        // is looked for.
+        // Where the record goes out of band whether the key is there or not, it is written while
+        // the slot is looked for.
         let mut spot = if draft.out {
             let (written, spot) =
                 both(self.write_out(key, draft), self.locate(key, &mut probe)).await;
@@ -179,9 +180,9 @@ impl<E: Endpoint> LinearTable<E> {
         Ok(published)
     }
 
-    /// Writes key and value into a slot that this client alone has claimed, and publishes them. Both
-    /// leave in one batch: a reader whose checksum fails reads again. The compare-and-swap takes no
-    /// effect unless the WRITE before it has, or the slot would stay unreadable.
+    /// Writes key and value into a slot that this client alone has claimed, and publishes them.
+    /// Both leave in one batch: a reader whose checksum fails reads again. The compare-and-swap
+    /// takes no effect unless the WRITE before it has, or the slot would stay unreadable.
     async fn publish_inline<'t>(
         &'t self,
         key: &Key<'_>,
@@ -247,9 +248,9 @@ impl<E: Endpoint> LinearTable<E> {
         Ok(replaced)
     }
 
-    /// Writes the draft's record out of band and swaps the slot's head for one that names it, both in one
-    /// batch: the compare-and-swap takes no effect unless the WRITE before it has. Returns that head, and
-    /// whether the slot has it.
+    /// Writes the draft's record out of band and swaps the slot's head for one that names it, both
+    /// in one batch: the compare-and-swap takes no effect unless the WRITE before it has. Returns
+    /// that head, and whether the slot has it.
     async fn write_and_swap<'t>(
         &'t self,
         key: &Key<'_>,
@@ -313,8 +314,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is in
-    /// doubt, the block is lost until the table is rebuilt.
+    /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is
+    /// in doubt, the block is lost until the table is rebuilt.
     pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
         let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
         if let (Some(heap), Some(block), false) = (&self.heap, draft.block, in_doubt) {

@@ -22,7 +22,8 @@ pub struct LinearOptions {
     pub sizing: Sizing,
     /// What its slots hold; by default what suits the sizes.
     pub slot: Option<SlotKind>,
-    /// Bytes of key and value that a Hybrid slot has room for: a multiple of 8 up to 1024, by default
+    /// Bytes of key and value that a Hybrid slot has room for: a multiple of 8 up to 1024, by
+    /// default
     /// 32. Only for Hybrid slots.
     pub inline_bytes: Option<u32>,
 }
@@ -41,7 +42,8 @@ impl LinearOptions {
     /// The layout that these options ask for.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(&self) -> Result<LinearLayout> {
         let sizing = &self.sizing;
         let slots = sizing.slots_for(sizing.capacity, LOAD_FACTOR)?;
@@ -147,8 +149,8 @@ impl LinearLayout {
         }
     }
 
-    /// Bytes from the table's start that its clients may have written, where the mark of its heap is `heap_mark`: what
-    /// must be zeros again before another table can lie there.
+    /// Bytes from the table's start that its clients may have written, where the mark of its heap
+    /// is `heap_mark`: what must be zeros again before another table can lie there.
     #[must_use]
     pub fn written(&self, heap_mark: u64) -> Vec<Range<u64>> {
         self.map().written(heap_mark).into()

@@ -1,10 +1,11 @@
 //! Finding a key's value, in steps.
 //!
-//! A chunk of slots after the other, and where a slot names a record out of band, that record. A key that is
-//! remembered has its record and its slot read at once.
+//! A chunk of slots after the other, and where a slot names a record out of band, that record. A
+//! key that is remembered has its record and its slot read at once.
 //!
-//! Invariant: that of every walk along a probe (`walk.rs`). A record that turns out to be another key's, and a slot
-//! whose record is not whole, have the chunk read on from that slot, as nothing of it was kept.
+//! Invariant: that of every walk along a probe (`walk.rs`). A record that turns out to be another
+//! key's, and a slot whose record is not whole, have the chunk read on from that slot, as nothing
+//! of it was kept.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
@@ -296,8 +297,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Looks at a slot whose head says that it may hold the key's record: what to read, or, if that needs no READ,
-    /// the record's value if it is the key's.
+    /// Looks at a slot whose head says that it may hold the key's record: what to read, or, if that
+    /// needs no READ, the record's value if it is the key's.
     #[inline]
     fn look_at_head(
         &self,
@@ -403,9 +404,9 @@ impl<E: Endpoint> LinearTable<E> {
         self.read_on(key, search)
     }
 
-    /// Has the slot at the lookup's place read again, as the record of its head was not whole: at once the first
-    /// time, then after ever longer pauses. If the head is another one than last time, others are writing, and that
-    /// is no fault.
+    /// Has the slot at the lookup's place read again, as the record of its head was not whole: at
+    /// once the first time, then after ever longer pauses. If the head is another one than last
+    /// time, others are writing, and that is no fault.
     #[cold]
     fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
         if head == search.unreadable {
@@ -451,7 +452,8 @@ impl<E: Endpoint> LinearTable<E> {
         Found::Word { word, len }
     }
 
-    /// Notes that the first of these slots, at this distance from the key's home, is in use, and where its run ends.
+    /// Notes that the first of these slots, at this distance from the key's home, is in use, and
+    /// where its run ends.
     #[inline(always)]
     fn met_in_use_of(
         &self,

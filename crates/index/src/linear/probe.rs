@@ -119,7 +119,8 @@ impl<'t, E: Endpoint> Probe<'t, E> {
     }
 
     /// Forgets the local copy, so that the slot is read again: the record that its head names was
-    /// not whole. If the head is another one than last time, others are writing, and that is no fault.
+    /// not whole. If the head is another one than last time, others are writing, and that is no
+    /// fault.
     pub(super) fn forget(&mut self, head: u64) {
         if head == self.unreadable {
             self.rereads += 1;

@@ -65,8 +65,8 @@ impl ReadSizes {
     }
 
     /// Slots to read at a load factor where a cluster is known, for who reads on to the empty slot
-    /// (paper 000, Eq. 10). Exactly up to that slot within a cluster, if one READ may be so long. In
-    /// front of one a fixed size stays what it is, but for slots behind the empty one.
+    /// (paper 000, Eq. 10). Exactly up to that slot within a cluster, if one READ may be so long.
+    /// In front of one a fixed size stays what it is, but for slots behind the empty one.
     pub(super) fn hinted(&self, load: f64, hint: Hint) -> u64 {
         let slots = match (&self.sizes, hint) {
             (Sizes::Fixed(slots), Hint::Ahead { .. }) => {

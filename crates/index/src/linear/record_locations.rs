@@ -1,11 +1,12 @@
 //! Lookups and updates of keys whose slot and record this client remembers: one round trip each.
 //!
-//! Invariant: a record is believed as ever, because its key's slot was seen to name it within the operation, and
-//! because its bytes are whole and of that use of its block. Which of the two was read first does not matter: a block
-//! does not change while a slot names it. An update swaps the slot from what is remembered, so that it takes effect
-//! only where that is still so; the slot is the key's for ever, and the location is that of no other key (see
-//! [`record_locations`](crate::record_locations)). So a stale location costs a READ, or a record that is
-//! written before its slot is looked for, and never an answer.
+//! Invariant: a record is believed as ever, because its key's slot was seen to name it within the
+//! operation, and because its bytes are whole and of that use of its block. Which of the two was
+//! read first does not matter: a block does not change while a slot names it. An update swaps the
+//! slot from what is remembered, so that it takes effect only where that is still so; the slot is
+//! the key's for ever, and the location is that of no other key (see
+//! [`record_locations`](crate::record_locations)). So a stale location costs a READ, or a record
+//! that is written before its slot is looked for, and never an answer.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
@@ -28,13 +29,14 @@ impl<'k> Key<'k> {
 }
 
 impl<E: Endpoint> LinearTable<E> {
-    /// The same client with record locations: it remembers where about `most` keys have their records out of band, those
-    /// that it has met last, and asks for a key's slot and its record at once. 0 is without locations, as a table is opened.
-    /// They take 16 bytes a key, and none until they are used; more than the table has slots are not kept.
+    /// The same client with record locations: it remembers where about `most` keys have their
+    /// records out of band, those that it has met last, and asks for a key's slot and its record at
+    /// once. 0 is without locations, as a table is opened. They take 16 bytes a key, and none until
+    /// they are used; more than the table has slots are not kept.
     ///
-    /// Lookups and updates of keys that are remembered take one round trip, of others two and three; for keys whose
-    /// values others replace in between, a lookup has read a record too many. Without effect on tables of several
-    /// records a key, and on those that have none out of band.
+    /// Lookups and updates of keys that are remembered take one round trip, of others two and
+    /// three; for keys whose values others replace in between, a lookup has read a record too many.
+    /// Without effect on tables of several records a key, and on those that have none out of band.
     #[must_use]
     pub fn with_record_locations(mut self, most: usize) -> Self {
         let wanted = most > 0 && self.heap.is_some() && self.layout.keys == KeyRule::Unique;
@@ -84,8 +86,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Replaces the value of a key where it is remembered; false if its slot has to be looked for. The draft's record
-    /// may be written then.
+    /// Replaces the value of a key where it is remembered; false if its slot has to be looked for.
+    /// The draft's record may be written then.
     pub(super) async fn replace_at_location(
         &self,
         key: &Key<'_>,

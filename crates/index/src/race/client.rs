@@ -34,13 +34,13 @@ pub struct Work {
     pub splits: u64,
     /// Records that it has moved to another subtable.
     pub moved: u64,
-    /// Slots that it has carried over to a subtable's next depth because an operation met them before the
-    /// client that splits the subtable had come to them.
+    /// Slots that it has carried over to a subtable's next depth because an operation met them
+    /// before the client that splits the subtable had come to them.
     pub helped: u64,
     /// Times that an insertion of its own has made way for another of the same key.
     pub yielded: u64,
-    /// Insertions begun by others that it has undone: of clients that had died, or of slow ones, which then
-    /// begin again.
+    /// Insertions begun by others that it has undone: of clients that had died, or of slow ones,
+    /// which then begin again.
     pub undone: u64,
 }
 
@@ -61,8 +61,8 @@ impl<E: Endpoint> RaceTable<E> {
     /// Opens the table that lies at `table`, and reads its directory.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`] for a layout that no options give, [`IndexError::BadDirectory`], or what
-    /// the fabric says.
+    /// [`IndexError::BadOption`] for a layout that no options give, [`IndexError::BadDirectory`],
+    /// or what the fabric says.
     pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
         layout.check()?;
         let opened = Self {
@@ -164,7 +164,8 @@ impl<E: Endpoint> RaceTable<E> {
             }
             let at = self.layout.split_at(self.table, first);
             let read = self.endpoint.read(at, entries as usize * 8).await?;
-            // A word that is not there yet may stand before one that is: they were not read at once.
+            // A word that is not there yet may stand before one that is: they were not read at
+            // once.
             let written = read.words().iter().take_while(|entry| **entry != 0);
             let mut directory = self.directory.borrow_mut();
             for (entry, word) in (first..).zip(written) {
@@ -183,8 +184,8 @@ impl<E: Endpoint> RaceTable<E> {
     /// Reads the directory on: a slot of the subtable has been seen to be of that depth.
     ///
     /// # Errors
-    /// [`IndexError::Unreadable`] where no split explains it: each is in the directory before any slot is
-    /// touched.
+    /// [`IndexError::Unreadable`] where no split explains it: each is in the directory before any
+    /// slot is touched.
     pub(super) async fn catch_up(&self, subtable: u64, slot: u64, depth: u32) -> Result<()> {
         self.read_directory().await?;
         if self.directory.borrow().leaf(subtable).depth >= depth {

@@ -1,15 +1,16 @@
 //! The directory: which subtable a key belongs to.
 //!
-//! In the table it is a list of splits, one word each, appended to by compare-and-swap and never changed
-//! again but for one bit. Split number `n` has made subtable `roots + n`:
+//! In the table it is a list of splits, one word each, appended to by compare-and-swap and never
+//! changed again but for one bit. Split number `n` has made subtable `roots + n`:
 //!
 //! ```text
 //! | 1 | finished, 1 bit | depth before, 5 bits | 0 | parent, 32 bits |
 //! ```
-//! A client has the array that extendible hashing asks for, made from the splits that it has read: a
-//! subtable for each suffix of a route. It reads on from where it was, so that a split costs those who did
-//! not make it one READ of a word or a few, and doubling costs nobody anything. How deep the splits may go is bounded by
-//! the layout, so that no list, however damaged, makes the array longer than a table of that layout can need.
+//! A client has the array that extendible hashing asks for, made from the splits that it has read:
+//! a subtable for each suffix of a route. It reads on from where it was, so that a split costs
+//! those who did not make it one READ of a word or a few, and doubling costs nobody anything. How
+//! deep the splits may go is bounded by the layout, so that no list, however damaged, makes the
+//! array longer than a table of that layout can need.
 
 const USED: u64 = 1 << 63;
 const FINISHED: u64 = 1 << 62;

@@ -1,18 +1,20 @@
 //! Putting a record under a key, and finding or putting.
 //!
-//! An insertion takes two swaps. The first *begins* it in an empty slot, where no lookup sees it; the READ of
-//! the key's slots that leaves in the same batch takes effect behind that swap. If it shows neither the key
-//! nor another insertion of it that has begun, the second swap makes the slot live. Otherwise one of two
-//! gives way: the insertion, if the key is there; and of several that have begun, all but one.
+//! An insertion takes two swaps. The first *begins* it in an empty slot, where no lookup sees it;
+//! the READ of the key's slots that leaves in the same batch takes effect behind that swap. If it
+//! shows neither the key nor another insertion of it that has begun, the second swap makes the slot
+//! live. Otherwise one of two gives way: the insertion, if the key is there; and of several that
+//! have begun, all but one.
 //!
-//! Invariant: no key has two live slots. Of two insertions of a key, begun in two slots, each looks at the
-//! other's slot after its own has begun. Who began last therefore sees the other's, begun or live. If it is
-//! live he gives way; if it is begun he becomes live only when he has undone it, and then its client's second
-//! swap fails. This holds of the dead as of the living, so that nobody waits for anybody.
+//! Invariant: no key has two live slots. Of two insertions of a key, begun in two slots, each looks
+//! at the other's slot after its own has begun. Who began last therefore sees the other's, begun or
+//! live. If it is live he gives way; if it is begun he becomes live only when he has undone it, and
+//! then its client's second swap fails. This holds of the dead as of the living, so that nobody
+//! waits for anybody.
 //!
-//! To undo another's insertion is always allowed, for it has had no effect, and its client begins again.
-//! So that two do not undo each other for ever, the one in the later slot gives way to one that it meets for
-//! the first time, waits, and undoes it only if it then is still there.
+//! To undo another's insertion is always allowed, for it has had no effect, and its client begins
+//! again. So that two do not undo each other for ever, the one in the later slot gives way to one
+//! that it meets for the first time, waits, and undoes it only if it then is still there.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
@@ -120,8 +122,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(Draft { value, block: None })
     }
 
-    /// Writes the record out of band and reads the key's slots, in one batch: of operations that need the
-    /// record in any case.
+    /// Writes the record out of band and reads the key's slots, in one batch: of operations that
+    /// need the record in any case.
     pub(super) async fn write_and_read(
         &self,
         key: &Key<'_>,
@@ -182,8 +184,8 @@ impl<E: Endpoint> RaceTable<E> {
             slot,
             begun: Word::begun(leaf.depth, key.tag, block),
         };
-        // One batch, in this order: whoever sees the swap can read the record, and the READ sees whoever
-        // has swapped before.
+        // One batch, in this order: whoever sees the swap can read the record, and the READ sees
+        // whoever has swapped before.
         let begin = self.swap(leaf.subtable, slot, empty, stake.begun);
         let look = self.read_spans(leaf, key.buckets.spans());
         let (written, (found, look)) = both(
@@ -243,8 +245,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok((block, Some(write)))
     }
 
-    /// Whether an insertion that has begun may become live: nobody else has put the key, and nobody who
-    /// has begun to can any more.
+    /// Whether an insertion that has begun may become live: nobody else has put the key, and nobody
+    /// who has begun to can any more.
     async fn may_be_live(
         &self,
         key: &Key<'_>,
@@ -304,8 +306,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(self.swap(leaf.subtable, slot, begun, empty).await? == begun)
     }
 
-    /// Makes an empty slot for a key that finds none: of insertions that their clients have left, and that
-    /// are still there when it has waited, or else by splitting the subtable.
+    /// Makes an empty slot for a key that finds none: of insertions that their clients have left,
+    /// and that are still there when it has waited, or else by splitting the subtable.
     async fn make_room(&self, key: &Key<'_>, view: &View, rivals: &mut Rivals) -> Result<()> {
         let of_state = |(_, word): &Placed| word.state() == State::Begun;
         let begun: Vec<Placed> = view.words().filter(of_state).collect();
@@ -322,8 +324,8 @@ impl<E: Endpoint> RaceTable<E> {
         self.undo_all(view.leaf, left).await.map(drop)
     }
 
-    /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is in
-    /// doubt, the block is lost until the table is rebuilt.
+    /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is
+    /// in doubt, the block is lost until the table is rebuilt.
     pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
         let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
         if let (Some(block), false) = (draft.block, in_doubt) {
@@ -333,8 +335,8 @@ impl<E: Endpoint> RaceTable<E> {
     }
 }
 
-/// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main bucket
-/// before that for what it overflows.
+/// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
+/// bucket before that for what it overflows.
 fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
     let bucket = key.buckets.bucket;
     let empty_in = |first: u64| {

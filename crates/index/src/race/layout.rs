@@ -18,8 +18,8 @@ const GROUP: u64 = 3;
 const MOST_BUCKET_SLOTS: u32 = 32;
 /// The most subtables of a table: as many as a client's directory can number.
 const MOST_SUBTABLES: u64 = 1 << 31;
-/// A client's directory has so many entries for each subtable, at most, and so many in all where that is less: powers of
-/// two. An entry has 4 bytes.
+/// A client's directory has so many entries for each subtable, at most, and so many in all where
+/// that is less: powers of two. An entry has 4 bytes.
 const SUFFIXES_A_SUBTABLE: u64 = 16;
 const SUFFIXES_AT_LEAST: u64 = 1 << 16;
 /// Slots of a subtable of a table that grows, unless told otherwise.
@@ -44,14 +44,15 @@ pub struct RaceOptions {
     /// How much it shall hold: at first 4/5 full unless told otherwise. Its keys are unique; by
     /// default its heap has room for `most_capacity` records of the largest size.
     pub sizing: Sizing,
-    /// Keys that it has room for when it has grown; by default the capacity: it does not grow then. The
-    /// memory for all of them belongs to the table from the start, but is not touched before it is
-    /// needed.
+    /// Keys that it has room for when it has grown; by default the capacity: it does not grow then.
+    /// The memory for all of them belongs to the table from the start, but is not touched before it
+    /// is needed.
     pub most_capacity: Option<u64>,
     /// Slots of a bucket, 1 to 32: the paper's d.
     pub bucket_slots: u32,
-    /// Slots of a subtable, at least: whole groups of buckets. By default 1024 of a table that grows, and
-    /// all slots of one that does not. Who finds a subtable full moves half of its records.
+    /// Slots of a subtable, at least: whole groups of buckets. By default 1024 of a table that
+    /// grows, and all slots of one that does not. Who finds a subtable full moves half of its
+    /// records.
     pub subtable_slots: Option<u64>,
 }
 
@@ -70,7 +71,8 @@ impl RaceOptions {
     /// The layout that these options ask for.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(&self) -> Result<RaceLayout> {
         let sizing = &self.sizing;
         sizing.unique_keys("RACE")?;
@@ -202,8 +204,9 @@ impl RaceLayout {
         self.most_subtables * self.subtable_slots()
     }
 
-    /// Bytes from the table's start that its clients may have written, where it was split so often and the mark of its
-    /// heap is `heap_mark`: what must be zeros again before another table can lie there.
+    /// Bytes from the table's start that its clients may have written, where it was split so often
+    /// and the mark of its heap is `heap_mark`: what must be zeros again before another table can
+    /// lie there.
     #[must_use]
     pub fn written(&self, splits: u64, heap_mark: u64) -> Vec<Range<u64>> {
         let splits = splits.min(self.most_splits());
@@ -212,15 +215,16 @@ impl RaceLayout {
         vec![head.start..head.end - unused.min(head.end), heap]
     }
 
-    /// Bytes from the table's start at which its directory lies: a word for each split, none behind the first 0.
+    /// Bytes from the table's start at which its directory lies: a word for each split, none behind
+    /// the first 0.
     #[must_use]
     pub fn directory(&self) -> Range<u64> {
         let start = self.split_at(AT_START, 0).offset;
         start..start + self.most_splits() * 8
     }
 
-    /// Bytes of remote memory that the whole table takes, those that it may grow into included. A fresh
-    /// table is all zeros.
+    /// Bytes of remote memory that the whole table takes, those that it may grow into included. A
+    /// fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
         self.map().bytes()
@@ -232,7 +236,8 @@ impl RaceLayout {
         Directory::bytes_of(self.roots)
     }
 
-    /// Bytes of local memory that a client's directory takes at most, when the table has grown as far as it can.
+    /// Bytes of local memory that a client's directory takes at most, when the table has grown as
+    /// far as it can.
     #[must_use]
     pub const fn most_directory_bytes(&self) -> u64 {
         Directory::bytes_of(self.most_subtables)
@@ -244,10 +249,11 @@ impl RaceLayout {
         self.most_subtables - self.roots
     }
 
-    /// How often a subtable can split along its line: so often that a client's directory, which has an entry for each
-    /// suffix as long as the longest, has at most [`SUFFIXES_A_SUBTABLE`] times as many as there are subtables at
-    /// last, rounded up to a power of two, or [`SUFFIXES_AT_LEAST`]. Hashes make lines of about equal lengths: only
-    /// where a subtable has a handful of slots does a key find no room because of this.
+    /// How often a subtable can split along its line: so often that a client's directory, which has
+    /// an entry for each suffix as long as the longest, has at most [`SUFFIXES_A_SUBTABLE`] times
+    /// as many as there are subtables at last, rounded up to a power of two, or
+    /// [`SUFFIXES_AT_LEAST`]. Hashes make lines of about equal lengths: only where a subtable has a
+    /// handful of slots does a key find no room because of this.
     pub(super) const fn most_depth(&self) -> u32 {
         if self.most_splits() == 0 {
             return 0;
@@ -334,8 +340,8 @@ impl RaceLayout {
     }
 }
 
-/// A main bucket and the one that it overflows into, by their first slots: next to each other, so that one
-/// READ fetches both.
+/// A main bucket and the one that it overflows into, by their first slots: next to each other, so
+/// that one READ fetches both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pair {
     pub(super) main: u64,

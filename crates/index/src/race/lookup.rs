@@ -1,13 +1,13 @@
 //! Finding a key's value, in steps: its slots, then the records of those with its tag.
 //!
-//! Slots that are all of the depth that the directory has need no more than that. Where a split is under way, where the
-//! directory is out of date, or a record is not that of its word any more, the lookup goes on as that of a writer
-//! (`search.rs`), with what was read and learnt.
+//! Slots that are all of the depth that the directory has need no more than that. Where a split is
+//! under way, where the directory is out of date, or a record is not that of its word any more, the
+//! lookup goes on as that of a writer (`search.rs`), with what was read and learnt.
 //!
-//! Invariant: a key that is in the table has one live slot, and that stays where it is until the key is
-//! removed: updates swap its word, and a split carries it to the same slot of another subtable, where a
-//! reader looks for it too. A reader that has met it in no slot, each read at some moment of the lookup, has
-//! therefore looked up a key that was absent at one of them.
+//! Invariant: a key that is in the table has one live slot, and that stays where it is until the
+//! key is removed: updates swap its word, and a split carries it to the same slot of another
+//! subtable, where a reader looks for it too. A reader that has met it in no slot, each read at
+//! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;

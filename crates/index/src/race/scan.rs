@@ -1,8 +1,9 @@
 //! Visiting every record, a piece of the table at a time, without stopping anybody.
 //!
-//! A key that is present all along keeps its slot's number, and the end of its route, while it goes from
-//! subtable to subtable. So a scan goes by these: row by row, which is a group of buckets in all subtables,
-//! and in a row in the order of the routes' ends, in which a subtable that splits stays one interval.
+//! A key that is present all along keeps its slot's number, and the end of its route, while it goes
+//! from subtable to subtable. So a scan goes by these: row by row, which is a group of buckets in
+//! all subtables, and in a row in the order of the routes' ends, in which a subtable that splits
+//! stays one interval.
 
 use super::client::RaceTable;
 use super::directory::{Directory, Leaf};
@@ -107,7 +108,8 @@ impl<E: Endpoint> RaceTable<E> {
         Some((areas, scan::next(next, self.layout.groups << bits)))
     }
 
-    /// The words with records of an area, each with its leaf; and what of it has to be looked at again.
+    /// The words with records of an area, each with its leaf; and what of it has to be looked at
+    /// again.
     async fn look_over(&self, area: Area) -> Result<(Vec<(Leaf, (u64, Word))>, Vec<Area>)> {
         let leaves = self.leaves_of(area.leaf);
         if leaves != [area.leaf] {

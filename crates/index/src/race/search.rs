@@ -1,9 +1,9 @@
 //! Finding a key's record as its writers do, and where slots are changing.
 //!
-//! Invariant: a key that is in the table has one live slot, and that stays where it is until the key is
-//! removed: updates swap its word, and a split carries it to the same slot of another subtable, where a
-//! reader looks for it too. A reader that has met it in no slot, each read at some moment of the lookup, has
-//! therefore looked up a key that was absent at one of them.
+//! Invariant: a key that is in the table has one live slot, and that stays where it is until the
+//! key is removed: updates swap its word, and a split carries it to the same slot of another
+//! subtable, where a reader looks for it too. A reader that has met it in no slot, each read at
+//! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
@@ -85,7 +85,8 @@ impl<E: Endpoint> RaceTable<E> {
         learnt.attempts.unreadable(&*self.endpoint, slot).await
     }
 
-    /// Looks for the key in slots that were read: the records of those with its tag are read side by side.
+    /// Looks for the key in slots that were read: the records of those with its tag are read side
+    /// by side.
     pub(super) async fn search(
         &self,
         key: &Key<'_>,
@@ -141,8 +142,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(record.filter(|record| self.may_stand_at(record.key(), slot, word)))
     }
 
-    /// Whether a slot with this word can be that of a key. Generations come round: a key that cannot stand there is that
-    /// of a later use.
+    /// Whether a slot with this word can be that of a key. Generations come round: a key that
+    /// cannot stand there is that of a later use.
     pub(super) fn may_stand_at(&self, key: &[u8], slot: u64, word: Word) -> bool {
         let key = self.checked_key(key);
         key.is_ok_and(|key| key.tag == word.tag() && key.buckets.contain(slot))

@@ -1,8 +1,8 @@
 //! Splitting a subtable in two while everybody goes on reading and writing it.
 //!
-//! A split is decided by one swap, which appends it to the directory. From then on the key with the next bit
-//! set in its route belongs to the child. Slot by slot, whoever comes to it first carries it over: the client
-//! that splits, and any writer that meets a slot which has not been.
+//! A split is decided by one swap, which appends it to the directory. From then on the key with the
+//! next bit set in its route belongs to the child. Slot by slot, whoever comes to it first carries
+//! it over: the client that splits, and any writer that meets a slot which has not been.
 //!
 //! ```text
 //! the parent's slot             then the same slot of the child
@@ -11,22 +11,22 @@
 //! live, stays      d -> d + 1   0 -> empty, d + 1
 //! live, goes       d -> moving  0 -> live, d + 1         then the parent's: moving -> empty, d + 1
 //! ```
-//! Each step is a swap of a word that has been seen, and no step is ever taken back, so that any number of
-//! clients may take them together, and any may die. A word of depth d + 1 in the parent says that no key of
-//! the child's can come to that slot any more. A child's word goes from 0 once and never back to it: a late
-//! step of a client that has slept does nothing.
+//! Each step is a swap of a word that has been seen, and no step is ever taken back, so that any
+//! number of clients may take them together, and any may die. A word of depth d + 1 in the parent
+//! says that no key of the child's can come to that slot any more. A child's word goes from 0 once
+//! and never back to it: a late step of a client that has slept does nothing.
 //!
-//! A slot moves to the same slot of the child, which has no other use before. So a record can be lost neither
-//! to a full bucket nor between two places: it counts where it was until the child's slot has it. The record
-//! itself is not copied.
+//! A slot moves to the same slot of the child, which has no other use before. So a record can be
+//! lost neither to a full bucket nor between two places: it counts where it was until the child's
+//! slot has it. The record itself is not copied.
 //!
-//! The client that has begun a split carries over the slots that its key needs, and goes on with its insertion.
-//! With each write that follows it carries over some more, so that no operation takes long, however large the
-//! subtables are. One that flushes carries over the rest. What a client leaves that is gone is carried over by
-//! whoever needs it.
+//! The client that has begun a split carries over the slots that its key needs, and goes on with
+//! its insertion. With each write that follows it carries over some more, so that no operation
+//! takes long, however large the subtables are. One that flushes carries over the rest. What a
+//! client leaves that is gone is carried over by whoever needs it.
 //!
-//! A subtable that a split has not come to the end of is not split again before that: who wants to finishes
-//! it first. The entry's finished bit says that all slots have been carried over.
+//! A subtable that a split has not come to the end of is not split again before that: who wants to
+//! finishes it first. The entry's finished bit says that all slots have been carried over.
 
 use super::client::RaceTable;
 use super::directory::{Leaf, Split, finished, is_finished};
@@ -43,8 +43,8 @@ const SLOTS_CARRIED: u64 = 128;
 const CARRYING: u64 = u64::MAX;
 
 impl<E: Endpoint> RaceTable<E> {
-    /// Splits a subtable that has no room for a key, whose slots were so many; or finishes what another has
-    /// begun. The slots are carried over later, beside this client's next writes.
+    /// Splits a subtable that has no room for a key, whose slots were so many; or finishes what
+    /// another has begun. The slots are carried over later, beside this client's next writes.
     ///
     /// # Errors
     /// [`IndexError::Full`] if the table cannot grow, or what the fabric says.
@@ -95,8 +95,8 @@ impl<E: Endpoint> RaceTable<E> {
         self.say_finished(split).await
     }
 
-    /// Runs a write, and beside it carries over some more slots of a split that this client has begun. What
-    /// becomes of these is no concern of the write's: others can carry them over too.
+    /// Runs a write, and beside it carries over some more slots of a split that this client has
+    /// begun. What becomes of these is no concern of the write's: others can carry them over too.
     pub(super) async fn beside_splits<T>(&self, write: impl Future<Output = T>) -> T {
         if self.to_finish.borrow().is_empty() {
             return write.await;
@@ -203,9 +203,9 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// Makes a moving record live in the child, then its slot in the parent empty. Both leave in one batch, if
-    /// the send queue has room: nothing takes effect behind a swap that was lost, and the second is not posted
-    /// behind a first that has failed. Else the record would be nowhere.
+    /// Makes a moving record live in the child, then its slot in the parent empty. Both leave in
+    /// one batch, if the send queue has room: nothing takes effect behind a swap that was lost, and
+    /// the second is not posted behind a first that has failed. Else the record would be nowhere.
     async fn hand_over(&self, split: Split, slot: u64, moving: Word) -> Result<()> {
         let after = split.depth + 1;
         let live = moving.in_state(State::Live).at_depth(after);

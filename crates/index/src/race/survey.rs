@@ -17,17 +17,18 @@ pub struct Survey {
     pub slots: u64,
     /// Slots with a record.
     pub live: u64,
-    /// Slots of insertions that are not decided. Those of clients that have died stay until somebody needs the
-    /// slot, or puts that key.
+    /// Slots of insertions that are not decided. Those of clients that have died stay until
+    /// somebody needs the slot, or puts that key.
     pub begun: u64,
     /// Slots whose record is on its way to another subtable, and not there yet.
     pub moving: u64,
-    /// Slots that the split of their subtable has not come to; those with a record are among `live` or
-    /// `moving` too. Where nobody is splitting, they wait for the first writer who needs them.
+    /// Slots that the split of their subtable has not come to; those with a record are among `live`
+    /// or `moving` too. Where nobody is splitting, they wait for the first writer who needs them.
     pub behind: u64,
     /// Subtables by how often their line has split: entry `i` counts those that have `i` times.
     pub depths: Vec<u64>,
-    /// Slots that are not empty, per slot, in each of 64 equal parts of the table, subtable by subtable.
+    /// Slots that are not empty, per slot, in each of 64 equal parts of the table, subtable by
+    /// subtable.
     pub parts: Vec<f64>,
 }
 
@@ -89,7 +90,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(survey)
     }
 
-    /// Whether a record that is moving is in the other subtable already, by a client that stopped there.
+    /// Whether a record that is moving is in the other subtable already, by a client that stopped
+    /// there.
     async fn has_arrived(&self, subtable: u64, slot: u64, moving: Word) -> Result<bool> {
         let split = self.directory.borrow().last_split(subtable);
         match split.filter(|split| split.parent == subtable && split.depth == moving.depth()) {

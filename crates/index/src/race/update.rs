@@ -14,8 +14,8 @@ impl<E: Endpoint> RaceTable<E> {
         self.settle(draft, outcome).await
     }
 
-    /// Replaces the key's value if it is `expected`. The slot's word is replaced that named the record with the value, so
-    /// that no other value is.
+    /// Replaces the key's value if it is `expected`. The slot's word is replaced that named the
+    /// record with the value, so that no other value is.
     pub(super) async fn replace_value(
         &self,
         key: &[u8],

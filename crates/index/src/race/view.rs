@@ -1,9 +1,10 @@
 //! Reading slots, and what a reader or a writer may make of what was read.
 //!
-//! Every word says how deep its subtable was when it was written, so that no READ of slots can be taken for
-//! one of a subtable that has been split since: a word that is *ahead* of the client's directory has the
-//! directory read on. A word that is *behind* is that of a slot that a split has not come to yet. Writers
-//! carry it over first; readers, who may have no right to write, look where its record still is.
+//! Every word says how deep its subtable was when it was written, so that no READ of slots can be
+//! taken for one of a subtable that has been split since: a word that is *ahead* of the client's
+//! directory has the directory read on. A word that is *behind* is that of a slot that a split has
+//! not come to yet. Writers carry it over first; readers, who may have no right to write, look
+//! where its record still is.
 
 use super::client::{Key, RaceTable};
 use super::directory::{Leaf, Split};
@@ -16,11 +17,13 @@ use std::cell::Cell;
 
 /// How often others may be faster before an operation gives up.
 ///
-/// With the pauses between, that is about a second: far longer than any client needs for what it does between
-/// two verbs, so that what still stands in the way then is damaged, or its writer has stopped for good.
+/// With the pauses between, that is about a second: far longer than any client needs for what it
+/// does between two verbs, so that what still stands in the way then is damaged, or its writer has
+/// stopped for good.
 const MOST_RACES: u32 = 1_000;
 
-/// How often others may be faster before an operation pauses: races are mostly won by the second attempt.
+/// How often others may be faster before an operation pauses: races are mostly won by the second
+/// attempt.
 const RACES_WITHOUT_PAUSE: u32 = 8;
 
 /// Spans of slots of one subtable, as they were read.
@@ -58,8 +61,8 @@ impl View {
         }
     }
 
-    /// A word that the directory does not explain yet: the slot, and the depth that its subtable has
-    /// reached.
+    /// A word that the directory does not explain yet: the slot, and the depth that its subtable
+    /// has reached.
     fn ahead(&self) -> Option<(u64, u32)> {
         let depths = self.words().map(|(slot, word)| (slot, word.reaches()));
         depths
@@ -98,8 +101,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// The record of a slot was not that of its word. Mostly another has replaced it: it is looked for at
-    /// once the first time, then after ever longer pauses.
+    /// The record of a slot was not that of its word. Mostly another has replaced it: it is looked
+    /// for at once the first time, then after ever longer pauses.
     pub(super) async fn unreadable<E: Endpoint>(&self, endpoint: &E, slot: u64) -> Result<()> {
         let attempts = self.unreadable.get() + 1;
         self.unreadable.set(attempts);
@@ -133,12 +136,12 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(View { leaf, parts })
     }
 
-    /// The spans of a subtable as a reader may take them; nothing if the directory was out of date, which
-    /// it no longer is.
+    /// The spans of a subtable as a reader may take them; nothing if the directory was out of date,
+    /// which it no longer is.
     ///
-    /// A slot that a split has not filled yet has what the same slot of the parent has, or had. That is read
-    /// next, and the slot itself again after it: if it is still not filled, the parent's slot was what counts
-    /// when it was read.
+    /// A slot that a split has not filled yet has what the same slot of the parent has, or had.
+    /// That is read next, and the slot itself again after it: if it is still not filled, the
+    /// parent's slot was what counts when it was read.
     pub(super) async fn view(
         &self,
         leaf: Leaf,
@@ -159,7 +162,8 @@ impl<E: Endpoint> RaceTable<E> {
             return Ok(None);
         }
         if self.directory.borrow().leaf(leaf.subtable) != leaf {
-            // Another coroutine has read of a later split, which says nothing about slots that are behind.
+            // Another coroutine has read of a later split, which says nothing about slots that are
+            // behind.
             return Ok(None);
         }
         let Some(split) = self
@@ -188,8 +192,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(Some(view))
     }
 
-    /// The key's slots, for an operation that writes: all of the depth that the directory has, which no
-    /// split has still to come to.
+    /// The key's slots, for an operation that writes: all of the depth that the directory has,
+    /// which no split has still to come to.
     pub(super) async fn current(&self, key: &Key<'_>, attempts: &Attempts) -> Result<View> {
         loop {
             let view = self

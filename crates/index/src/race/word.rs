@@ -109,7 +109,8 @@ impl Word {
         }
     }
 
-    /// The depth that the subtable has reached, or is about to: it is being split while a record moves.
+    /// The depth that the subtable has reached, or is about to: it is being split while a record
+    /// moves.
     #[inline]
     pub(super) const fn reaches(self) -> u32 {
         match self.state() {

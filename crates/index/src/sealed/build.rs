@@ -1,8 +1,9 @@
 //! Building the table: planned in local memory, written in large pieces, then sealed by one word.
 //!
 //! Nothing is written before everything about the records has been found right. What is written
-//! then counts for nothing until the word `built` says so, which is swapped last: a builder that stops
-//! half way leaves a table that is not built, and that no other may build over its late writes.
+//! then counts for nothing until the word `built` says so, which is swapped last: a builder that
+//! stops half way leaves a table that is not built, and that no other may build over its late
+//! writes.
 
 use super::client::SealedTable;
 use super::layout::{BUILT_AT, CLAIMED_AT, SUMMARY_AT, SealedForm};
@@ -19,16 +20,16 @@ const PIECE: usize = 64 << 10;
 const WIDTH: usize = 16;
 
 impl<E: Endpoint> SealedTable<E> {
-    /// Fills the table with these records and seals it. A record's number, where an error names it, is
-    /// its place in the slice. Needs up to 28 bytes of local memory for each record and slot.
+    /// Fills the table with these records and seals it. A record's number, where an error names it,
+    /// is its place in the slice. Needs up to 28 bytes of local memory for each record and slot.
     ///
     /// A build that is refused has written nothing. If the fabric fails meanwhile, the table is not
     /// built and never will be: it is to be made anew. Only if the very last word's fate is unknown
     /// [`may_have_taken_effect`](IndexError::may_have_taken_effect) can mean a built table.
     ///
     /// # Errors
-    /// [`IndexError::Sealed`] if it has been built, [`IndexError::WriterBusy`] if somebody has begun to.
-    /// A record that does not fit, [`IndexError::DuplicateKey`], [`IndexError::Full`] or
+    /// [`IndexError::Sealed`] if it has been built, [`IndexError::WriterBusy`] if somebody has
+    /// begun to. A record that does not fit, [`IndexError::DuplicateKey`], [`IndexError::Full`] or
     /// [`IndexError::HeapFull`] where the layout is too small for them, [`IndexError::BadOption`]
     /// for inline records with all keys that there can be; or what the fabric says.
     pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {

@@ -40,12 +40,12 @@ pub(crate) struct Key<'k> {
 }
 
 impl<E: Endpoint> SealedTable<E> {
-    /// Opens the table that lies at `table`, be it built yet or not. If it is not, the operations look
-    /// again whether it is.
+    /// Opens the table that lies at `table`, be it built yet or not. If it is not, the operations
+    /// look again whether it is.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`] for a layout that no options give, or a policy that the model refuses;
-    /// or what the fabric says.
+    /// [`IndexError::BadOption`] for a layout that no options give, or a policy that the model
+    /// refuses; or what the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
@@ -156,8 +156,8 @@ impl<E: Endpoint> SealedTable<E> {
         }
     }
 
-    /// How many slots the READ at a distance from a home fetches; 0 at the table's end. All lookups ask
-    /// here and nowhere else.
+    /// How many slots the READ at a distance from a home fetches; 0 at the table's end. All lookups
+    /// ask here and nowhere else.
     #[inline]
     pub(super) fn slots_to_read(&self, built: &Built, home: u64, distance: u64) -> u64 {
         let left = self.layout.slots.saturating_sub(home + distance);

@@ -51,11 +51,12 @@ const LOAD_FACTOR: f64 = 0.9;
 /// What a sealed table shall be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SealedOptions {
-    /// How much it shall hold; the load factor is records per home slot, 0.9 unless told otherwise. The heap is for records
-    /// of variable size out of band: each takes the bytes of its key and its value and 8 more, rounded up to a multiple
-    /// of 8; it is not looked at otherwise.
+    /// How much it shall hold; the load factor is records per home slot, 0.9 unless told otherwise.
+    /// The heap is for records of variable size out of band: each takes the bytes of its key and
+    /// its value and 8 more, rounded up to a multiple of 8; it is not looked at otherwise.
     pub sizing: Sizing,
-    /// Where the records lie; by default inline, if they have fixed sizes of at most 32 bytes together.
+    /// Where the records lie; by default inline, if they have fixed sizes of at most 32 bytes
+    /// together.
     pub form: Option<SealedForm>,
     /// Bytes of an offset, 4 to 7; by default the fewest that reach all of the heap.
     pub offset_bytes: Option<u8>,
@@ -89,8 +90,8 @@ impl SealedOptions {
     }
 
     /// The layout for exactly these records: the smallest with this load factor in which they have
-    /// room, whatever their hashes are. To be preferred to [`SealedOptions::layout`] where the records
-    /// are at hand. Takes 4 bytes of local memory for each home slot.
+    /// room, whatever their hashes are. To be preferred to [`SealedOptions::layout`] where the
+    /// records are at hand. Takes 4 bytes of local memory for each home slot.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption), or a key or value that does not fit.
@@ -108,13 +109,15 @@ impl SealedOptions {
 
     /// The layout for records that are not known yet.
     ///
-    /// Behind the last home there are 64 slots and the smaller of 32 / (1 - load factor) and 8 times the
-    /// square root of the records, but no more than there are records: at load 0.9, 0.04 % of a table of
-    /// a million slots. Different keys that hash well overflow that with a probability below 10^-12;
-    /// then building says [`Full`](crate::IndexError::Full). So it may for keys of very many records.
+    /// Behind the last home there are 64 slots and the smaller of 32 / (1 - load factor) and 8
+    /// times the square root of the records, but no more than there are records: at load 0.9, 0.04
+    /// % of a table of a million slots. Different keys that hash well overflow that with a
+    /// probability below 10^-12; then building says [`Full`](crate::IndexError::Full). So it may
+    /// for keys of very many records.
     ///
     /// # Errors
-    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(&self) -> Result<SealedLayout> {
         let sizing = &self.sizing;
         let (records, shape) = (sizing.capacity, sizing.shape());

@@ -1,8 +1,8 @@
 //! Finding a key's value, in steps. Nothing changes, so one look at each slot is enough.
 //!
-//! The slots of a probe come in READs of as many slots as [`SealedTable::read_size`] says. In a table
-//! in the order of the hashes the probe ends with the READ that has a slot whose key comes after the
-//! one that is looked for; a READ that has an empty slot ends every probe.
+//! The slots of a probe come in READs of as many slots as [`SealedTable::read_size`] says. In a
+//! table in the order of the hashes the probe ends with the READ that has a slot whose key comes
+//! after the one that is looked for; a READ that has an empty slot ends every probe.
 
 use super::client::{Key, SealedTable};
 use super::layout::{SealedForm, SlotOrder};

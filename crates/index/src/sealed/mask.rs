@@ -6,8 +6,9 @@ use crate::{IndexError, Result};
 
 /// A word that the first bytes of none of these keys are, of keys of `key_bytes` bytes.
 ///
-/// Of all patterns of so many bits that there are more of them than keys, one at least is the low end of
-/// no key; the rest of the mask does not matter then. O(keys) time, and 2 bits of memory for each.
+/// Of all patterns of so many bits that there are more of them than keys, one at least is the low
+/// end of no key; the rest of the mask does not matter then. O(keys) time, and 2 bits of memory for
+/// each.
 ///
 /// # Errors
 /// [`IndexError::BadOption`] if the keys are fewer than 8 bytes long and all that there can be.

@@ -1,14 +1,15 @@
 //! A linear-probing table that is built whole from known records and never changes again.
 //!
-//! **What it is for.** Snapshots that are read and replaced, never written: feature stores, dimension
-//! tables, the pre-generated tables of paper 000. Because nothing changes, a READ cannot be torn, so
-//! that slots need no checksums, no marks and no alignment: an 8-byte record takes 8 bytes.
+//! **What it is for.** Snapshots that are read and replaced, never written: feature stores,
+//! dimension tables, the pre-generated tables of paper 000. Because nothing changes, a READ cannot
+//! be torn, so that slots need no checksums, no marks and no alignment: an 8-byte record takes 8
+//! bytes.
 //!
-//! **Promises.** One client builds; any number read. Until the builder has finished, every lookup says
-//! [`NotBuilt`](crate::IndexError::NotBuilt), also if the builder dies: such a table never is built,
-//! and is to be made anew. After that each lookup finds exactly the records that the builder was given.
-//! A build that is refused for its records has written nothing. Every key of an allowed length can be
-//! stored, whatever its bytes.
+//! **Promises.** One client builds; any number read. Until the builder has finished, every lookup
+//! says [`NotBuilt`](crate::IndexError::NotBuilt), also if the builder dies: such a table never is
+//! built, and is to be made anew. After that each lookup finds exactly the records that the builder
+//! was given. A build that is refused for its records has written nothing. Every key of an allowed
+//! length can be stored, whatever its bytes.
 //!
 //! **The table.** No probe wraps around the table's end: behind the last home there are some slots
 //! more, so that the slots of a probe always lie in one piece and take one READ.
@@ -38,17 +39,19 @@
 //!   variable sizes  | key length, 4 | value length, 4 | key | value | to a multiple of 8 |
 //! ```
 //!
-//! **Who may write what.** The builder claims the table by a compare-and-swap of `claimed`, writes the
-//! heap, the slots and the rest of the header, and at last swaps `built` from 0 to 1. A plain write is
-//! visible to all no later than its writer's next atomic, so who has seen `built` sees all of it.
+//! **Who may write what.** The builder claims the table by a compare-and-swap of `claimed`, writes
+//! the heap, the slots and the rest of the header, and at last swaps `built` from 0 to 1. A plain
+//! write is visible to all no later than its writer's next atomic, so who has seen `built` sees all
+//! of it.
 //!
-//! **The order of the keys.** In order of arrival (paper 000) a miss ends at the first empty slot. In
-//! the order of the hashes, which is the order of the homes too, it ends at the first key that comes
-//! after it, which is where it would stand: as near as a hit, 4.5 slots from home instead of 49.5 at
-//! load 0.9 (see [`ProbeDistribution::ordered`](farslot_model::ProbeDistribution::ordered)). The
-//! occupied slots are the same in both. An inline slot says its key's hash itself, and to look at the
-//! last slot of a READ is enough: if that one comes after the key, the key is in none of those that
-//! follow. A slot out of band says its home and 8 more bits; that byte pays: without it, a miss at load 0.9
+//! **The order of the keys.** In order of arrival (paper 000) a miss ends at the first empty slot.
+//! In the order of the hashes, which is the order of the homes too, it ends at the first key that
+//! comes after it, which is where it would stand: as near as a hit, 4.5 slots from home instead of
+//! 49.5 at load 0.9 (see
+//! [`ProbeDistribution::ordered`](farslot_model::ProbeDistribution::ordered)). The occupied slots
+//! are the same in both. An inline slot says its key's hash itself, and to look at the last slot of
+//! a READ is enough: if that one comes after the key, the key is in none of those that follow. A
+//! slot out of band says its home and 8 more bits; that byte pays: without it, a miss at load 0.9
 //! reads 50 slots, of which one in 256 has the signature by chance and costs one more READ.
 //!
 //! Sources: paper 000, sections 3 and 4.1 (probing, inline and out of band); the order is that of

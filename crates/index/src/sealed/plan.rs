@@ -1,8 +1,9 @@
 //! Which record goes into which slot: found in local memory, before anything is written.
 //!
-//! All of it takes a time proportional to records and slots, however many records a key has: records
-//! are counted by home and laid out group by group (a counting sort), and those in order of arrival
-//! find the next empty slot by a path that shortens as it is walked (Tarjan's disjoint sets).
+//! All of it takes a time proportional to records and slots, however many records a key has:
+//! records are counted by home and laid out group by group (a counting sort), and those in order of
+//! arrival find the next empty slot by a path that shortens as it is walked (Tarjan's disjoint
+//! sets).
 
 use super::layout::{SealedForm, SealedLayout, SlotOrder};
 use super::mask::unused_word;
@@ -72,8 +73,8 @@ impl Plan {
         })
     }
 
-    /// The records that stand in some of the slots: the slot, counted from the first of these, and the
-    /// record's number.
+    /// The records that stand in some of the slots: the slot, counted from the first of these, and
+    /// the record's number.
     pub(super) fn in_slots(&self, slots: Range<u64>) -> impl Iterator<Item = (usize, usize)> {
         let slots = &self.slots[slots.start as usize..slots.end as usize];
         let used = slots
@@ -129,8 +130,8 @@ fn heap_places(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<(Vec<u64>,
     })
 }
 
-/// The records, home by home, and in the order of their hashes within a home. Records of one hash are
-/// in the order of their keys, those of one key in order of arrival.
+/// The records, home by home, and in the order of their hashes within a home. Records of one hash
+/// are in the order of their keys, those of one key in order of arrival.
 struct Groups {
     records: Vec<u32>,
     /// By home: where its records end.

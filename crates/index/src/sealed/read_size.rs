@@ -13,7 +13,8 @@ pub(super) fn read_size(layout: &SealedLayout, records: u64, policy: ReadPolicy)
         layout.keys,
         |slots| slots,
         |model, workload| {
-            // The slots behind the last home belong to it: a full table ends there. A hit needs a key.
+            // The slots behind the last home belong to it: a full table ends there. A hit needs a
+            // key.
             let table = TableLoad::new(layout.slots, records.max(1))?;
             let distances = match layout.order {
                 SlotOrder::Arrival => ProbeDistribution::lookup(table, workload)?,

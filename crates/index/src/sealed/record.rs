@@ -43,7 +43,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of the record that these bytes begin with; nothing if they do not hold its lengths.
+    /// The parts of the record that these bytes begin with; nothing if they do not hold its
+    /// lengths.
     pub(super) fn decode(record: &[u8]) -> Option<Self> {
         let length = |at: usize| {
             let bytes: [u8; 4] = record.get(at..at + 4)?.try_into().ok()?;

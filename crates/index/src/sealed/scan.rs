@@ -1,5 +1,5 @@
-//! Visiting every record once: inline ones slot by slot, those out of band from one end of the heap to
-//! the other, without a look at the slots.
+//! Visiting every record once: inline ones slot by slot, those out of band from one end of the heap
+//! to the other, without a look at the slots.
 
 use super::client::{Built, SealedTable};
 use super::layout::SealedForm;

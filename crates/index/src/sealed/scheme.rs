@@ -1,4 +1,5 @@
-//! What [`Index`](crate::Index) asks of a sealed table: what reads is answered, what writes is refused.
+//! What [`Index`](crate::Index) asks of a sealed table: what reads is answered, what writes is
+//! refused.
 
 use super::client::SealedTable;
 use crate::step;

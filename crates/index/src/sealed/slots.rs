@@ -144,8 +144,8 @@ impl OutFormat {
         slot[self.offset_at()..].copy_from_slice(&offset[..self.offset_bytes]);
     }
 
-    /// Looks at the slot that starts at a byte of the chunk, so far from the home of a key with this
-    /// signature.
+    /// Looks at the slot that starts at a byte of the chunk, so far from the home of a key with
+    /// this signature.
     #[inline]
     pub(super) fn look(self, chunk: &[u8], at: usize, distance: u64, signature: u8) -> Look {
         let offset = word_at(chunk, at + self.offset_at()) & low_bytes(self.offset_bytes);

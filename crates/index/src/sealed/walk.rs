@@ -1,4 +1,5 @@
-//! Finding all records of a key: the steps of a lookup (`lookup.rs`), on to the end of the key's probe.
+//! Finding all records of a key: the steps of a lookup (`lookup.rs`), on to the end of the key's
+//! probe.
 
 use super::client::{Built, Key, SealedTable};
 use super::layout::SealedForm;

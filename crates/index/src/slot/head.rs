@@ -10,9 +10,10 @@
 //!                                                             Hybrid: key and value are in the slot
 //! ```
 //! An identity is 61 bits of the key's hash and stands for the key; a tag is a part of it that is
-//! only good for skipping other keys: the key itself is compared before a record is believed. The tag
-//! of a sized head is the shortest, for it gives its bits to the lengths; a false match costs no READ
-//! there, for the key is at hand. A record of up to [`MOST_SIZED`] bytes has both lengths in them.
+//! only good for skipping other keys: the key itself is compared before a record is believed. The
+//! tag of a sized head is the shortest, for it gives its bits to the lengths; a false match costs
+//! no READ there, for the key is at hand. A record of up to [`MOST_SIZED`] bytes has both lengths
+//! in them.
 
 use crate::hash::checksum;
 use crate::heap::BlockRef;
@@ -28,8 +29,8 @@ const LENGTH: u64 = (1 << LENGTH_BITS) - 1;
 const KEY_LENGTH_SHIFT: u32 = 32 + LENGTH_BITS;
 const SIZED_TAG_SHIFT: u32 = KEY_LENGTH_SHIFT + LENGTH_BITS;
 
-/// The most bytes of a key and a value whose lengths a sized head can say. A key has at least 1 byte,
-/// so that the value then has fewer than that.
+/// The most bytes of a key and a value whose lengths a sized head can say. A key has at least 1
+/// byte, so that the value then has fewer than that.
 pub(crate) const MOST_SIZED: usize = 1 << LENGTH_BITS;
 
 /// A head word, taken apart.
@@ -100,8 +101,8 @@ impl Head {
         2 << KIND_SHIFT | inline_tag(hash) << 32 | u64::from(checksum(record, seed))
     }
 
-    /// The head of a Hybrid slot that holds `record`, of which the first `key_len` bytes are the key.
-    /// The key has a byte at least, and all of it at most [`MOST_SIZED`].
+    /// The head of a Hybrid slot that holds `record`, of which the first `key_len` bytes are the
+    /// key. The key has a byte at least, and all of it at most [`MOST_SIZED`].
     pub(crate) fn sized(hash: u64, record: &[u8], key_len: usize, seed: u64) -> u64 {
         debug_assert!(key_len > 0 && key_len <= record.len() && record.len() <= MOST_SIZED);
         let lengths = (key_len as u64 - 1) << LENGTH_BITS | (record.len() - key_len) as u64;

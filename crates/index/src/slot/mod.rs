@@ -168,8 +168,8 @@ impl RecordShape {
         Ok(())
     }
 
-    /// Bytes of what lies out of band in one piece: a record, or those of a bucket of signatures, each
-    /// in a region of its own that is a multiple of 8 bytes.
+    /// Bytes of what lies out of band in one piece: a record, or those of a bucket of signatures,
+    /// each in a region of its own that is a multiple of 8 bytes.
     pub(crate) const fn block_bytes(&self, kind: SlotKind) -> usize {
         let record = heap::record_bytes(self.key.most(), self.value.most());
         match kind {
@@ -178,7 +178,8 @@ impl RecordShape {
         }
     }
 
-    /// Bytes of heap for `capacity` records, or buckets of signatures, unless `asked` says how many.
+    /// Bytes of heap for `capacity` records, or buckets of signatures, unless `asked` says how
+    /// many.
     pub(crate) fn heap_bytes(
         &self,
         kind: SlotKind,
@@ -209,8 +210,8 @@ impl RecordShape {
     }
 }
 
-/// Bytes of key and value that a slot has room for behind its head: of Hybrid slots what is `asked`,
-/// or else what suits small records; 0 of the other kinds, whose slots the sizes decide.
+/// Bytes of key and value that a slot has room for behind its head: of Hybrid slots what is
+/// `asked`, or else what suits small records; 0 of the other kinds, whose slots the sizes decide.
 pub(crate) fn inline_bytes(kind: SlotKind, asked: Option<u32>) -> Result<u32> {
     match (kind, asked) {
         (SlotKind::Hybrid, asked) => {

@@ -21,7 +21,8 @@ pub(super) async fn drive<L: Lookup>(
     Ok(ended.flatten())
 }
 
-/// Goes on with a lookup until it ends, or wants to read what it shall not: then there is no answer.
+/// Goes on with a lookup until it ends, or wants to read what it shall not: then there is no
+/// answer.
 pub(crate) async fn drive_while<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,

@@ -1,9 +1,9 @@
 //! Lookups on the memory itself, where that is mapped.
 //!
-//! A batch is done in windows: the first pieces of all its keys are asked for, then each lookup looks at what has
-//! come, and what it wants next is asked for in turn. So the processor fetches side by side what a network
-//! would. Words are loaded from the mapping where they are looked at; only what has to be had in one piece
-//! (a record whose checksum is to be made) is copied first.
+//! A batch is done in windows: the first pieces of all its keys are asked for, then each lookup
+//! looks at what has come, and what it wants next is asked for in turn. So the processor fetches
+//! side by side what a network would. Words are loaded from the mapping where they are looked at;
+//! only what has to be had in one piece (a record whose checksum is to be made) is copied first.
 
 use super::drive::drive;
 use super::lookup::{Answer, Lookup, Next, Reads};
@@ -70,7 +70,8 @@ impl<'k, L: Lookup> Window<'k, L> {
         }
     }
 
-    /// Takes keys and looks them up; returns how many it took: fewer than a window has where there are no more.
+    /// Takes keys and looks them up; returns how many it took: fewer than a window has where there
+    /// are no more.
     #[inline(never)]
     fn run(
         &mut self,
@@ -150,7 +151,8 @@ impl<'k, L: Lookup> Window<'k, L> {
         self.follow(lane, next, batch, done) != 0
     }
 
-    /// Does what a lookup has to do next; returns the bit of its lane if it has asked for something.
+    /// Does what a lookup has to do next; returns the bit of its lane if it has asked for
+    /// something.
     #[inline(always)]
     fn follow(
         &mut self,

@@ -1,12 +1,14 @@
 //! Many lookups side by side, over verbs.
 //!
-//! A lookup that READs alone decide needs no future: its state is a key, a search and READs on their way. A batch is a
-//! fixed row of *lanes* that hold one such lookup each, and look and read on in place. An [aside](Next::Aside) goes on
-//! as the ordinary lookup, in its lane, from where it stands.
+//! A lookup that READs alone decide needs no future: its state is a key, a search and READs on
+//! their way. A batch is a fixed row of *lanes* that hold one such lookup each, and look and read
+//! on in place. An [aside](Next::Aside) goes on as the ordinary lookup, in its lane, from where it
+//! stands.
 //!
-//! Lanes that begin prepare first, all of them, so that what they will look at in the client's memory is fetched
-//! side by side. Lookups that are known to end with their READs are posted behind those that may take more: the
-//! answers to these are here the sooner, and what follows from them is under way while the others are answered.
+//! Lanes that begin prepare first, all of them, so that what they will look at in the client's
+//! memory is fetched side by side. Lookups that are known to end with their READs are posted behind
+//! those that may take more: the answers to these are here the sooner, and what follows from them
+//! is under way while the others are answered.
 
 use super::drive::{drive, not_read};
 use super::lookup::{Answer, Lookup, Next, Reads};

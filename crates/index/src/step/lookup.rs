@@ -20,8 +20,8 @@ pub(crate) trait Lookup {
 
     fn endpoint(&self) -> &Self::Endpoint;
 
-    /// The memory that the table is in, where that is mapped ([`view`]). Slots and records are elsewhere only where a
-    /// table has grown out of it.
+    /// The memory that the table is in, where that is mapped ([`view`]). Slots and records are
+    /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
 
     /// Checks and hashes a key.
@@ -31,13 +31,15 @@ pub(crate) trait Lookup {
     #[inline(always)]
     fn prepare(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) {}
 
-    /// Begins a lookup, for which [`Lookup::prepare`] was called. The search may be one that was used.
+    /// Begins a lookup, for which [`Lookup::prepare`] was called. The search may be one that was
+    /// used.
     fn begin(&self, key: &Self::Key<'_>, search: &mut Self::Search) -> Next<Self::Aside>;
 
     /// A piece that is to be read, by its number, counted from 0.
     fn piece(&self, key: &Self::Key<'_>, search: &Self::Search, number: usize) -> Piece;
 
-    /// How many bytes of a piece of this length a lookup mostly looks at: what the processor should fetch.
+    /// How many bytes of a piece of this length a lookup mostly looks at: what the processor should
+    /// fetch.
     #[inline(always)]
     fn likely_bytes(&self, _search: &Self::Search, len: usize) -> usize {
         len
@@ -126,13 +128,15 @@ impl Reads {
 pub(crate) enum Found {
     /// The first `len` bytes of a word, little-endian.
     Word { word: u64, len: usize },
-    /// These bytes of a piece that was read: of the one that [`Read::bytes`] was asked for last, and within those.
+    /// These bytes of a piece that was read: of the one that [`Read::bytes`] was asked for last,
+    /// and within those.
     Bytes { piece: usize, bytes: Range<usize> },
     /// Here: rarely, so that it takes little room.
     Value(Box<Value>),
 }
 
-/// The pieces that were read. Each word is loaded when it is asked for, and should be asked for once.
+/// The pieces that were read. Each word is loaded when it is asked for, and should be asked for
+/// once.
 pub(crate) trait Read {
     /// The words of a piece that starts at a multiple of 8, by their numbers.
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64;

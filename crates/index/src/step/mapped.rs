@@ -66,8 +66,8 @@ impl Read for Mapped<'_> {
     }
 }
 
-/// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not in memory. What was
-/// found is the error.
+/// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not
+/// in memory. What was found is the error.
 #[inline(always)]
 pub(super) fn step<L: Lookup>(
     table: &L,

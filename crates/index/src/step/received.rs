@@ -5,8 +5,8 @@ use crate::{Result, Value};
 use farslot_fabric::{Buffer, BufferPool, Piece};
 use std::ops::Range;
 
-/// A value that takes less than this share of the buffer that it came in is copied out, so that who keeps it does
-/// not keep the rest.
+/// A value that takes less than this share of the buffer that it came in is copied out, so that who
+/// keeps it does not keep the rest.
 const SHARE: usize = 4;
 
 /// The pieces of a step.

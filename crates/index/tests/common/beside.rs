@@ -23,7 +23,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Adds so many to a simulation, each a client of its own. They look keys up until the last owner is gone.
+    /// Adds so many to a simulation, each a client of its own. They look keys up until the last
+    /// owner is gone.
     pub fn spawn(
         &self,
         simulation: &mut Simulation,

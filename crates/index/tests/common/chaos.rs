@@ -1,8 +1,9 @@
 //! A table hammered by many simulated clients while everything goes wrong, and the judge of it.
 //!
 //! A run is determined by its seed and its slot kind. Clients of one or more coroutines work on few
-//! keys of a tiny table; words are torn and late, nodes slow, clients cut off or stopped between two
-//! verbs. What each operation returned, and what a fresh client finds in the end, is the history.
+//! keys of a tiny table; words are torn and late, nodes slow, clients cut off or stopped between
+//! two verbs. What each operation returned, and what a fresh client finds in the end, is the
+//! history.
 
 use super::run::{Run, look_around};
 use super::{Reads, Slot, TABLE, faults, region_bytes};
@@ -45,7 +46,8 @@ pub struct Tally {
     pub laborious: u64,
     /// Records that a cuckoo table has moved to another of their places.
     pub moves: u64,
-    /// READs of several pieces: of records that were remembered, with their slots, and of slots round a table's end.
+    /// READs of several pieces: of records that were remembered, with their slots, and of slots
+    /// round a table's end.
     pub gathers: u64,
     /// What owners of a CuckooDuo table have found begun and not finished.
     pub repairs: u64,
@@ -179,7 +181,8 @@ impl<T: Index> Caller<'_, T> {
         self.scan(keys).await;
     }
 
-    /// How long an operation may take before it is dropped: of half the callers each eighth, in runs where some are.
+    /// How long an operation may take before it is dropped: of half the callers each eighth, in
+    /// runs where some are.
     pub fn span(&self, turn: u32, some_are_dropped: bool) -> Option<Nanos> {
         (some_are_dropped && turn % 8 == 7 && self.client % 2 == 1).then_some(4_000)
     }
@@ -334,7 +337,8 @@ pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary
     run_over(slot, seed, kind, |endpoint, _| endpoint)
 }
 
-/// Runs a seed with clients of this kind, whose endpoints to a table of that layout `wrap` gives, and judges it.
+/// Runs a seed with clients of this kind, whose endpoints to a table of that layout `wrap` gives,
+/// and judges it.
 pub fn run_over<E: Endpoint>(
     slot: Slot,
     seed: u64,

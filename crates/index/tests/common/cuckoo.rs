@@ -36,8 +36,8 @@ pub const fn ways(ways: u32, bucket_slots: u32) -> Ways {
     Ways { ways, bucket_slots }
 }
 
-/// Options for a table of `slots` slots, or some more to fill its last bucket. One of signatures has
-/// buckets of 4, whatever is asked for.
+/// Options for a table of `slots` slots, or some more to fill its last bucket. One of signatures
+/// has buckets of 4, whatever is asked for.
 pub fn options(slot: Slot, slots: u64, ways: Ways, seed: u64) -> CuckooOptions {
     CuckooOptions {
         slot: Some(slot.kind),

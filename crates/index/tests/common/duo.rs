@@ -1,4 +1,5 @@
-//! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared memory.
+//! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared
+//! memory.
 
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};

@@ -1,5 +1,5 @@
-//! What goes wrong in simulated runs, beside torn and late words: the parts that plans of faults are made of. All are
-//! drawn, so that some runs have them and some have not.
+//! What goes wrong in simulated runs, beside torn and late words: the parts that plans of faults
+//! are made of. All are drawn, so that some runs have them and some have not.
 
 use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, Partition, Side, SlowNode, When,
@@ -58,7 +58,8 @@ pub fn cut_the_host_off(plan: &mut FaultPlan, rng: &mut ChaCha8Rng) {
     }
 }
 
-/// A few times, one of so many clients is cut off the node, for much longer, while the others go on.
+/// A few times, one of so many clients is cut off the node, for much longer, while the others go
+/// on.
 pub fn cut_clients_off(plan: &mut FaultPlan, clients: u32, rng: &mut ChaCha8Rng) {
     for _ in 0..rng.random_range(0..3) {
         let side = Side::Client(ClientId(rng.random_range(0..clients)));
@@ -116,7 +117,8 @@ pub fn of_owners(seed: u64, owners: u32, verbs: u64, rng: &mut ChaCha8Rng) -> Fa
     plan
 }
 
-/// The same where each owner has so many threads, of which one may be cut off while the others go on.
+/// The same where each owner has so many threads, of which one may be cut off while the others go
+/// on.
 pub fn of_threads(
     seed: u64,
     (owners, threads): (u32, u32),

@@ -1,5 +1,5 @@
-//! What the tests share: the slots they go through, keys and values that can be told from torn ones,
-//! and tables on nodes of any fabric.
+//! What the tests share: the slots they go through, keys and values that can be told from torn
+//! ones, and tables on nodes of any fabric.
 
 #![allow(
     dead_code,

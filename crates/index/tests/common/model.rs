@@ -78,8 +78,8 @@ impl<R: Room> Model<R> {
         }
     }
 
-    /// Takes the steps; then all that the table has must be what it should have. Gives itself back, to
-    /// go on.
+    /// Takes the steps; then all that the table has must be what it should have. Gives itself back,
+    /// to go on.
     pub async fn play(mut self, table: &R::Table, steps: &[Step]) -> Result<Self, TestCaseError> {
         for step in steps {
             self.step(table, step).await?;

@@ -1,5 +1,5 @@
-//! Clients that own a table one after the other: each takes it over from one that has resigned, or was stopped
-//! anywhere.
+//! Clients that own a table one after the other: each takes it over from one that has resigned, or
+//! was stopped anywhere.
 
 use super::run::AtEnd;
 use farslot_fabric::sim::{ClientId, HostId, SimEndpoint, Simulation};
@@ -58,8 +58,8 @@ impl Owners {
         self.turn.get() >= self.count
     }
 
-    /// Adds them to a simulation. Each has a client of its own, and a number from 0 on; it opens the table, waits for
-    /// its turn, takes the table over, works, and resigns.
+    /// Adds them to a simulation. Each has a client of its own, and a number from 0 on; it opens
+    /// the table, waits for its turn, takes the table over, works, and resigns.
     pub fn spawn<T: Owned>(
         &self,
         simulation: &mut Simulation,
@@ -74,8 +74,9 @@ impl Owners {
         self.spawn_threads(simulation, limits, rng, || (), open, work)
     }
 
-    /// The same where each owner has threads, with a client each: all take the table over and work, and the last one that
-    /// is left resigns. If that one is stopped, or the others are, the next owner has the turn as well.
+    /// The same where each owner has threads, with a client each: all take the table over and work,
+    /// and the last one that is left resigns. If that one is stopped, or the others are, the next
+    /// owner has the turn as well.
     pub fn spawn_threads<S: 'static, T: Owned>(
         &self,
         simulation: &mut Simulation,

@@ -107,8 +107,9 @@ pub fn look_around_after(span: Nanos, world: &World, look: impl AsyncFnOnce(Rc<S
     Executor::new(Rc::clone(&endpoint)).block_on(look(endpoint));
 }
 
-/// Awaits an operation, or drops it after `span`, and returns whether it has ended. One that was dropped stays in the
-/// history without an end: its coroutine is to stop, for the next operation would be another client's.
+/// Awaits an operation, or drops it after `span`, and returns whether it has ended. One that was
+/// dropped stays in the history without an end: its coroutine is to stop, for the next operation
+/// would be another client's.
 pub async fn within(
     endpoint: &SimEndpoint,
     span: Option<Nanos>,
@@ -133,8 +134,8 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Does them. Each is given a number that no other of the run has, 1 or more: so no two write the same value.
-    /// One that was dropped is the coroutine's last, as [`within`] says.
+    /// Does them. Each is given a number that no other of the run has, 1 or more: so no two write
+    /// the same value. One that was dropped is the coroutine's last, as [`within`] says.
     pub async fn take<T: Index>(
         &self,
         caller: &Caller<'_, T>,

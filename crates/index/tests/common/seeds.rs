@@ -1,5 +1,6 @@
-//! Judging many seeds of each slot kind, any of which a command runs again: `FARSLOT_SEED=<n> FARSLOT_SLOT=<slot>` is
-//! one run, and `FARSLOT_SEEDS=<count>` decides how many there are of each slot kind.
+//! Judging many seeds of each slot kind, any of which a command runs again: `FARSLOT_SEED=<n>
+//! FARSLOT_SLOT=<slot>` is one run, and `FARSLOT_SEEDS=<count>` decides how many there are of each
+//! slot kind.
 
 use super::Slot;
 use super::chaos::Tally;
@@ -36,8 +37,8 @@ impl Runs {
         })
     }
 
-    /// Judges the seeds of a slot kind that the environment asks for, by default all. If it was all,
-    /// or more, `worth_it` sees whether they were worth it.
+    /// Judges the seeds of a slot kind that the environment asks for, by default all. If it was
+    /// all, or more, `worth_it` sees whether they were worth it.
     pub fn judge_all(&self, slot: Slot, worth_it: impl FnOnce(&Tally)) {
         if let Some(only) = env::<String>("FARSLOT_SLOT") {
             let known: Vec<_> = self.slots.iter().map(|slot| slot.name).collect();

@@ -1,5 +1,5 @@
-//! A client that stops after any of its verbs in the middle of an operation, and the next one: it finds the operation
-//! done or not done, and is not held up by it.
+//! A client that stops after any of its verbs in the middle of an operation, and the next one: it
+//! finds the operation done or not done, and is not held up by it.
 
 use super::Slot;
 use super::chaos::{Caller, limits};
@@ -60,8 +60,8 @@ pub trait Bed: Clone + 'static {
     async fn look(&self, caller: &Caller<'_, Self::Table>, endpoint: &SimEndpoint);
 }
 
-/// Every operation that writes, cut short, with all that may come after it; the last verb takes effect or not, as the
-/// seed has it.
+/// Every operation that writes, cut short, with all that may come after it; the last verb takes
+/// effect or not, as the seed has it.
 pub fn cases(slot: Slot, before: &[Before], seeds: u64) -> impl Iterator<Item = Case> {
     use TableOp::{FindOrPut, Get, Put, Remove, Update};
     let [own, other, last] = [5, 6, 7].map(|number| slot.fitted(number));

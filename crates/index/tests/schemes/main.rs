@@ -1,5 +1,5 @@
-//! Each scheme under the simulator's faults, at sizes that take a while, and by its round trips. What no fabric may
-//! change about them is in the tests `suites`.
+//! Each scheme under the simulator's faults, at sizes that take a while, and by its round trips.
+//! What no fabric may change about them is in the tests `suites`.
 
 #[path = "../common/mod.rs"]
 mod common;

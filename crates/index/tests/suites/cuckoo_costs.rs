@@ -1,5 +1,5 @@
-//! What the operations of a cuckoo table cost, as the endpoint counts it: verbs, and round trips one after
-//! the other.
+//! What the operations of a cuckoo table cost, as the endpoint counts it: verbs, and round trips
+//! one after the other.
 
 use crate::common::costs::{cost_of_one, spent};
 use crate::common::cuckoo::{ORDERS, SIGNATURES, new_client, new_node, new_table, options, ways};
@@ -31,8 +31,8 @@ impl Client {
                 table.build(&[(&key, &value)]).await.unwrap();
                 return;
             }
-            // The first record out of band takes an extent of the heap, of which later ones have their
-            // blocks.
+            // The first record out of band takes an extent of the heap, of which later ones have
+            // their blocks.
             table.put(&other, &value).await.unwrap();
             table.put(&other, &value).await.unwrap();
             table.put(&key, &value).await.unwrap();

@@ -104,7 +104,8 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
                     let [gets, single_gets] = [counted, expected].map(|all| {
                         let mut gets = all.operation(GET);
                         if ahead && !fabric.is_punctual() {
-                            // Which READs have come when one is posted ahead is the fabric's affair.
+                            // Which READs have come when one is posted ahead is the fabric's
+                            // affair.
                             gets.doorbells = 0;
                             gets.round_trips = 0;
                             gets.most_round_trips = 0;
@@ -112,8 +113,8 @@ pub fn answers_and_counters_are_those_of_single_gets(fabric: Fabric) {
                         gets
                     });
                     assert_eq!(gets, single_gets, "{slot:?}");
-                    // Many READs bring the next look at the load factor nearer: when that comes depends on which
-                    // lookups end first, which it does in place.
+                    // Many READs bring the next look at the load factor nearer: when that comes
+                    // depends on which lookups end first, which it does in place.
                     let mut verbs = [counted, expected].map(|all| all.verbs);
                     for (verbs, all) in verbs.iter_mut().zip([counted, expected]) {
                         if fabric.is_in_place() {

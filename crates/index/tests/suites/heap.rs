@@ -214,8 +214,8 @@ pub fn a_refused_record_takes_nothing(fabric: Fabric) {
     });
 }
 
-/// Clients that together want more than there is fight for the free lists. Each finds its own records
-/// whole, and in the end no block is lost but those that the clients kept for themselves.
+/// Clients that together want more than there is fight for the free lists. Each finds its own
+/// records whole, and in the end no block is lost but those that the clients kept for themselves.
 pub fn clients_share_the_free_lists(fabric: Fabric) {
     const CLIENTS: u32 = 3;
     const BLOCKS: u64 = 2_048;
@@ -245,7 +245,8 @@ pub fn clients_share_the_free_lists(fabric: Fabric) {
     );
 }
 
-/// Puts 900 records, as far as there is room, finds them and removes them; returns how many were refused.
+/// Puts 900 records, as far as there is room, finds them and removes them; returns how many were
+/// refused.
 async fn put_and_remove(table: &impl Index, client: u32, value: u8) -> u64 {
     let value = [value; 100];
     let mut held = Vec::new();

@@ -1,4 +1,5 @@
-//! Clients that remember clusters: the same answers from fewer READs, however old what they remember.
+//! Clients that remember clusters: the same answers from fewer READs, however old what they
+//! remember.
 
 use crate::common::costs::spent;
 use crate::common::model::{Checked, run_cases};
@@ -119,8 +120,8 @@ impl Pair<'_> {
     }
 }
 
-/// Others put and remove records behind the back of a client with hints, in a table so small that its
-/// clusters run into each other and round its end.
+/// Others put and remove records behind the back of a client with hints, in a table so small that
+/// its clusters run into each other and round its end.
 pub fn old_hints_change_no_answer(fabric: Fabric) {
     for slot in SLOTS {
         for keys in [KeyRule::Unique, KeyRule::Multi] {
@@ -251,8 +252,8 @@ impl Client {
 const RECORDS: u64 = 200;
 const SMALL: std::ops::Range<u64> = 1_000..5_000;
 
-/// Keys of many records, with keys of one record around them: more than the hints of the client that has
-/// few.
+/// Keys of many records, with keys of one record around them: more than the hints of the client
+/// that has few.
 fn large(fabric: Fabric) -> std::ops::Range<u64> {
     0..u64::from(fabric.cases(20).max(8))
 }
@@ -353,8 +354,8 @@ pub fn the_largest_clusters_are_kept(fabric: Fabric) {
     assert!(known.reads < oblivious.reads, "{known:?} {oblivious:?}");
 }
 
-/// Section 5.8: "there is no impact [...] when the distribution is uniform". That is so where few of the
-/// clusters are known; the more there are, the fewer READs and bytes it takes.
+/// Section 5.8: "there is no impact [...] when the distribution is uniform". That is so where few
+/// of the clusters are known; the more there are, the fewer READs and bytes it takes.
 pub fn short_clusters_are_read_as_before(fabric: Fabric) {
     let shared = Shared::new(fabric, 1 << 17);
     let keys = (1u64 << 17) * 13 / 20;

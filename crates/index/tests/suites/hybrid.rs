@@ -1,4 +1,5 @@
-//! Hybrid slots: which records stand in them, what that costs, and slots that nobody can have written.
+//! Hybrid slots: which records stand in them, what that costs, and slots that nobody can have
+//! written.
 
 use crate::common::model::{Checked, run_cases};
 use crate::common::{
@@ -44,8 +45,8 @@ fn sized(inline_bytes: u32) -> Slot {
     }
 }
 
-/// A record's first place is its slot wherever it fits, and out of band else; its later ones are always
-/// out of band.
+/// A record's first place is its slot wherever it fits, and out of band else; its later ones are
+/// always out of band.
 pub fn records_stand_in_their_slots_if_they_fit(fabric: Fabric) {
     let inline_bytes = (1..=128u32).prop_map(|words| words * 8);
     let cases = (inline_bytes, -40..40i32, any::<Split>(), any::<u64>());

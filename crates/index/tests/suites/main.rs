@@ -1,6 +1,7 @@
-//! What no fabric may change about the indexes: each function of these suites is a test over each of them,
-//! `cargo test -p farslot-index --test suites tcp::` for instance. What needs the simulator's faults or its
-//! clock, and what needs tables of millions of slots, is in the other test files.
+//! What no fabric may change about the indexes: each function of these suites is a test over each
+//! of them, `cargo test -p farslot-index --test suites tcp::` for instance. What needs the
+//! simulator's faults or its clock, and what needs tables of millions of slots, is in the other
+//! test files.
 
 mod bad_input;
 #[path = "../common/mod.rs"]
@@ -101,7 +102,8 @@ mod protocols {
     }
 }
 
-/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it out unless asked.
+/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it
+/// out unless asked.
 mod properties {
     use crate::{
         bad_input, cuckoo_costs, cuckoo_writers, get_many, heap, hints, hybrid, linear_map,

@@ -170,8 +170,9 @@ const fn hybrid(inline_bytes: u32, records: Slot) -> Slot {
     }
 }
 
-/// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and published in one batch. A
-/// value that replaces another goes out of band, written and published in one batch too, and is read after its slot.
+/// Also in a hybrid slot that has room for it: a new key is READ, claimed, then written and
+/// published in one batch. A value that replaces another goes out of band, written and published in
+/// one batch too, and is read after its slot.
 pub fn inline_records(fabric: Fabric) {
     let expected = Costs {
         miss: (1, 1),
@@ -191,9 +192,9 @@ pub fn inline_records(fabric: Fabric) {
     assert_eq!(costs(fabric, hybrid(32, INLINE)), expected);
 }
 
-/// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for, then
-/// published. A lookup reads the slot, then the record, and so does an update, which then writes and publishes in one
-/// batch.
+/// Also where it does not fit into a hybrid slot: a record is written while its slot is looked for,
+/// then published. A lookup reads the slot, then the record, and so does an update, which then
+/// writes and publishes in one batch.
 pub fn records_out_of_band(fabric: Fabric) {
     let expected = Costs {
         miss: (1, 1),

@@ -83,8 +83,8 @@ async fn look_around(table: &impl Index, slot: Slot, keys: u64) -> Of {
     record.take()
 }
 
-/// Judges what the clients of a table, and who came after them, have recorded. Returns the clients' tallies,
-/// and whether some of them were at work at the same time.
+/// Judges what the clients of a table, and who came after them, have recorded. Returns the clients'
+/// tallies, and whether some of them were at work at the same time.
 fn judge(slot: Slot, seed: u64, worked: Vec<(Of, Tally)>, after: Of) -> (Tally, bool) {
     let mut total = Tally::default();
     let mut histories = Vec::new();
@@ -247,8 +247,8 @@ pub fn of_a_duo_owners_threads_are_linearizable(fabric: Fabric) {
     assert!(overlapping > 0 && grown > 0 && total.full > 0 && total.seen > 0);
 }
 
-/// One client builds, the others look until it has: each is told that the table is not built, or finds all
-/// of it.
+/// One client builds, the others look until it has: each is told that the table is not built, or
+/// finds all of it.
 pub fn of_a_sealed_table_find_all_or_nothing(fabric: Fabric) {
     let mut early = 0;
     for shape in sealed::shapes() {

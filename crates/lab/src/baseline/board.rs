@@ -1,4 +1,5 @@
-//! Buckets as a plan has read them, and as it would leave them: nothing is written before a plan is whole.
+//! Buckets as a plan has read them, and as it would leave them: nothing is written before a plan is
+//! whole.
 
 use super::client::BaselineTable;
 use super::homes::{Homes, Window};
@@ -33,8 +34,8 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
         }
     }
 
-    /// Reads those of some buckets that it does not know yet, in one batch, and those that must be cleaned
-    /// together with them.
+    /// Reads those of some buckets that it does not know yet, in one batch, and those that must be
+    /// cleaned together with them.
     ///
     /// # Errors
     /// What the fabric says, or [`Unreadable`](farslot::index::IndexError::Unreadable).
@@ -136,8 +137,8 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
         self.buckets.keys().copied()
     }
 
-    /// What is to be written: the records that go elsewhere, then what makes slots free, and the newcomer last, if
-    /// there is one.
+    /// What is to be written: the records that go elsewhere, then what makes slots free, and the
+    /// newcomer last, if there is one.
     pub(super) fn changes(&self, newcomer: Option<&Rc<Record>>) -> Changes {
         let mut changes = Changes::default();
         let mut cleared = Vec::new();
@@ -191,7 +192,8 @@ pub(super) struct Changes {
 }
 
 impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
-    /// The record of a slot that was read whole, unless it is a copy that does not belong there any more.
+    /// The record of a slot that was read whole, unless it is a copy that does not belong there any
+    /// more.
     pub(super) fn record_at(&self, bucket: u64, slot: &[u8]) -> Option<Rc<Record>> {
         let Slot::Record(record) = self.layout().format.decode(slot) else {
             return None;

@@ -23,8 +23,8 @@ pub struct BaselineTable<E, P> {
     pub(super) locks: BucketLocks,
     /// Writes that may have taken effect or not, and are to.
     unfinished: RefCell<Vec<SlotWrite>>,
-    /// How often anything has changed: the slots, the stash, or where the table lies. Who sees the same number twice
-    /// has missed nothing.
+    /// How often anything has changed: the slots, the stash, or where the table lies. Who sees the
+    /// same number twice has missed nothing.
     changes: Cell<u64>,
     /// Keys that found no slot, with their values.
     pub(super) stash: RefCell<Stash>,
@@ -191,8 +191,8 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
         Ok((bytes, found))
     }
 
-    /// The slot of a key in a window that was read, counted from the window's start, and where in the window its
-    /// value is.
+    /// The slot of a key in a window that was read, counted from the window's start, and where in
+    /// the window its value is.
     fn find_in(&self, window: &Buffer, key: &Key<'_>) -> Found {
         let layout = self.layout();
         let slots = (0..).zip(window.chunks_exact(layout.slot_bytes()));
@@ -207,8 +207,9 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
             })
     }
 
-    /// Writes slots, in one batch. What the last write does is what was asked for; those before it change nothing
-    /// that anybody can see, and are finished by whoever comes next if this fails or is dropped.
+    /// Writes slots, in one batch. What the last write does is what was asked for; those before it
+    /// change nothing that anybody can see, and are finished by whoever comes next if this fails or
+    /// is dropped.
     pub(super) async fn write_slots(&self, writes: Vec<SlotWrite>) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
@@ -265,8 +266,8 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
         counts.report(&*self.endpoint).await
     }
 
-    /// Notes entries that came or went. This cannot fail: the operation that is counted is done, and counts may
-    /// lag.
+    /// Notes entries that came or went. This cannot fail: the operation that is counted is done,
+    /// and counts may lag.
     pub(super) async fn entries_changed(&self, change: i64) {
         let enough = self.counts.borrow().change(change);
         if enough {
@@ -275,7 +276,8 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     }
 }
 
-/// The slot of a key in a window that was read, and where in the window its value is; nothing if the key is not there.
+/// The slot of a key in a window that was read, and where in the window its value is; nothing if
+/// the key is not there.
 pub(super) type Found = Option<(u64, Range<usize>)>;
 
 /// Writes that are under way; unfinished if this is dropped with any of them.

@@ -1,16 +1,16 @@
 //! MapEmbed's growth by two (paper 001, section III-D): by copying, into other memory.
 //!
-//! Bucket i of a page of n becomes buckets i and i + n of a page of 2n. A key belongs to one of the two; the copy in
-//! the other is removed at once, or when anything is first written to either.
+//! Bucket i of a page of n becomes buckets i and i + n of a page of 2n. A key belongs to one of the
+//! two; the copy in the other is removed at once, or when anything is first written to either.
 //!
-//! Invariant of what is not cleaned yet: each copy that does not belong where it is has its key elsewhere in the
-//! table. A key is removed, changed or moved only after both buckets that may have a copy were cleaned, and a
-//! bucket is cleaned before anything is written to it. So no copy is ever taken for a record, whatever the
-//! cells become.
+//! Invariant of what is not cleaned yet: each copy that does not belong where it is has its key
+//! elsewhere in the table. A key is removed, changed or moved only after both buckets that may have
+//! a copy were cleaned, and a bucket is cleaned before anything is written to it. So no copy is
+//! ever taken for a record, whatever the cells become.
 //!
-//! The client copies: READs of pieces of the old buckets, and two WRITEs of each. It has all the bytes in its
-//! hands then, so that cleaning at once costs it no verb more: to clean later pays only where the memory's owner
-//! copies.
+//! The client copies: READs of pieces of the old buckets, and two WRITEs of each. It has all the
+//! bytes in its hands then, so that cleaning at once costs it no verb more: to clean later pays
+//! only where the memory's owner copies.
 
 use super::counts::Counts;
 use super::homes::Window;
@@ -41,8 +41,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A bucket is read, its two copies are written, and then comes the next: the active mode as paper 001 has it, sections
-    /// III-D and V-C.
+    /// A bucket is read, its two copies are written, and then comes the next: the active mode as
+    /// paper 001 has it, sections III-D and V-C.
     pub const BUCKET_BY_BUCKET: Self = Self { piece: 0, width: 1 };
     /// As much as keeps a NIC busy. Nothing else goes on meanwhile that would have to wait.
     pub const SIDE_BY_SIDE: Self = Self {
@@ -61,9 +61,9 @@ struct Piece {
 }
 
 impl<E: Endpoint> MapEmbedTable<E> {
-    /// Doubles the table: it lies at `to` from then on, whose memory must be all zeros and not be the table's own.
-    /// [`MapEmbedTable::grown_bytes`] says how much it takes. Nothing else is done meanwhile. If this fails, the
-    /// table is where and as it was.
+    /// Doubles the table: it lies at `to` from then on, whose memory must be all zeros and not be
+    /// the table's own. [`MapEmbedTable::grown_bytes`] says how much it takes. Nothing else is done
+    /// meanwhile. If this fails, the table is where and as it was.
     ///
     /// # Errors
     /// [`Unreadable`](farslot::index::IndexError::Unreadable), or what the fabric says.

@@ -52,7 +52,8 @@ impl BaselineOptions {
     /// The layout with a number of buckets that is a multiple of `multiple`, and at least as much.
     ///
     /// # Errors
-    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub(super) fn layout(&self, multiple: u64) -> Result<BaselineLayout> {
         if self.hasher == Hasher::Knuth && self.key.most() > 8 {
             return Err(bad_option("hash", "knuth", "for keys of at most 8 bytes"));

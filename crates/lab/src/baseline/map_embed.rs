@@ -1,10 +1,10 @@
 //! MapEmbed: small cells in the client's memory say which one bucket a key is in.
 //!
-//! A key has a cell in each of three layers, and is where the first of them says that is not given up. A cell's 4
-//! bits are a number that is added to each of its keys' own, modulo 16: so they choose for every key one of the cell's
-//! 16 buckets. Where that bucket is full, the cell's other numbers are tried: all of its keys change
-//! buckets then. If no number has room for all of them, the cell is given up (15), and its keys go by their cells of
-//! the next layer.
+//! A key has a cell in each of three layers, and is where the first of them says that is not given
+//! up. A cell's 4 bits are a number that is added to each of its keys' own, modulo 16: so they
+//! choose for every key one of the cell's 16 buckets. Where that bucket is full, the cell's other
+//! numbers are tried: all of its keys change buckets then. If no number has room for all of them,
+//! the cell is given up (15), and its keys go by their cells of the next layer.
 //!
 //! ```text
 //! local    layer 0: 9/2 cells a bucket | layer 1: 3/2 | layer 2: 1/2 |        4 bits each
@@ -19,15 +19,15 @@
 //! | insertion | 2; more where cells change | d + 1; 16 d and more where cells change |
 //! | update, removal | 2 | d + 1 |
 //!
-//! **Growth** is by two, into other memory ([`MapEmbedTable::grow`](BaselineTable::grow)): bucket i of a page of n becomes
-//! buckets i and i + n of a page of 2n, and the cells stay as they are.
+//! **Growth** is by two, into other memory ([`MapEmbedTable::grow`](BaselineTable::grow)): bucket i
+//! of a page of n becomes buckets i and i + n of a page of 2n, and the cells stay as they are.
 //!
-//! Different from the published code: an insertion is planned whole before anything is written, so that one that
-//! fails changes nothing and loses no key; and of two copies that growth makes, the one that is not the key's is
-//! never taken for it later, whatever the cells become.
+//! Different from the published code: an insertion is planned whole before anything is written, so
+//! that one that fails changes nothing and loses no key; and of two copies that growth makes, the
+//! one that is not the key's is never taken for it later, whatever the cells become.
 //!
-//! Source: MapEmbed (KDD 2021) as paper 001, sections II-B and III-D, describes it, and the code published with paper
-//! 001, from which the layers' sizes and the order of trials are.
+//! Source: MapEmbed (KDD 2021) as paper 001, sections II-B and III-D, describes it, and the code
+//! published with paper 001, from which the layers' sizes and the order of trials are.
 
 use super::board::Board;
 use super::client::BaselineTable;
@@ -57,7 +57,8 @@ pub struct MapEmbed {
     cells: RefCell<Vec<u8>>,
     /// Buckets of a page.
     pub(super) page: Cell<u64>,
-    /// For each bucket of the pages before the last growth, whether its two copies are still to be cleaned.
+    /// For each bucket of the pages before the last growth, whether its two copies are still to be
+    /// cleaned.
     pub(super) unclean: RefCell<Vec<bool>>,
     adjusted: Cell<u64>,
     given_up: Cell<u64>,
@@ -77,8 +78,8 @@ struct Home {
 type Numbers = HashMap<u64, u8>;
 
 impl<E: Endpoint> MapEmbedTable<E> {
-    /// Takes the memory at `place`, which must be all zeros, for a new MapEmbed table. [`MapEmbed::layout`] says how
-    /// much it takes.
+    /// Takes the memory at `place`, which must be all zeros, for a new MapEmbed table.
+    /// [`MapEmbed::layout`] says how much it takes.
     ///
     /// # Errors
     /// As [`MapEmbed::layout`].
@@ -93,7 +94,8 @@ impl MapEmbed {
     /// The layout of a table with these options.
     ///
     /// # Errors
-    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
         options.layout(PAGES)
     }
@@ -165,8 +167,8 @@ impl MapEmbed {
         })
     }
 
-    /// The bucket that has the other copy of what was in this one before the last growth, and the number of both in
-    /// [`MapEmbed::unclean`].
+    /// The bucket that has the other copy of what was in this one before the last growth, and the
+    /// number of both in [`MapEmbed::unclean`].
     fn twin(&self, bucket: u64) -> (u64, usize) {
         let (page, half) = (self.page.get(), self.page.get() / 2);
         let (number, at) = (bucket / page, bucket % page);

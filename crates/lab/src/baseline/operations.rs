@@ -1,7 +1,7 @@
 //! The operations, the same for every design.
 //!
-//! Invariant: a coroutine holds the buckets that its key may be in, or all of them, so that no other
-//! changes what it has read; and nothing is unfinished when it begins.
+//! Invariant: a coroutine holds the buckets that its key may be in, or all of them, so that no
+//! other changes what it has read; and nothing is unfinished when it begins.
 
 use super::board::Board;
 use super::client::{BaselineTable, Key};

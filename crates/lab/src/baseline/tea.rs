@@ -1,9 +1,10 @@
 //! TEA: two neighbouring buckets a key, read in one piece, and a stash in the client's memory.
 //!
-//! A key's home is a bucket; it is there or in the next one. Where both are full, a random record of
-//! theirs makes room and goes to its own home, and so on: a random walk. The client knows nothing of the
-//! buckets before it reads them. TEA runs on a switch, which keeps nothing of one packet for the
-//! next: so the buckets of each record that is displaced are read, also where they were read before.
+//! A key's home is a bucket; it is there or in the next one. Where both are full, a random record
+//! of theirs makes room and goes to its own home, and so on: a random walk. The client knows
+//! nothing of the buckets before it reads them. TEA runs on a switch, which keeps nothing of one
+//! packet for the next: so the buckets of each record that is displaced are read, also where they
+//! were read before.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -11,11 +12,13 @@
 //! | insertion | 2; 2 + the records displaced | 2d + 1; (2d + 1) x (1 + the records displaced) |
 //! | update, removal | 2 | 2d + 1 |
 //!
-//! Different from the published code: a walk is written only once it has ended, in one batch from its end, so that no
-//! record is ever in no slot, and a walk that is given up after 1,000 records changes nothing; its key goes to the
-//! stash. The last bucket is nobody's home, so that a key's buckets are always one piece.
+//! Different from the published code: a walk is written only once it has ended, in one batch from
+//! its end, so that no record is ever in no slot, and a walk that is given up after 1,000 records
+//! changes nothing; its key goes to the stash. The last bucket is nobody's home, so that a key's
+//! buckets are always one piece.
 //!
-//! Source: paper 001, section II-B and Table I, and its published code; TEA itself is of SIGCOMM 2020.
+//! Source: paper 001, section II-B and Table I, and its published code; TEA itself is of SIGCOMM
+//! 2020.
 
 use super::board::Board;
 use super::client::BaselineTable;
@@ -31,8 +34,9 @@ use std::rc::Rc;
 
 /// The stash that the published code gives it, in keys.
 ///
-/// With it a table of 3 million slots in buckets of 8 is full at 0.788, and one of 30 million at 0.692, as paper 001 has it
-/// (section V-B); with the 8192 keys of the paper's text that were 0.719.
+/// With it a table of 3 million slots in buckets of 8 is full at 0.788, and one of 30 million at
+/// 0.692, as paper 001 has it (section V-B); with the 8192 keys of the paper's text that were
+/// 0.719.
 pub const TEA_STASH: u32 = 4096;
 /// The most records that a walk displaces, as in the published code.
 const LONGEST_WALK: u32 = 1000;
@@ -54,7 +58,8 @@ impl Tea {
     /// The layout of a table with these options.
     ///
     /// # Errors
-    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is possible.
+    /// [`BadOption`](farslot::index::IndexError::BadOption) names the option, its value and what is
+    /// possible.
     pub fn layout(options: &BaselineOptions) -> Result<BaselineLayout> {
         let mut layout = options.layout(1)?;
         layout.buckets = layout.buckets.max(2);
@@ -63,8 +68,8 @@ impl Tea {
 }
 
 impl<E: Endpoint> TeaTable<E> {
-    /// Takes the memory at `place`, which must be all zeros, for a new TEA table. [`Tea::layout`] says how much it
-    /// takes.
+    /// Takes the memory at `place`, which must be all zeros, for a new TEA table. [`Tea::layout`]
+    /// says how much it takes.
     ///
     /// # Errors
     /// As [`Tea::layout`].

@@ -1,5 +1,6 @@
-//! Beyond paper 000: unique keys, for which lookups may stop at the match, and tables in the order of
-//! their hashes, in which a miss ends as early as a hit; by load factor, beside the paper's best.
+//! Beyond paper 000: unique keys, for which lookups may stop at the match, and tables in the order
+//! of their hashes, in which a miss ends as early as a hit; by load factor, beside the paper's
+//! best.
 
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{WIDTH, at_each_load, for_throughput};

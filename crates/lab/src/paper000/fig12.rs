@@ -1,5 +1,5 @@
-//! Paper 000, figure 12: matching records per second where keys follow Zipf's distribution, with and
-//! without tracking the largest clusters.
+//! Paper 000, figure 12: matching records per second where keys follow Zipf's distribution, with
+//! and without tracking the largest clusters.
 
 use super::published::{self, VARIABLE};
 use crate::scale::Scale;
@@ -27,11 +27,11 @@ const LOAD: f64 = 0.65;
 const TRACKED: usize = 1000;
 /// Exponents of Zipf's distribution; 0 is the uniform one.
 const SKEWS: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0];
-/// Lookups that each client thread has under way: enough for the NIC, and few, because one of a very
-/// frequent key takes a thousand READs one after the other.
+/// Lookups that each client thread has under way: enough for the NIC, and few, because one of a
+/// very frequent key takes a thousand READs one after the other.
 const WIDTH: usize = 8;
-/// Nanoseconds of virtual time, for each of the scale's lookups, in which clients may learn, and in which
-/// they are then measured. Both are long against any one lookup.
+/// Nanoseconds of virtual time, for each of the scale's lookups, in which clients may learn, and in
+/// which they are then measured. Both are long against any one lookup.
 const LEARNING: Nanos = 300;
 const MEASURED: Nanos = 600;
 

@@ -1,4 +1,5 @@
-//! Paper 000, figure 13: the read size that the model chooses in front of, in, and behind a known cluster.
+//! Paper 000, figure 13: the read size that the model chooses in front of, in, and behind a known
+//! cluster.
 
 use super::published::{self, LOADS, RECORD_BYTES, VARIABLE};
 use crate::scale::Scale;

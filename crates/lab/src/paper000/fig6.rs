@@ -1,5 +1,5 @@
-//! Paper 000, figure 6: lookups/s of cuckoo hashing, in parallel and sequential, with buckets of four
-//! slots and of one.
+//! Paper 000, figure 6: lookups/s of cuckoo hashing, in parallel and sequential, with buckets of
+//! four slots and of one.
 
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, PAPERS, Shape};
 use super::linear_tables::WIDTH;
@@ -27,7 +27,8 @@ struct Way {
     ask: Ask,
 }
 
-/// The paper's sequential lookups read all buckets (its algorithm 3), as ours do where they find nothing.
+/// The paper's sequential lookups read all buckets (its algorithm 3), as ours do where they find
+/// nothing.
 const WAYS: [Way; 3] = [
     Way {
         name: "Parallel Cuckoo",

@@ -1,5 +1,5 @@
-//! Paper 000, figure 8: the bandwidth that payload takes, and what its section 5.3 says about how READs
-//! are distributed over lookups.
+//! Paper 000, figure 8: the bandwidth that payload takes, and what its section 5.3 says about how
+//! READs are distributed over lookups.
 
 use super::probing::{Curves, setup};
 use super::published::LOADS;

@@ -1,8 +1,9 @@
 //! Paper 000, figure 9: how long one lookup takes, with nothing else under way on its queue pair.
 //!
-//! Our NIC's idle READ is the paper's c of Eq. 3, the latency of a 0-byte READ; its lookups take more than
-//! twice as long. So there is a second set, in which one number is fitted: the idle READ that gives
-//! variable linear probing at the lowest load the paper's 2.9 us. All else follows from it.
+//! Our NIC's idle READ is the paper's c of Eq. 3, the latency of a 0-byte READ; its lookups take
+//! more than twice as long. So there is a second set, in which one number is fitted: the idle READ
+//! that gives variable linear probing at the lowest load the paper's 2.9 us. All else follows from
+//! it.
 
 use super::cuckoo_tables::{CuckooAt, PAPERS, no_place};
 use super::linear_tables::{LinearAt, at_each_load};
@@ -34,8 +35,8 @@ const CUCKOO_US: f64 = 4.7;
 
 const LINEAR: [&Probing; 3] = [&FIXED, &VARIABLE, &UNCONSTRAINED];
 
-/// The cuckoo lookups. The paper's sequential ones read all buckets (its algorithm 3), as ours do where
-/// they find nothing.
+/// The cuckoo lookups. The paper's sequential ones read all buckets (its algorithm 3), as ours do
+/// where they find nothing.
 const CUCKOO: [(&str, LookupOrder, Ask); 3] = [
     ("Parallel Cuckoo", LookupOrder::Parallel, Ask::Hits),
     ("Sequential Cuckoo", LookupOrder::Sequential, Ask::Misses),

@@ -1,5 +1,5 @@
-//! What a NIC that gathers saves cuckoo hashing: all buckets of a key in one request, which paper 000,
-//! section 7, leaves to others.
+//! What a NIC that gathers saves cuckoo hashing: all buckets of a key in one request, which paper
+//! 000, section 7, leaves to others.
 
 use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, Shape, no_place};
 use super::linear_tables::WIDTH;

@@ -1,10 +1,10 @@
-//! Records of 8 bytes to 1 KiB in one table: hybrid slots beside inline and heap ones, which is what
-//! paper 000 leaves to future work (its section 7).
+//! Records of 8 bytes to 1 KiB in one table: hybrid slots beside inline and heap ones, which is
+//! what paper 000 leaves to future work (its section 7).
 //!
 //! Inline slots have room for the largest record, heap slots none, hybrid ones as much as the model
-//! chooses: at the same load as the others; and with the load that is best in the memory that heap slots
-//! take, or in [`MORE_MEMORY`] times as much, which heap slots are then given as well. No inline slots
-//! fit there.
+//! chooses: at the same load as the others; and with the load that is best in the memory that heap
+//! slots take, or in [`MORE_MEMORY`] times as much, which heap slots are then given as well. No
+//! inline slots fit there.
 
 use super::hybrid_tables::{
     FIGURES, HEAP, HEAP_MORE, HYBRID, HYBRID_MORE, HYBRID_QUICK, HYBRID_SAME, INLINE, LATENCY,

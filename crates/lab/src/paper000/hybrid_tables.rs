@@ -1,4 +1,5 @@
-//! Tables of records of 8 bytes to 1 KiB, in slots of each kind: planned by the model, and measured.
+//! Tables of records of 8 bytes to 1 KiB, in slots of each kind: planned by the model, and
+//! measured.
 
 use super::linear_tables::WIDTH;
 use crate::scale::Scale;
@@ -155,8 +156,8 @@ impl Set {
         chosen.into_iter().map(plan).collect()
     }
 
-    /// The same slots at the same load for an objective. The model takes inline slots for hybrid ones
-    /// that hold every record.
+    /// The same slots at the same load for an objective. The model takes inline slots for hybrid
+    /// ones that hold every record.
     fn price(&self, objective: Objective, slots: InlineCandidate) -> Result<InlineCandidate> {
         let prices = self.prices(objective, slots.load)?;
         let mut candidates = prices.candidates().iter();
@@ -189,8 +190,8 @@ impl Set {
 
     fn records(&self, seed: u64) -> Records {
         let value_bytes = (0..self.records).map(|record| {
-            // Multiples of the golden ratio spread evenly: of any stretch of records each size has its
-            // share, and chance adds nothing to what is measured.
+            // Multiples of the golden ratio spread evenly: of any stretch of records each size has
+            // its share, and chance adds nothing to what is measured.
             let mut left = (f64::from(record) * 0.618_033_988_749_894_9).fract();
             let reached = self.sizes.iter().find(|size| {
                 left -= size.weight;

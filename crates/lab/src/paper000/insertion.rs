@@ -1,5 +1,6 @@
-//! What an insertion into a cuckoo table costs by load factor: verbs, round trips one after the other,
-//! and records that are displaced. Paper 000 says that this is what forbids high load factors.
+//! What an insertion into a cuckoo table costs by load factor: verbs, round trips one after the
+//! other, and records that are displaced. Paper 000 says that this is what forbids high load
+//! factors.
 
 use super::cuckoo_tables::Shape;
 use super::published;

@@ -11,8 +11,8 @@ use farslot_bench::simulated::{
     Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
 };
 
-/// Lookups that each client thread has under way where throughput is measured: enough for the NIC of the
-/// table to be busy all the time.
+/// Lookups that each client thread has under way where throughput is measured: enough for the NIC
+/// of the table to be busy all the time.
 pub(crate) const WIDTH: usize = 24;
 
 /// A table at a load factor.
@@ -25,8 +25,8 @@ pub(crate) struct LinearAt<'t> {
     seed: u64,
 }
 
-/// Measures each of the scale's tables at each of these load factors, which rise. What the tables gave:
-/// for each of them, what was measured at each load.
+/// Measures each of the scale's tables at each of these load factors, which rise. What the tables
+/// gave: for each of them, what was measured at each load.
 pub(crate) fn at_each_load<T: Send>(
     scale: &Scale,
     rule: KeyRule,
@@ -59,8 +59,8 @@ pub(crate) fn at_each_load<T: Send>(
 }
 
 impl LinearAt<'_> {
-    /// Random hits by as many clients as keep the NIC busy. Where keys may have several records, a lookup
-    /// returns all of them, as the paper's do; else it stops at the match.
+    /// Random hits by as many clients as keep the NIC busy. Where keys may have several records, a
+    /// lookup returns all of them, as the paper's do; else it stops at the match.
     pub(crate) fn saturating(&self, policy: ReadPolicy) -> Result<Experiment<OpenLinear>> {
         let layout = self.filling.layout().clone();
         let answer = match layout.keys {
@@ -99,7 +99,8 @@ impl LinearAt<'_> {
     }
 }
 
-/// The model's choice of read size by the rate of a saturated NIC, for lookups of which this share hits.
+/// The model's choice of read size by the rate of a saturated NIC, for lookups of which this share
+/// hits.
 pub(crate) fn for_throughput(hit_ratio: f64) -> ReadPolicy {
     ReadPolicy::Modelled {
         nic: NicModel::connectx5_edr(),

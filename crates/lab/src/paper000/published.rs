@@ -48,8 +48,8 @@ pub(crate) const VARIABLE: Probing = Probing {
     capped: true,
 };
 
-/// Table 2: lookups/s of variable linear probing at the first three of [`LOADS`] (rows), with the read
-/// sizes for them (columns).
+/// Table 2: lookups/s of variable linear probing at the first three of [`LOADS`] (rows), with the
+/// read sizes for them (columns).
 pub(crate) const TABLE_2: [[f64; 3]; 3] = [
     [50.8e6, 43.0e6, 34.5e6],
     [42.3e6, 43.9e6, 35.1e6],
@@ -101,12 +101,12 @@ pub(crate) const VARIABLE_STORING: Storing = Storing {
     requests: [1.02, 1.04],
 };
 
-/// Record sizes, in bytes, with the most slots that Eq. 2 lets a READ fetch ("Variable Linear" of tables 1
-/// and 3).
+/// Record sizes, in bytes, with the most slots that Eq. 2 lets a READ fetch ("Variable Linear" of
+/// tables 1 and 3).
 pub(crate) const CAPS: [(usize, u32); 3] = [(8, 23), (32, 9), (128, 6)];
 
-/// Keys that there are for each of its records: its tables have 120 x 2^20 records with random keys of 4
-/// bytes (section 5.1), so that a lookup matches 0.029 records beside the one it is after.
+/// Keys that there are for each of its records: its tables have 120 x 2^20 records with random keys
+/// of 4 bytes (section 5.1), so that a lookup matches 0.029 records beside the one it is after.
 pub(crate) const KEYS_PER_RECORD: f64 = (1u64 << 32) as f64 / (120u64 << 20) as f64;
 
 /// The tables that its model was asked about: 120 x 2^20 records (section 5.1).

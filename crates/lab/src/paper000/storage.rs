@@ -88,8 +88,8 @@ impl Run<'_> {
         }
     }
 
-    /// Parallel lookups in a cuckoo table. Out of band, a bucket is the paper's: four signatures and an
-    /// offset in 8 bytes. Inline, slots are ours: records of more than 8 bytes have 8 more.
+    /// Parallel lookups in a cuckoo table. Out of band, a bucket is the paper's: four signatures
+    /// and an offset in 8 bytes. Inline, slots are ours: records of more than 8 bytes have 8 more.
     fn cuckoo(&self, form: SealedForm) -> Result<Measured> {
         let slot = match (form, self.records.bytes()) {
             (SealedForm::OutOfBand, _) => SlotKind::Signatures,

@@ -1,9 +1,9 @@
 //! Paper 000, table 1: READs per lookup of a key that is there, and the read sizes behind them.
 //!
-//! A lookup returns all records of its key, and so reads on to the first empty slot. The READs are those
-//! that the endpoint has counted. At high load they depend on the table as much as on the keys: a few
-//! thousand clusters hold most of them. So the figure is a mean over tables, as the paper's is over ten,
-//! and its error is that between tables.
+//! A lookup returns all records of its key, and so reads on to the first empty slot. The READs are
+//! those that the endpoint has counted. At high load they depend on the table as much as on the
+//! keys: a few thousand clusters hold most of them. So the figure is a mean over tables, as the
+//! paper's is over ten, and its error is that between tables.
 
 use super::published::by_load;
 use super::published::{self, CAPS, FIXED, LOADS, Probing, RECORD_BYTES, UNCONSTRAINED, VARIABLE};
@@ -149,8 +149,8 @@ fn requests(slots: u64, tables: &[Cells]) -> Result<Vec<ReproRow>> {
     Ok(rows)
 }
 
-/// The model's own read sizes, and their cost beside that of the paper's, both computed exactly for the
-/// paper's tables: latency is what counts, and lookups miss (its section 3).
+/// The model's own read sizes, and their cost beside that of the paper's, both computed exactly for
+/// the paper's tables: latency is what counts, and lookups miss (its section 3).
 fn read_sizes() -> Result<Vec<ReproRow>> {
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {

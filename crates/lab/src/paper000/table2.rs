@@ -1,5 +1,5 @@
-//! Paper 000, table 2: lookups/s of variable linear probing where the load factor that the read size is
-//! for is not that of the table.
+//! Paper 000, table 2: lookups/s of variable linear probing where the load factor that the read
+//! size is for is not that of the table.
 
 use super::linear_tables;
 use super::linear_tables::at_each_load;

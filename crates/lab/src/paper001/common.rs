@@ -88,8 +88,8 @@ pub(crate) fn shape(slots: u64, bucket_slots: u32) -> Shape {
     }
 }
 
-/// The paper's index, as the paper has it: a quarter of the first array's slots for backup fingerprints. The published
-/// code moves one record fewer than its L says.
+/// The paper's index, as the paper has it: a quarter of the first array's slots for backup
+/// fingerprints. The published code moves one record fewer than its L says.
 pub(crate) fn split(slots: u64, bucket_slots: u32) -> SplitShape {
     SplitShape {
         buckets: slots.div_ceil(2 * u64::from(bucket_slots)),
@@ -112,8 +112,8 @@ pub(crate) fn single(slots: u64) -> SplitShape {
     }
 }
 
-/// A row of microseconds, with what they were if a batch's further verbs took what they do on the paper's testbed: for
-/// designs whose verbs are the published ones.
+/// A row of microseconds, with what they were if a batch's further verbs took what they do on the
+/// paper's testbed: for designs whose verbs are the published ones.
 pub(crate) fn us_row(cell: String, paper: Option<f64>, scheme: &Scheme, spent: &Spent) -> ReproRow {
     let has_more = scheme.has_published_verbs && spent.accesses > spent.round_trips + 0.5;
     ReproRow {
@@ -122,18 +122,20 @@ pub(crate) fn us_row(cell: String, paper: Option<f64>, scheme: &Scheme, spent: &
     }
 }
 
-/// Round trips and microseconds of an insertion of TEA as the published code makes it: a READ and a WRITE for each
-/// record of a walk, one after the other. `alone` is one that displaces nothing.
+/// Round trips and microseconds of an insertion of TEA as the published code makes it: a READ and a
+/// WRITE for each record of a walk, one after the other. `alone` is one that displaces nothing.
 ///
-/// Here all that is displaced is written in one batch, so that there is a round trip more than there are records.
+/// Here all that is displaced is written in one batch, so that there is a round trip more than
+/// there are records.
 pub(crate) fn one_record_after_the_other(walk: &Spent, alone: &Spent) -> (f64, f64) {
     let records = walk.round_trips - 1.0;
     (2.0 * records, records * alone.us())
 }
 
-/// Accesses, slots and moves of an insertion of MapEmbed as the published code counts them (its `cpu/MapEmbed.h`): a READ
-/// of a bucket; then one move, or, if a cell gets another number, READs of its sixteen buckets and sixteen moves. That a
-/// cell is given up costs nothing there. A move is an access of a slot.
+/// Accesses, slots and moves of an insertion of MapEmbed as the published code counts them (its
+/// `cpu/MapEmbed.h`): a READ of a bucket; then one move, or, if a cell gets another number, READs
+/// of its sixteen buckets and sixteen moves. That a cell is given up costs nothing there. A move is
+/// an access of a slot.
 pub(crate) fn as_published_of_map_embed(spent: &Spent) -> [f64; 3] {
     let moves = 1.0 + 15.0 * spent.cells;
     let buckets = 1.0 + 16.0 * spent.cells;
@@ -144,8 +146,8 @@ pub(crate) fn as_published_of_map_embed(spent: &Spent) -> [f64; 3] {
     ]
 }
 
-/// Whether a row's cell is one of those that a reason is given for: it begins with the text before the first `*`, and
-/// has what is between and behind others, in this order.
+/// Whether a row's cell is one of those that a reason is given for: it begins with the text before
+/// the first `*`, and has what is between and behind others, in this order.
 pub(crate) fn is_of(cell: &str, known: &str) -> bool {
     let mut pieces = known.split('*');
     let first = pieces.next().unwrap_or("");
@@ -166,8 +168,9 @@ pub(crate) fn reasons(rows: &[ReproRow], known: &[(&str, &str)]) -> String {
     reasons_beyond(NEAR, rows, known)
 }
 
-/// Sentences on the rows that are off by more than that part, and by more than chance explains where that is known: from
-/// the reasons given, of which the first that is for a row's cell counts. A row that is off without a reason says that.
+/// Sentences on the rows that are off by more than that part, and by more than chance explains
+/// where that is known: from the reasons given, of which the first that is for a row's cell counts.
+/// A row that is off without a reason says that.
 pub(crate) fn reasons_beyond(near: f64, rows: &[ReproRow], known: &[(&str, &str)]) -> String {
     let is_off = |row: &&ReproRow| {
         let chance = row.standard_error.map_or(0.0, |error| CHANCE * error);

@@ -1,5 +1,5 @@
-//! Paper 001, figure 10: latencies by load factor, with keys that are not there, and where bandwidth is limited. Its
-//! throughput by threads, (g) to (j), is not in it.
+//! Paper 001, figure 10: latencies by load factor, with keys that are not there, and where
+//! bandwidth is limited. Its throughput by threads, (g) to (j), is not in it.
 
 use super::common::{
     FURTHER_VERBS, LIMITED_SLOTS, OPERATIONS, WALKS, one_record_after_the_other, reasons, trial,
@@ -253,8 +253,8 @@ fn ratios(outcomes: &[&Outcome]) -> Vec<ReproRow> {
     rows
 }
 
-/// Microseconds of an insertion of CuckooDuo at the highest load, where bandwidth is limited, with Table I's slots and
-/// round trips.
+/// Microseconds of an insertion of CuckooDuo at the highest load, where bandwidth is limited, with
+/// Table I's slots and round trips.
 fn papers_insertion_us() -> f64 {
     let (nic, took) = (bandwidth_limited(), TABLE_1[0].insert[1]);
     let bytes = took.items * f64::from(2 * LIMITED_FIELD_BYTES);

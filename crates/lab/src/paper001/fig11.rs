@@ -1,5 +1,5 @@
-//! Paper 001, figure 11: lookups with as much of the client's memory for each design, for its index and a cache, by
-//! the part of the keys that are absent.
+//! Paper 001, figure 11: lookups with as much of the client's memory for each design, for its index
+//! and a cache, by the part of the keys that are absent.
 
 use super::common::{client_bytes, operations, reasons, trial};
 use crate::paper001::designs::published::testbed;
@@ -103,7 +103,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-/// What the paper says of figure 11(a): CuckooDuo's round trips fall from 0.63 to nearly 0, the others' rise from 0.61 to 1.
+/// What the paper says of figure 11(a): CuckooDuo's round trips fall from 0.63 to nearly 0, the
+/// others' rise from 0.61 to 1.
 fn published(what: &str, scheme: usize, absent: f64) -> Option<f64> {
     let is_ours = scheme == 0;
     match (what, is_ours) {

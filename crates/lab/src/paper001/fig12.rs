@@ -25,7 +25,8 @@ const LOAD: f64 = 0.85;
 const FULL: f64 = 0.96;
 /// Slots that figures 12(f) and (g) start with: the paper's smaller sub-tables.
 const STARTS_WITH: u64 = 300;
-/// Of the keys of figures 12(f) and (g), those before which tables are so small that chance decides.
+/// Of the keys of figures 12(f) and (g), those before which tables are so small that chance
+/// decides.
 const BEGINS_AT: f64 = 0.1;
 /// Points of the curves.
 const POINTS: u64 = 400;

@@ -1,5 +1,5 @@
-//! Paper 001, figure 6: the theorems of section IV against what is counted, and against the same theorems with nothing
-//! left out ([`farslot::model::duo`]).
+//! Paper 001, figure 6: the theorems of section IV against what is counted, and against the same
+//! theorems with nothing left out ([`farslot::model::duo`]).
 
 use super::common::{reasons_beyond, shape, single, split};
 use crate::paper001::designs::cost::{Filled, Placed};
@@ -14,7 +14,8 @@ use farslot::model::duo::{BackupRoom, FillOrder, Fingerprints, without_path};
 
 pub(crate) const ID: &str = "001-fig6";
 
-/// Three minutes. Theorem IV.1 counts in proportion to the slots; several tables, for what is counted is rare.
+/// Three minutes. Theorem IV.1 counts in proportion to the slots; several tables, for what is
+/// counted is rare.
 pub(crate) const SCALE: Scale = Scale {
     slots: 3_000_000,
     tables: 4,
@@ -26,12 +27,14 @@ pub(crate) const SCALE: Scale = Scale {
 const NEAR: f64 = 0.1;
 /// A stash that is never full.
 const ENDLESS: u64 = u64::MAX;
-/// The same for ours, which has its slots in memory: some thousand keys of a million find no path at [`FULL`].
+/// The same for ours, which has its slots in memory: some thousand keys of a million find no path
+/// at [`FULL`].
 const LARGE_STASH: u32 = 1 << 16;
 const LOADS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// Lengths of fingerprints for theorem IV.1: the paper's, and one of which collisions are many.
 const COLLIDING_BITS: [u32; 2] = [16, 12];
-/// Lengths of fingerprints for theorem IV.2: those of figures 6(b) and 6(c), and one between; and their load factor.
+/// Lengths of fingerprints for theorem IV.2: those of figures 6(b) and 6(c), and one between; and
+/// their load factor.
 const DUAL_BITS: [u32; 3] = [8, 10, 16];
 const FULL: f64 = 0.99;
 /// Load factors of figure 6(d), and which bucket a key goes to while both have room.
@@ -48,7 +51,8 @@ const ORDERS: [(&str, Order, FillOrder); 2] = [
         FillOrder::FirstArray,
     ),
 ];
-/// Steps in which the integral of theorem IV.3 is taken, and the load factor below which it adds nothing.
+/// Steps in which the integral of theorem IV.3 is taken, and the load factor below which it adds
+/// nothing.
 const STEP: f64 = 0.002;
 const BEGINS_AT: f64 = 0.7;
 
@@ -64,8 +68,8 @@ fn unresolved(buckets: u64, bits: u32) -> f64 {
     4.0 * m * d * (d + 1.0) * (d - 1.0) / (3.0 * f64::powi(4.0, bits as i32))
 }
 
-/// Keys without a path of one move in a table that is filled: counted, and by theorem IV.3 from the share of full
-/// buckets.
+/// Keys without a path of one move in a table that is filled: counted, and by theorem IV.3 from the
+/// share of full buckets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pathless {
     load: f64,
@@ -184,7 +188,8 @@ fn count(job: Job, slots: u64, seed: u64) -> Counted {
 struct Tables<'c>(Vec<&'c Counted>);
 
 impl Tables<'_> {
-    /// A sum over the tables, divided by their number; and its standard error, for what happens seldom.
+    /// A sum over the tables, divided by their number; and its standard error, for what happens
+    /// seldom.
     fn mean(&self, of: impl Fn(&Counted) -> f64) -> (f64, f64) {
         let (sum, tables): (f64, _) = (self.0.iter().map(|table| of(table)).sum(), self.0.len());
         (sum / tables as f64, sum.max(1.0).sqrt() / tables as f64)

@@ -128,11 +128,12 @@ fn tables(slots: u64) -> Vec<Table> {
     tables
 }
 
-/// How full tables with one fingerprint get: by theorem IV.1 until as many keys collide as the stash holds. Those are few,
-/// so that it is the mean of several tables.
+/// How full tables with one fingerprint get: by theorem IV.1 until as many keys collide as the
+/// stash holds. Those are few, so that it is the mean of several tables.
 ///
-/// The key that is refused is the collision after those in the stash. They come at a rate that grows with the load, so
-/// that the square of the load has the Gamma distribution of s + 1 of them, and its root a mean of that of s + 3/4.
+/// The key that is refused is the collision after those in the stash. They come at a rate that
+/// grows with the load, so that the square of the load has the Gamma distribution of s + 1 of them,
+/// and its root a mean of that of s + 3/4.
 fn one_fingerprint(scale: &Scale) -> Result<ReproRow> {
     let loads = threads::in_order(SINGLE_TABLES, |number| {
         let (mut table, seed) = (

@@ -1,4 +1,5 @@
-//! Paper 001, figure 9, and the supplement's counts: load factors, and what insertions cost by load factor.
+//! Paper 001, figure 9, and the supplement's counts: load factors, and what insertions cost by load
+//! factor.
 
 use super::common::{
     as_published_of_map_embed, filling, one_record_after_the_other, reasons, trial,

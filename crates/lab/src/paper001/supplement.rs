@@ -1,5 +1,5 @@
-//! Results of paper 001's supplement: accesses and moves, the index's size, several operations under way, limited
-//! bandwidth, and large tables.
+//! Results of paper 001's supplement: accesses and moves, the index's size, several operations
+//! under way, limited bandwidth, and large tables.
 
 use super::common::{
     LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial,
@@ -28,13 +28,15 @@ pub(crate) const SCALE: Scale = Scale {
 
 /// Slots of the tables behind the simulated NIC, at most: latencies do not depend on them.
 const SIMULATED_SLOTS: u64 = 1 << 18;
-/// How many times as many slots the tables have that are only counted: 30 million and 10^8 for the scale above.
+/// How many times as many slots the tables have that are only counted: 30 million and 10^8 for the
+/// scale above.
 const COUNTED_TIMES: [u64; 2] = [10, 32];
 /// The load factors of CuckooDuo and RACE with 30 million slots (section V-A; the published code).
 const LARGE_LOADS: [[Option<f64>; 2]; 2] = [[Some(0.98), Some(0.91)], [None; 2]];
 /// The paper's threads, each with one operation under way.
 const THREADS: usize = 16;
-/// Load factors of the throughputs: the paper's, and, where all designs are compared, what TEA can have.
+/// Load factors of the throughputs: the paper's, and, where all designs are compared, what TEA can
+/// have.
 const LOAD: f64 = 0.7;
 const COMMON_LOAD: f64 = 0.65;
 /// Load factors of the throughputs where bandwidth is limited. TEA's highest is 0.68.
@@ -54,9 +56,11 @@ const LARGE_US: [(f64, [f64; 4]); 2] = [
 const FAR_US: f64 = LARGE_US[0].1[1] - TABLE_1[0].lookup.us;
 /// CuckooDuo's million operations/s of 16 threads at 0.7, in their order.
 const RATES: [f64; 4] = [2.92, 3.31, 1.90, 3.25];
-/// Million operations/s of 16 threads, one lookup to nine insertions: CuckooDuo, MapEmbed, RACE, TEA.
+/// Million operations/s of 16 threads, one lookup to nine insertions: CuckooDuo, MapEmbed, RACE,
+/// TEA.
 const HYBRID: [f64; 4] = [3.25, 1.08, 1.64, 0.47];
-/// The least and the most of what the others' throughputs are behind CuckooDuo's where bandwidth is limited.
+/// The least and the most of what the others' throughputs are behind CuckooDuo's where bandwidth is
+/// limited.
 const LIMITED_RATIOS: [(&str, f64, f64); 3] = [
     ("insertion", 8.0, 25.0),
     ("lookup", 8.0, 32.0),

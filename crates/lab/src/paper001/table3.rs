@@ -1,4 +1,5 @@
-//! Paper 001, Table III: latencies of mixed operations by distribution, without a cache, and with one.
+//! Paper 001, Table III: latencies of mixed operations by distribution, without a cache, and with
+//! one.
 
 use super::common::{FURTHER_VERBS, client_bytes, operations, reasons, trial, us_row};
 use crate::paper001::designs::published::{TABLE_3, Table3, testbed};

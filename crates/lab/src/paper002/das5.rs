@@ -1,14 +1,16 @@
-//! The machines of paper 002, section 4: DAS-5, with a 48 Gb/s InfiniBand network, under Berkeley UPC.
+//! The machines of paper 002, section 4: DAS-5, with a 48 Gb/s InfiniBand network, under Berkeley
+//! UPC.
 
 use farslot::fabric::sim::NicProfile;
 use farslot::model::NicModel;
 
 /// What the paper's network costs, with the UPC runtime above it.
 ///
-/// Given by the paper: 48 Gb/s. Fitted on two cells of its table 1, the latencies at load 0.5 with C = 8 and C = 128
-/// (3.69 and 4.50 us), where a find-or-put takes one chunk and one compare-and-swap: 1.818 us a verb and 0.844 ns a
-/// byte. These latencies are taken for those of find-or-puts in the other machine's memory: only so can two machines have the
-/// throughput of the same table. What a verb occupies in the NIC, a ConnectX-3, is what paper 003 measures of that
+/// Given by the paper: 48 Gb/s. Fitted on two cells of its table 1, the latencies at load 0.5 with
+/// C = 8 and C = 128 (3.69 and 4.50 us), where a find-or-put takes one chunk and one
+/// compare-and-swap: 1.818 us a verb and 0.844 ns a byte. These latencies are taken for those of
+/// find-or-puts in the other machine's memory: only so can two machines have the throughput of the
+/// same table. What a verb occupies in the NIC, a ConnectX-3, is what paper 003 measures of that
 /// generation (its section 3.3); everything else is that of [`NicProfile::connectx5_edr`].
 pub(super) fn profile() -> NicProfile {
     let of_its_kind = NicProfile::connectx3_roce();

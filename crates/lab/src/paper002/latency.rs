@@ -1,5 +1,5 @@
-//! Paper 002, table 1 (left), figure 2 and section 4.3: what a find-or-put waits for by load factor and chunk size, and what
-//! chunks that are chosen while running wait for.
+//! Paper 002, table 1 (left), figure 2 and section 4.3: what a find-or-put waits for by load factor
+//! and chunk size, and what chunks that are chosen while running wait for.
 
 use super::das5;
 use crate::scale::{Reproduction, Scale};

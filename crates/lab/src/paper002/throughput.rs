@@ -1,4 +1,5 @@
-//! Paper 002, table 1, right, and figure 3: find-or-puts a second of 2 to 48 machines with 1 to 16 processes each.
+//! Paper 002, table 1, right, and figure 3: find-or-puts a second of 2 to 48 machines with 1 to 16
+//! processes each.
 
 use super::das5;
 use crate::scale::Scale;

@@ -1,8 +1,9 @@
 //! A cluster in the simulator: threads that do what a mix says, and how fast their machines are.
 //!
-//! As the paper emulates 128 machines by 32 (section 6.1), few machines stand for many: each thread has a
-//! connection to as many nodes as there are other machines, and each machine has several of these nodes. So
-//! each NIC has the 2 m t connections of a cluster of m machines with t threads (section 3.4).
+//! As the paper emulates 128 machines by 32 (section 6.1), few machines stand for many: each thread
+//! has a connection to as many nodes as there are other machines, and each machine has several of
+//! these nodes. So each NIC has the 2 m t connections of a cluster of m machines with t threads
+//! (section 3.4).
 
 use super::mix::{Kind, Mix, Step};
 use crate::Result;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 const WIDTH: usize = 16;
 /// Other machines that are simulated, at most.
 const MOST_OTHERS: u32 = 8;
-/// Bytes that stand for a page: what is READ never crosses one. Memory is scaled down with its pages.
+/// Bytes that stand for a page: what is READ never crosses one. Memory is scaled down with its
+/// pages.
 const PAGE: u64 = 1024;
 
 /// What is measured.
@@ -97,7 +99,8 @@ pub(super) fn measure(cluster: &Cluster<'_>) -> Result<f64> {
             });
         }
     }
-    // What is under way must end several times, and fill the NICs' caches, before anything is counted.
+    // What is under way must end several times, and fill the NICs' caches, before anything is
+    // counted.
     let threads = f64::from(cluster.threads);
     let profile = &cluster.profile.cache;
     let cached = profile.capacity_bytes as f64 / f64::from(profile.queue_pair_bytes.max(1));

@@ -23,7 +23,8 @@ struct Transaction {
     writes: f64,
 }
 
-/// A facility is there for 2.5 of 4 types, active in 85 of 100 rows, and then two of its start times are early enough.
+/// A facility is there for 2.5 of 4 types, active in 85 of 100 rows, and then two of its start
+/// times are early enough.
 const FORWARDINGS: f64 = 0.625 * 0.85 * 2.0;
 
 /// TATP's mix. The last three find the subscriber by its number, in an index.
@@ -109,7 +110,8 @@ fn mix(system: System, validation: Validation, load: f64) -> Mix {
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let fits = fit();
-    // All machines as the paper's text has them validate, the largest cluster in the other ways too.
+    // All machines as the paper's text has them validate, the largest cluster in the other ways
+    // too.
     let sizes = MACHINES.map(|machines| (machines, 0));
     let last = MACHINES[MACHINES.len() - 1];
     let cells: Vec<_> = sizes.into_iter().chain([(last, 1), (last, 2)]).collect();

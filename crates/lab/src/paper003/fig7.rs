@@ -1,4 +1,5 @@
-//! Paper 003, figure 7: clusters of up to 128 machines, whose connections no longer fit into the NIC's cache.
+//! Paper 003, figure 7: clusters of up to 128 machines, whose connections no longer fit into the
+//! NIC's cache.
 
 use super::common::{Rate, rate};
 use super::fits::fit;

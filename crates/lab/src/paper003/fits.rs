@@ -1,4 +1,5 @@
-//! The numbers that are fitted, beside those of the NIC profiles, each with the figure that it is fitted on.
+//! The numbers that are fitted, beside those of the NIC profiles, each with the figure that it is
+//! fitted on.
 
 use super::mix::{Demand, Mix, only};
 use super::systems::{CALL, Fits, PAPERS_THREADS, System, read_or_call};

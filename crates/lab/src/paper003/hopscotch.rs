@@ -1,7 +1,9 @@
-//! FaRM's table: hopscotch hashing over pairs of neighbouring buckets, with chains for what has no place.
+//! FaRM's table: hopscotch hashing over pairs of neighbouring buckets, with chains for what has no
+//! place.
 //!
-//! A key lies in its own bucket or in the next, so that one READ of both has it, or in the chain of its own
-//! bucket. Only where keys lie is kept here: what a lookup costs is how many READs it takes.
+//! A key lies in its own bucket or in the next, so that one READ of both has it, or in the chain of
+//! its own bucket. Only where keys lie is kept here: what a lookup costs is how many READs it
+//! takes.
 
 use rand::{Rng, RngExt};
 
@@ -18,8 +20,8 @@ struct Hopscotch {
     chained: u64,
 }
 
-/// READs that a lookup of a key takes in the mean, in a table of at least `slots` slots filled to `load`.
-/// A key in a chain takes two.
+/// READs that a lookup of a key takes in the mean, in a table of at least `slots` slots filled to
+/// `load`. A key in a chain takes two.
 pub(super) fn reads_per_lookup(slots: u64, load: f64, random: &mut impl Rng) -> f64 {
     let buckets = (slots as usize).div_ceil(SLOTS).max(REACH);
     let mut table = Hopscotch {

@@ -35,7 +35,8 @@ pub(super) fn only(steps: Vec<(Step, f64)>) -> Mix {
     vec![Kind { share: 1.0, steps }]
 }
 
-/// What an operation occupies in a machine of a symmetric cluster, as a client and as an owner together, in ns.
+/// What an operation occupies in a machine of a symmetric cluster, as a client and as an owner
+/// together, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
     requester: f64,
@@ -109,8 +110,8 @@ impl Demand {
         })
     }
 
-    /// The same where not everything is in the NIC's cache: `connections` of a machine, used at random, half of
-    /// them by its requester, and `pages` that are read at random.
+    /// The same where not everything is in the NIC's cache: `connections` of a machine, used at
+    /// random, half of them by its requester, and `pages` that are read at random.
     pub(super) fn with_cache(
         self,
         profile: &NicProfile,

@@ -1,8 +1,8 @@
 //! Paper 003: Storm and what it was compared with, emulated verb by verb in the simulator.
 //!
-//! A system is what verbs its operations take ([`systems`]); a cluster is the simulator's NICs with as many
-//! connections as the paper's machines had ([`cluster`]). Few numbers are fitted ([`fits`]), each on
-//! one figure of the paper; all others follow.
+//! A system is what verbs its operations take ([`systems`]); a cluster is the simulator's NICs with
+//! as many connections as the paper's machines had ([`cluster`]). Few numbers are fitted
+//! ([`fits`]), each on one figure of the paper; all others follow.
 
 mod cluster;
 mod common;

@@ -1,8 +1,9 @@
-//! Two servers with many connections between them: READs a microsecond, by what each finds in the NIC's cache.
+//! Two servers with many connections between them: READs a microsecond, by what each finds in the
+//! NIC's cache.
 //!
-//! In front of the cache of 2 MiB stands a near one, of a few connections: by it the paper's NICs lose a third
-//! and more of their rate between 8 and 64 connections, whose state is a few KiB (section 3.3). Connections are used
-//! in turn, pages and regions at random.
+//! In front of the cache of 2 MiB stands a near one, of a few connections: by it the paper's NICs
+//! lose a third and more of their rate between 8 and 64 connections, whose state is a few KiB
+//! (section 3.3). Connections are used in turn, pages and regions at random.
 
 use super::common::PAGES;
 use crate::Result;

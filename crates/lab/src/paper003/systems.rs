@@ -35,8 +35,8 @@ pub(super) struct Fits {
     pub(super) kernel_ns: f64,
 }
 
-/// The part of the keys that lie behind others in buckets of one slot with `load` keys each: a READ of the slot
-/// does not find them.
+/// The part of the keys that lie behind others in buckets of one slot with `load` keys each: a READ
+/// of the slot does not find them.
 pub(super) fn collisions(load: f64) -> f64 {
     1.0 + (-load).exp_m1() / load
 }

@@ -1,5 +1,5 @@
-//! What an insertion into the tables of paper 004 costs by occupancy, counted: buckets read, records
-//! moved, and walks in vain.
+//! What an insertion into the tables of paper 004 costs by occupancy, counted: buckets read,
+//! records moved, and walks in vain.
 
 use super::loop_ratio::{random_integers, smart};
 use crate::scale::Scale;

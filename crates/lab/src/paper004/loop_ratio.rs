@@ -1,5 +1,5 @@
-//! Paper 004, figure 1: how many insertions walk into an endless loop by the table's occupancy, where
-//! those without a place are dropped; and how many SmartCuckoo walks into.
+//! Paper 004, figure 1: how many insertions walk into an endless loop by the table's occupancy,
+//! where those without a place are dropped; and how many SmartCuckoo walks into.
 
 use crate::scale::Scale;
 use crate::stats::Mean;

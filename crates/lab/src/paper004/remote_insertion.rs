@@ -1,5 +1,5 @@
-//! Paper 004's predetermination at the client of a remote cuckoo table: round trips of insertions by occupancy,
-//! and of those that have no place, with it and without.
+//! Paper 004's predetermination at the client of a remote cuckoo table: round trips of insertions
+//! by occupancy, and of those that have no place, with it and without.
 
 use crate::paper000::cuckoo_tables::Shape;
 use crate::paper000::published;
@@ -22,8 +22,9 @@ pub(crate) const SCALE: Scale = Scale {
     seed: 0,
 };
 
-/// A table, and the occupancy up to which its insertions are told apart: nearly that where none finds a
-/// place any more, but for two ways and one slot, of which paper 004 drops those without a place.
+/// A table, and the occupancy up to which its insertions are told apart: nearly that where none
+/// finds a place any more, but for two ways and one slot, of which paper 004 drops those without a
+/// place.
 const TABLES: [(Shape, f64); 4] = [
     (shape(2, 1), 0.9),
     (shape(2, 4), 0.98),

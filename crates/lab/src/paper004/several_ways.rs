@@ -1,5 +1,6 @@
-//! Paper 004's future work: several hash functions and slots. How full such tables get, how many buckets
-//! an insertion reads, and how many failures the vacant slots of connected components do not tell.
+//! Paper 004's future work: several hash functions and slots. How full such tables get, how many
+//! buckets an insertion reads, and how many failures the vacant slots of connected components do
+//! not tell.
 
 use super::loop_ratio::random_integers;
 use crate::scale::Scale;
@@ -18,9 +19,9 @@ pub(crate) const SCALE: Scale = Scale {
     seed: 0,
 };
 
-/// Hash functions and slots of a bucket, and the load at which random keys stop fitting: Fountoulakis and Panagiotou
-/// ("Sharp load thresholds for cuckoo hashing", 2012) for one slot, Fernholz and Ramachandran (2007) and Cain,
-/// Sanders and Wormald (2007) for two ways.
+/// Hash functions and slots of a bucket, and the load at which random keys stop fitting:
+/// Fountoulakis and Panagiotou ("Sharp load thresholds for cuckoo hashing", 2012) for one slot,
+/// Fernholz and Ramachandran (2007) and Cain, Sanders and Wormald (2007) for two ways.
 const SHAPES: [(usize, usize, f64); 6] = [
     (2, 1, 0.5),
     (2, 2, 0.897),

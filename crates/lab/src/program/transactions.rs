@@ -1,4 +1,5 @@
-//! `farslot-lab tatp` and `farslot-lab smallbank`: transactions, on Farslot and other stores side by side.
+//! `farslot-lab tatp` and `farslot-lab smallbank`: transactions, on Farslot and other stores side
+//! by side.
 
 use crate::transactions::{
     self, Bench, Locking, Nodes, Options, Rival, Served, SystemRow, TransactionsReport,
@@ -39,7 +40,8 @@ struct Common {
     /// Where Farslot's nodes are
     #[arg(long, value_enum, default_value_t = Fabric::Tcp)]
     fabric: Fabric,
-    /// What to compare with: redis and postgres, started for it, or the empty Redis that runs at an address
+    /// What to compare with: redis and postgres, started for it, or the empty Redis that runs at an
+    /// address
     #[arg(long, value_name = "redis[=HOST:PORT],postgres", value_delimiter = ',')]
     against: Vec<Rival>,
     /// Nodes that share Farslot's rows
@@ -164,7 +166,8 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
     output::line(description(&report))
 }
 
-/// A process that serves a node; it ends with this, and however this process ends: its standard input closes then.
+/// A process that serves a node; it ends with this, and however this process ends: its standard
+/// input closes then.
 struct NodeProcess {
     process: Child,
     address: String,

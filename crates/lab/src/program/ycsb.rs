@@ -33,10 +33,12 @@ pub(super) struct Args {
         default_value = "all"
     )]
     workload: Vec<String>,
-    /// Where Farslot's table is; with --address, there. On any fabric, with a table `ycsb-LETTER` of each workload
+    /// Where Farslot's table is; with --address, there. On any fabric, with a table `ycsb-LETTER`
+    /// of each workload
     #[arg(long, value_enum, default_value_t = Fabric::Tcp)]
     fabric: Fabric,
-    /// What to compare with: redis and memcached, started for it, or the empty one that runs at an address
+    /// What to compare with: redis and memcached, started for it, or the empty one that runs at an
+    /// address
     #[arg(
         long,
         value_name = "redis[=HOST:PORT],memcached[=HOST:PORT]",
@@ -46,11 +48,12 @@ pub(super) struct Args {
     /// Records that are loaded
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().records)]
     records: u64,
-    /// Bytes of a value: YCSB's ten fields make 1000; 64 show what operations cost where copying hardly counts
+    /// Bytes of a value: YCSB's ten fields make 1000; 64 show what operations cost where copying
+    /// hardly counts
     #[arg(long, value_name = "BYTES", default_value_t = ycsb::Options::default().value_bytes)]
     value_bytes: usize,
-    /// What a slot of Farslot's table holds: `inline` and `hybrid` have room for all of a record, up to 1 KiB
-    /// [default: what suits the sizes]
+    /// What a slot of Farslot's table holds: `inline` and `hybrid` have room for all of a record,
+    /// up to 1 KiB [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     slots: Option<SlotArg>,
     #[command(flatten)]
@@ -61,7 +64,8 @@ pub(super) struct Args {
     /// Client threads of each system
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().threads)]
     threads: usize,
-    /// Records under way at once, of each thread, in all systems (Farslot's batches keep at most 32)
+    /// Records under way at once, of each thread, in all systems (Farslot's batches keep at most
+    /// 32)
     #[arg(long, value_name = "N", default_value_t = ycsb::Options::default().pipeline)]
     pipeline: usize,
     /// Threads of each server

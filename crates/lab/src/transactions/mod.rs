@@ -1,13 +1,15 @@
 //! TATP and SmallBank, on Farslot's transactions and on other stores side by side.
 //!
-//! Every system has the same rows and draws the same transactions, runs as many client threads, and has as many
-//! transactions under way at once in each. Systems take turns within each round, and every figure is a median over
-//! rounds. What a transaction has read is checked, and of SmallBank the total in the end, to the cent.
+//! Every system has the same rows and draws the same transactions, runs as many client threads, and
+//! has as many transactions under way at once in each. Systems take turns within each round, and
+//! every figure is a median over rounds. What a transaction has read is checked, and of SmallBank
+//! the total in the end, to the cent.
 //!
-//! * Farslot: [`farslot_txn`], serializable; the transactions run in the client, by READs and calls.
+//! * Farslot: [`farslot_txn`], serializable; the transactions run in the client, by READs and
+//!   calls.
 //! * Redis: one command or one Lua script a transaction, in pipelines.
-//! * PostgreSQL: one prepared statement or one function a transaction, in pipelines, serializable, with
-//!   `synchronous_commit` off.
+//! * PostgreSQL: one prepared statement or one function a transaction, in pipelines, serializable,
+//!   with `synchronous_commit` off.
 
 mod farslot;
 mod options;
@@ -44,8 +46,10 @@ pub(crate) fn serve_here(options: &Options, simulated: bool) -> Result<Served> {
 /// Runs the workload. `serve` gives Farslot's nodes.
 ///
 /// # Errors
-/// [`BadOption`](farslot_bench::BenchError::BadOption); [`LabError::NotInstalled`], [`LabError::Peer`] and [`LabError::PeerInUse`] of the others;
-/// [`WrongAnswers`](farslot_bench::BenchError::WrongAnswers) and [`LabError::WrongTotal`]; what transactions or `serve` say.
+/// [`BadOption`](farslot_bench::BenchError::BadOption); [`LabError::NotInstalled`],
+/// [`LabError::Peer`] and [`LabError::PeerInUse`] of the others;
+/// [`WrongAnswers`](farslot_bench::BenchError::WrongAnswers) and [`LabError::WrongTotal`]; what
+/// transactions or `serve` say.
 pub(crate) fn run<E: From<LabError>>(
     options: &Options,
     serve: impl FnOnce(&Options) -> std::result::Result<Served, E>,

@@ -76,7 +76,8 @@ pub struct Options {
     pub time: Duration,
     /// Rounds, of which the median counts.
     pub rounds: usize,
-    /// Threads of each server: of Farslot's nodes, and of Redis for its connections where that is more than one.
+    /// Threads of each server: of Farslot's nodes, and of Redis for its connections where that is
+    /// more than one.
     pub server_threads: usize,
     /// What Farslot is held against.
     pub against: Vec<Rival>,
@@ -85,7 +86,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a workload: one node, locks at the commit, one thread with 32 transactions under way, 5 s in 5 rounds.
+    /// Those of a workload: one node, locks at the commit, one thread with 32 transactions under
+    /// way, 5 s in 5 rounds.
     #[must_use]
     pub fn new(bench: Bench) -> Self {
         Self {

@@ -1,7 +1,8 @@
-//! The workloads on Redis: each transaction is one command where that is enough, and else one Lua script.
+//! The workloads on Redis: each transaction is one command where that is enough, and else one Lua
+//! script.
 //!
-//! WATCH with MULTI needs two round trips for what a script does in one, and belongs to its connection: transactions of one
-//! connection could not be under way side by side.
+//! WATCH with MULTI needs two round trips for what a script does in one, and belongs to its
+//! connection: transactions of one connection could not be under way side by side.
 
 use super::round::{ClientState, Round};
 use super::system::{Pipelined, Plan, System, batches};

@@ -46,7 +46,8 @@ pub struct SystemRow {
     pub attempted_per_second: f64,
     /// Those that committed.
     pub committed_per_second: f64,
-    /// Median latency in microseconds, from a transaction's first attempt (in the others, the issue of its batch) to its end.
+    /// Median latency in microseconds, from a transaction's first attempt (in the others, the issue
+    /// of its batch) to its end.
     pub p50_us: f64,
     /// As [`SystemRow::p50_us`], of 99 of 100.
     pub p99_us: f64,
@@ -68,7 +69,8 @@ pub struct SystemRow {
     pub added_cents: Option<i64>,
     /// Cents that there are in the end: no more or less than both.
     pub final_cents: Option<i64>,
-    /// Farslot's rate of attempted transactions divided by this system's, the median over rounds; of Farslot none.
+    /// Farslot's rate of attempted transactions divided by this system's, the median over rounds;
+    /// of Farslot none.
     pub farslot_ratio: Option<f64>,
 }
 

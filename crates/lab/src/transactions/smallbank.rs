@@ -1,5 +1,5 @@
-//! SmallBank (Alomari et al., *The Cost of Serializability on Platforms That Use Snapshot Isolation*, ICDE 2008), in whole
-//! cents, with the mix and the hot accounts of H-Store's.
+//! SmallBank (Alomari et al., *The Cost of Serializability on Platforms That Use Snapshot
+//! Isolation*, ICDE 2008), in whole cents, with the mix and the hot accounts of H-Store's.
 
 use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, mixed};
 use crate::Result;

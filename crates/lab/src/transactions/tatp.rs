@@ -1,13 +1,14 @@
-//! TATP (*Telecommunication Application Transaction Processing Benchmark Description*, IBM, 2009): the home location
-//! register of a mobile network.
+//! TATP (*Telecommunication Application Transaction Processing Benchmark Description*, IBM, 2009):
+//! the home location register of a mobile network.
 //!
-//! Each subscriber has 1 to 4 access rows and 1 to 4 facilities of types from 1 to 4, each number as probable as any;
-//! a facility is active with a probability of 0.85 and has 0 to 3 forwardings, of start times 0, 8, 16. Subscribers are
-//! drawn by the description's own uneven distribution.
+//! Each subscriber has 1 to 4 access rows and 1 to 4 facilities of types from 1 to 4, each number
+//! as probable as any; a facility is active with a probability of 0.85 and has 0 to 3 forwardings,
+//! of start times 0, 8, 16. Subscribers are drawn by the description's own uneven distribution.
 //!
-//! What follows for the transactions: a type from 1 to 4 is there with a probability of 2.5 / 4 = 62.5 %, a
-//! forwarding with 62.5 % * 1.5 / 3 = 31.25 %. GET_NEW_DESTINATION needs an active facility (53.125 %), and one of its
-//! forwardings at the time: 27.84 % by a count of all cases ([`a_test`](tests) does it), and so 14.79 % together.
+//! What follows for the transactions: a type from 1 to 4 is there with a probability of 2.5 / 4 =
+//! 62.5 %, a forwarding with 62.5 % * 1.5 / 3 = 31.25 %. GET_NEW_DESTINATION needs an active
+//! facility (53.125 %), and one of its forwardings at the time: 27.84 % by a count of all cases
+//! ([`a_test`](tests) does it), and so 14.79 % together.
 
 use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, mixed};
 use crate::Result;

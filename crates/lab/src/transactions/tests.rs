@@ -6,7 +6,8 @@ use super::tatp::{self, Tatp};
 use super::workload::{Row, Workload};
 use std::collections::BTreeSet;
 
-/// The part of GET_NEW_DESTINATION's draws that find one of an active facility's forwardings: a count of all cases.
+/// The part of GET_NEW_DESTINATION's draws that find one of an active facility's forwardings: a
+/// count of all cases.
 #[test]
 fn a_count_of_all_cases_gives_the_rate_of_new_destinations() {
     let starts = [0, 8, 16];

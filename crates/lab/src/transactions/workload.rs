@@ -26,8 +26,8 @@ impl Call {
     }
 }
 
-/// What a transaction came to: a number that tells what it has read or changed; nothing if it found what its specification
-/// calls a failure, and changed nothing.
+/// What a transaction came to: a number that tells what it has read or changed; nothing if it found
+/// what its specification calls a failure, and changed nothing.
 pub(super) type Outcome = Option<i64>;
 
 /// A kind of transaction.
@@ -49,7 +49,8 @@ pub(super) struct Kind {
 /// How Redis runs a kind of transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Redis {
-    /// The words of one command, where `{0}` stands for the first number, and so on; and how its reply is a number.
+    /// The words of one command, where `{0}` stands for the first number, and so on; and how its
+    /// reply is a number.
     Command(&'static [&'static str], fn(&redis::Value) -> Outcome),
     /// A script, which returns a number, or false.
     Script(&'static str),
@@ -124,7 +125,8 @@ pub(super) struct Total {
     pub postgres: &'static str,
 }
 
-/// The shapes of a node's tables, one behind the other, where so many nodes share all subscribers or accounts.
+/// The shapes of a node's tables, one behind the other, where so many nodes share all subscribers
+/// or accounts.
 pub(super) fn shapes(workload: &dyn Workload, nodes: u64) -> Vec<Shape> {
     let each = workload.size().div_ceil(nodes);
     let mut at = 0;

@@ -1,5 +1,6 @@
-//! An echo of the same bytes: a server that takes as many bytes as a batch takes and answers with as many as its answer
-//! has, and does nothing else. No store can be faster that exchanges a request and a reply for each batch.
+//! An echo of the same bytes: a server that takes as many bytes as a batch takes and answers with
+//! as many as its answer has, and does nothing else. No store can be faster that exchanges a
+//! request and a reply for each batch.
 //!
 //! ```text
 //! request | bytes that follow, 32 | bytes of the reply, 32 | bytes |
@@ -24,7 +25,8 @@ const MOST_BYTES: usize = 4 << 20;
 /// Bytes before a request.
 const HEAD: usize = 8;
 
-/// Serves at a port of this host that is free, which it says in a line on standard output, until standard input closes.
+/// Serves at a port of this host that is free, which it says in a line on standard output, until
+/// standard input closes.
 ///
 /// # Errors
 /// What the system says.

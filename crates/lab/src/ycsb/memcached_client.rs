@@ -1,8 +1,8 @@
 //! memcached's text protocol, as far as it is needed: a multi-get and sets in one request.
 //!
-//! These lines are our own because no crate does what a fair comparison needs: `memcache` sends one set at a time,
-//! and `async-memcached` parses an answer again from its first byte whenever a KiB of it has come, which would
-//! make memcached look slower than it is.
+//! These lines are our own because no crate does what a fair comparison needs: `memcache` sends one
+//! set at a time, and `async-memcached` parses an answer again from its first byte whenever a KiB
+//! of it has come, which would make memcached look slower than it is.
 
 use super::peers::{Identity, Introspect, Peer, PeerKind, Shape};
 use super::system::{Answer, Client, Request, System};

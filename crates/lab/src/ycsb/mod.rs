@@ -1,24 +1,26 @@
 //! The workloads of YCSB's core, on Farslot and on other stores side by side.
 //!
-//! Every system has the same records, the same client threads, and as many records under way at once; all of them
-//! batch: Farslot by `get_many`, `update_many` and `put_many`, Redis by pipelines of GETs and SETs, memcached by a
-//! multi-get and sets in one request. Systems take turns within each round, and every figure is a median over
-//! rounds, so that what else the machine does meets all alike. Every value that is read is checked to be one that
-//! was written for its key.
+//! Every system has the same records, the same client threads, and as many records under way at
+//! once; all of them batch: Farslot by `get_many`, `update_many` and `put_many`, Redis by pipelines
+//! of GETs and SETs, memcached by a multi-get and sets in one request. Systems take turns within
+//! each round, and every figure is a median over rounds, so that what else the machine does meets
+//! all alike. Every value that is read is checked to be one that was written for its key.
 //!
 //! Where this differs from YCSB's own client:
 //!
-//! * A record is one value, as long as YCSB's ten fields of 100 bytes unless told otherwise. An update replaces
-//!   all of it.
-//! * A hash table has no order. A scan reads as many records as a scan of YCSB would, of consecutive numbers, by
-//!   their keys: in all systems alike (in Redis by one MGET).
-//! * Operations are issued in batches, not one by one. An operation's latency is its batch's: from its issue until
-//!   all of it is answered. With a pipeline of 1 it is the operation's own.
-//! * Popularity is Zipf's over the records that were loaded, by rank; ranks are scattered over the records by YCSB's
-//!   hash. The latest records are those that the reading client knows of: the loaded ones, and its own.
+//! * A record is one value, as long as YCSB's ten fields of 100 bytes unless told otherwise. An
+//!   update replaces all of it.
+//! * A hash table has no order. A scan reads as many records as a scan of YCSB would, of
+//!   consecutive numbers, by their keys: in all systems alike (in Redis by one MGET).
+//! * Operations are issued in batches, not one by one. An operation's latency is its batch's: from
+//!   its issue until all of it is answered. With a pipeline of 1 it is the operation's own.
+//! * Popularity is Zipf's over the records that were loaded, by rank; ranks are scattered over the
+//!   records by YCSB's hash. The latest records are those that the reading client knows of: the
+//!   loaded ones, and its own.
 //!
-//! With a cache ([`Options::cache`]) Farslot's clients answer some of the reads themselves, which the others' do not: to
-//! be had by `farslot-lab ycsb --cache 16MiB --stale-for 10ms`, beside the same without.
+//! With a cache ([`Options::cache`]) Farslot's clients answer some of the reads themselves, which
+//! the others' do not: to be had by `farslot-lab ycsb --cache 16MiB --stale-for 10ms`, beside the
+//! same without.
 
 pub(crate) mod echo;
 mod memcached_client;
@@ -62,29 +64,31 @@ pub struct Options {
     pub workloads: Vec<Workload>,
     /// Records that are loaded.
     pub records: u64,
-    /// Bytes of a value. YCSB's default makes 1000; 64 show what an operation costs where copying hardly counts.
+    /// Bytes of a value. YCSB's default makes 1000; 64 show what an operation costs where copying
+    /// hardly counts.
     pub value_bytes: usize,
-    /// What a slot of Farslot's table holds, if not what suits the sizes. One that has room in it has room for all of
-    /// a record.
+    /// What a slot of Farslot's table holds, if not what suits the sizes. One that has room in it
+    /// has room for all of a record.
     pub slots: Option<SlotKind>,
     /// Client threads of each system.
     pub threads: usize,
     /// Records under way at once, of each thread. Farslot's batches keep at most
     /// [`BATCH_WIDTH`](farslot::index::BATCH_WIDTH) under way.
     pub pipeline: usize,
-    /// How long each system is measured under each workload, in all rounds together. Where a workload inserts, less
-    /// if it has doubled the records.
+    /// How long each system is measured under each workload, in all rounds together. Where a
+    /// workload inserts, less if it has doubled the records.
     pub time: Duration,
     /// Rounds, of which the median counts.
     pub rounds: usize,
-    /// Threads of each server. Farslot's are its agent's, as whoever serves it was told; Redis has so many for its
-    /// connections where that is more than one.
+    /// Threads of each server. Farslot's are its agent's, as whoever serves it was told; Redis has
+    /// so many for its connections where that is more than one.
     pub server_threads: usize,
     /// The cache of each of Farslot's client threads: whoever serves the store opens it with that.
     pub cache: Option<Cache>,
     /// What Farslot is held against.
     pub against: Vec<PeerAddress>,
-    /// The program `farslot-lab`, which serves an echo of the same bytes to measure beside them; nothing for none.
+    /// The program `farslot-lab`, which serves an echo of the same bytes to measure beside them;
+    /// nothing for none.
     pub echo: Option<PathBuf>,
     /// What keys, values and operations derive from.
     pub seed: u64,
@@ -156,7 +160,8 @@ impl Options {
                 return Err(LabError::bad(option, value, limit));
             }
         }
-        // A server that waits until its answers are taken must not meet a client that waits until its request is.
+        // A server that waits until its answers are taken must not meet a client that waits until
+        // its request is.
         let request = self.pipeline as u64 * self.value_bytes as u64;
         if request > 1 << 20 {
             return Err(LabError::bad(
@@ -224,12 +229,14 @@ impl Options {
     }
 }
 
-/// Runs the workloads, one after the other. `serve` gives a store that has so many bytes and no table of the name
-/// `ycsb-WORKLOAD`, once for each workload; the peers are started for each workload as well.
+/// Runs the workloads, one after the other. `serve` gives a store that has so many bytes and no
+/// table of the name `ycsb-WORKLOAD`, once for each workload; the peers are started for each
+/// workload as well.
 ///
 /// # Errors
-/// [`BenchError::BadOption`]; [`LabError::NotInstalled`], [`LabError::Peer`] and [`LabError::PeerInUse`] of
-/// the peers; [`BenchError::WrongAnswers`]; what the store or `serve` says.
+/// [`BenchError::BadOption`]; [`LabError::NotInstalled`], [`LabError::Peer`] and
+/// [`LabError::PeerInUse`] of the peers; [`BenchError::WrongAnswers`]; what the store or `serve`
+/// says.
 pub fn run<E: From<LabError>>(
     options: &Options,
     mut serve: impl FnMut(u64) -> std::result::Result<Served, E>,

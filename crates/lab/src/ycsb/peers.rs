@@ -1,5 +1,5 @@
-//! The servers that Farslot is held against: started here, without persistence, and ended with this process; or one
-//! that runs already, if it is empty.
+//! The servers that Farslot is held against: started here, without persistence, and ended with this
+//! process; or one that runs already, if it is empty.
 
 use crate::{LabError, Result};
 use serde::Serialize;
@@ -51,7 +51,8 @@ impl PeerKind {
     }
 }
 
-/// A server to be held against: `redis` or `memcached`, to be started here, or `redis=HOST:PORT`, which runs.
+/// A server to be held against: `redis` or `memcached`, to be started here, or `redis=HOST:PORT`,
+/// which runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddress {
     /// What it is.
@@ -237,8 +238,8 @@ impl<C: Introspect> Drop for Peer<C> {
 struct Process(Child);
 
 impl Process {
-    /// Starts a program so that the kernel kills it when this process is killed, where `setpriv` (util-linux) is
-    /// there to ask for that.
+    /// Starts a program so that the kernel kills it when this process is killed, where `setpriv`
+    /// (util-linux) is there to ask for that.
     fn start(
         program: &Path,
         arguments: &[String],

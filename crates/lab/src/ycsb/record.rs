@@ -11,8 +11,8 @@ pub const LEAST_VALUE_BYTES: usize = 24;
 /// A key: `user` and 20 digits.
 pub type Key = [u8; KEY_BYTES];
 
-/// The records of one run. A value is bound to its run, its record and its version, so that any other bytes are
-/// recognised:
+/// The records of one run. A value is bound to its run, its record and its version, so that any
+/// other bytes are recognised:
 ///
 /// ```text
 /// 0          8               16        24
@@ -39,8 +39,9 @@ impl Records {
         }
     }
 
-    /// The key of a record: as YCSB makes it, from a hash of the record's number. The hash is a bijection
-    /// here, so that no two records share a key, and has all of its digits, so that keys are of one length.
+    /// The key of a record: as YCSB makes it, from a hash of the record's number. The hash is a
+    /// bijection here, so that no two records share a key, and has all of its digits, so that keys
+    /// are of one length.
     pub fn key(&self, record: u64) -> Key {
         let mut key = *b"user00000000000000000000";
         let mut hash = u64::from_le_bytes(self.keys.long(record));

@@ -50,7 +50,8 @@ pub struct YcsbRow {
     pub p50_us: f64,
     /// As [`YcsbRow::p50_us`].
     pub p99_us: f64,
-    /// Round trips of a record's read or write, each its own longest chain, where the client counts them.
+    /// Round trips of a record's read or write, each its own longest chain, where the client counts
+    /// them.
     pub round_trips: Option<f64>,
     /// The part of the records read or written that came from the client's cache, where it has one.
     pub cache_hits: Option<f64>,

@@ -80,8 +80,9 @@ pub(super) fn load(
     })
 }
 
-/// Runs a round: every client does its batches one after the other. Batches are drawn while no clock runs; to
-/// make their values and to check those that come back is part of what is timed, for all systems alike.
+/// Runs a round: every client does its batches one after the other. Batches are drawn while no
+/// clock runs; to make their values and to check those that come back is part of what is timed, for
+/// all systems alike.
 pub(super) fn run(system: &dyn System, clients: &mut [ClientState], plan: &Plan) -> Result<Round> {
     let start = Barrier::new(clients.len());
     let cpu = || system.process().map(process::cpu_seconds).transpose();
@@ -223,7 +224,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Does a batch: what it reads and writes at once, then what it writes because of what it has read.
+    /// Does a batch: what it reads and writes at once, then what it writes because of what it has
+    /// read.
     fn batch(&mut self, batch: &Batch, written: &mut u64) -> Result<()> {
         let records = &self.plan.records;
         self.request.clear();

@@ -45,8 +45,9 @@ pub(super) type Answer<'a> = &'a mut dyn FnMut(usize, Option<&[u8]>);
 
 /// One thread's connection to a system.
 pub(super) trait Client {
-    /// Does all that is asked for, as much of it side by side as the system can; returns when all is done. Of
-    /// the writes, `false` says that an update found no value, or that an insert found one.
+    /// Does all that is asked for, as much of it side by side as the system can; returns when all
+    /// is done. Of the writes, `false` says that an update found no value, or that an insert found
+    /// one.
     ///
     /// # Errors
     /// That anything could not be done.

@@ -1,5 +1,5 @@
-//! The six workloads of YCSB's core (Cooper et al., *Benchmarking cloud serving systems with YCSB*, SoCC 2010), as
-//! batches of operations.
+//! The six workloads of YCSB's core (Cooper et al., *Benchmarking cloud serving systems with YCSB*,
+//! SoCC 2010), as batches of operations.
 
 use farslot_bench::simulated::Zipf;
 use rand::{RngExt, SeedableRng};
@@ -153,8 +153,8 @@ impl Batch {
     }
 }
 
-/// What one client thread does, batch by batch. It reads only what it knows to be there: the records that were
-/// loaded and those that it has inserted in earlier batches.
+/// What one client thread does, batch by batch. It reads only what it knows to be there: the
+/// records that were loaded and those that it has inserted in earlier batches.
 #[derive(Clone, Debug)]
 pub struct Generator {
     workload: Workload,
@@ -168,7 +168,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// That of thread number `thread` of so many, where as many records are loaded as `popularity` has ranks.
+    /// That of thread number `thread` of so many, where as many records are loaded as `popularity`
+    /// has ranks.
     pub fn new(workload: Workload, popularity: Zipf, thread: u64, threads: u64, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(thread);
@@ -233,8 +234,8 @@ impl Generator {
         self.number(known - 1 - age)
     }
 
-    /// A loaded record. Which of them are popular does not go by their numbers: ranks are scattered by a hash, and
-    /// may meet, as in YCSB.
+    /// A loaded record. Which of them are popular does not go by their numbers: ranks are scattered
+    /// by a hash, and may meet, as in YCSB.
     fn any(&mut self) -> u64 {
         scatter(self.popularity.draw(&mut self.random).into()) % self.loaded
     }

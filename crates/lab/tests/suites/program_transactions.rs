@@ -32,7 +32,8 @@ fn check_row(row: &Value) {
     assert_eq!(row["final_cents"].as_i64(), sum, "{row}");
 }
 
-/// Of a small register the rates are those of its few subscribers, and the specification's only roughly.
+/// Of a small register the rates are those of its few subscribers, and the specification's only
+/// roughly.
 fn check_rates(row: &Value) {
     for kind in row["kinds"].as_array().unwrap() {
         let attempted = kind["attempted"].as_f64().unwrap();

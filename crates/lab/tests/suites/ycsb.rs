@@ -55,8 +55,8 @@ fn what_is_read_from_a_cache_takes_no_round_trip() {
     let options = Options {
         workloads: vec![Workload::A, Workload::C],
         cache: Some(farslot::Cache::new(1 << 20).stale_for(Duration::from_secs(3_600))),
-        // Each round begins with an empty cache: long enough that most reads find it full, on a busy
-        // machine too.
+        // Each round begins with an empty cache: long enough that most reads find it full, on a
+        // busy machine too.
         time: Duration::from_millis(400),
         ..small()
     };

@@ -1,9 +1,9 @@
 //! Models of the lock-free readers: loom runs every order of the threads' steps (up to a number of
 //! preemptions) that the memory model allows, stale relaxed loads included.
 //!
-//! Writers are the first thread and readers are spawned, in that order: of each location loom remembers only
-//! the last access, so that a reader that came before a writer's own load of the same header would
-//! count as no race, and the orders in between would not be run.
+//! Writers are the first thread and readers are spawned, in that order: of each location loom
+//! remembers only the last access, so that a reader that came before a writer's own load of the
+//! same header would count as no race, and the orders in between would not be run.
 
 mod sync {
     pub(super) use loom::sync::{

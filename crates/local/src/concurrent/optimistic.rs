@@ -1,11 +1,11 @@
-//! The compared: a bucketized cuckoo table of libcuckoo's design (Fan, Andersen and Kaminsky, "MemC3",
-//! 2013; Li, Andersen, Kaminsky and Freedman, "Algorithmic improvements for fast concurrent cuckoo
-//! hashing", 2014).
+//! The compared: a bucketized cuckoo table of libcuckoo's design (Fan, Andersen and Kaminsky,
+//! "MemC3", 2013; Li, Andersen, Kaminsky and Freedman, "Algorithmic improvements for fast
+//! concurrent cuckoo hashing", 2014).
 //!
-//! Buckets of four slots; one-byte tags; readers that check the versions of both buckets' stripes before
-//! and after; writers that hold the locks of two stripes, never more; insertion that first searches the
-//! shortest path to a vacant slot, breadth first and without locks, and then moves records along it from
-//! the vacant end, checking each as it goes. A lock is a version that is odd.
+//! Buckets of four slots; one-byte tags; readers that check the versions of both buckets' stripes
+//! before and after; writers that hold the locks of two stripes, never more; insertion that first
+//! searches the shortest path to a vacant slot, breadth first and without locks, and then moves
+//! records along it from the vacant end, checking each as it goes. A lock is a version that is odd.
 
 use super::sync::{AtomicU64, Backoff, Ordering, fence};
 use super::words::Words;
@@ -200,8 +200,8 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
         }
     }
 
-    /// Searches the shortest path from one of two full buckets to a vacant slot, and counts the buckets
-    /// that it reads.
+    /// Searches the shortest path from one of two full buckets to a vacant slot, and counts the
+    /// buckets that it reads.
     fn search(&self, from: [u32; 2]) -> (Search<K>, u64) {
         let mut nodes: Vec<Node<K>> = from
             .into_iter()
@@ -329,7 +329,8 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
         &self.stripes[bucket as usize & (self.stripes.len() - 1)]
     }
 
-    /// Locks the stripes of two buckets, in their order, so that no two writers wait for each other.
+    /// Locks the stripes of two buckets, in their order, so that no two writers wait for each
+    /// other.
     fn hold(&self, buckets: [u32; 2]) -> Held<'_> {
         let mut stripes = buckets.map(|bucket| bucket as usize & (self.stripes.len() - 1));
         stripes.sort_unstable();

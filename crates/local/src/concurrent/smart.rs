@@ -3,17 +3,17 @@
 //! # Protocol
 //!
 //! - Every slot has a version ([`super::versioned`]). A *hit* is the record of one moment.
-//! - A *kick-out* copies each record of the path to the next bucket before its own is overwritten, from
-//!   the vacant end on, so that a key is always in one of its buckets, and for a moment, unchanged,
-//!   in both.
-//! - A reader looks into the first bucket and then into the second. Between the two a key may have moved
-//!   from the second to the first: so a *miss* counts only if the first bucket's header is still the same.
-//!   It then was absent from both at the moment of the second look.
+//! - A *kick-out* copies each record of the path to the next bucket before its own is overwritten,
+//!   from the vacant end on, so that a key is always in one of its buckets, and for a moment,
+//!   unchanged, in both.
+//! - A reader looks into the first bucket and then into the second. Between the two a key may have
+//!   moved from the second to the first: so a *miss* counts only if the first bucket's header is
+//!   still the same. It then was absent from both at the moment of the second look.
 //! - The writer decides under its lock, by the forest, and moves nothing in vain.
-//! - *Growth* builds a larger table aside, publishes it, and never changes the old one again. A reader
-//!   that ends with another table than the published one looks again. Old tables are kept for readers that
-//!   may be in them, until [`ConcurrentSmartCuckoo::reclaim`] or the map's end: together
-//!   they are smaller than the last one.
+//! - *Growth* builds a larger table aside, publishes it, and never changes the old one again. A
+//!   reader that ends with another table than the published one looks again. Old tables are kept
+//!   for readers that may be in them, until [`ConcurrentSmartCuckoo::reclaim`] or the map's end:
+//!   together they are smaller than the last one.
 
 use super::sync::{AtomicUsize, Mutex, Ordering, lock};
 use super::versioned::{Read, VersionedSlots};
@@ -111,8 +111,8 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher + Default> Default
 }
 
 impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V, S> {
-    /// An empty map with room for about so many records before a shard grows. As many threads as there
-    /// are shards (rounded up to a power of two, at most 2^16) can write at a time.
+    /// An empty map with room for about so many records before a shard grows. As many threads as
+    /// there are shards (rounded up to a power of two, at most 2^16) can write at a time.
     #[must_use]
     pub fn with_capacity_and_hasher(records: usize, shards: usize, hasher: S) -> Self {
         let shards = shards.clamp(1, 1 << 16).next_power_of_two();
@@ -144,11 +144,12 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
         self.get(key).is_some()
     }
 
-    /// Inserts a record or replaces its value, and returns the old one. The shard grows where needed.
+    /// Inserts a record or replaces its value, and returns the old one. The shard grows where
+    /// needed.
     ///
     /// # Errors
-    /// [`Full`] if growing would not help: the shard is of its largest size, or nearly empty, as it can only
-    /// be if keys have equal hashes.
+    /// [`Full`] if growing would not help: the shard is of its largest size, or nearly empty, as it
+    /// can only be if keys have equal hashes.
     pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full<K, V>> {
         self.put(key, value, true)
     }
@@ -213,8 +214,8 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
         shards.fold(Counters::default(), |sum, counters| sum + counters)
     }
 
-    /// Gives back the memory of tables that were grown out of: nobody else is in them, as the borrow
-    /// says.
+    /// Gives back the memory of tables that were grown out of: nobody else is in them, as the
+    /// borrow says.
     pub fn reclaim(&mut self) {
         for shard in &mut self.shards {
             let published = shard.published.load(Ordering::Relaxed);
@@ -440,8 +441,8 @@ impl<K: Words + Eq + Hash, V: Words> Table<K, V> {
             .map(|bucket| (bucket, self.slots.record(bucket).1))
     }
 
-    /// Copies each record of a path on by one, the last one first. The first bucket's is then in two
-    /// places, until the caller overwrites it.
+    /// Copies each record of a path on by one, the last one first. The first bucket's is then in
+    /// two places, until the caller overwrites it.
     fn kick_out(&self, path: &[u32], vacant: u32) -> u32 {
         let mut to = vacant;
         for &from in path.iter().rev() {

@@ -1,4 +1,5 @@
-//! What threads synchronise by. The tables name it and not `std`, so that their models run the same lines over loom's.
+//! What threads synchronise by. The tables name it and not `std`, so that their models run the same
+//! lines over loom's.
 
 pub(super) use std::sync::{
     Mutex,
@@ -25,8 +26,8 @@ impl Backoff {
     }
 }
 
-/// The guard of a lock. A panic of a `Hash` while it was held has left nothing half done: nothing of
-/// the user's is called between the stores of a change.
+/// The guard of a lock. A panic of a `Hash` while it was held has left nothing half done: nothing
+/// of the user's is called between the stores of a change.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> + '_ {
     mutex
         .lock()

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Orderings are those of Boehm ("Can seqlocks get along with programming language memory models?",
-//! 2012): the words are relaxed atomics, a writer's release fence is behind the header that says so,
-//! a reader's acquire fence before it looks at the header once more.
+//! 2012): the words are relaxed atomics, a writer's release fence is behind the header that says
+//! so, a reader's acquire fence before it looks at the header once more.
 
 use super::sync::{AtomicU64, Backoff, Ordering, fence};
 use super::words::Words;
@@ -79,8 +79,8 @@ impl<K: Words + Eq, V: Words> VersionedSlots<K, V> {
         }
     }
 
-    /// Whether a slot is now as it was when its header was this. What the caller has read before from
-    /// other slots was written before whatever this does not see.
+    /// Whether a slot is now as it was when its header was this. What the caller has read before
+    /// from other slots was written before whatever this does not see.
     #[inline]
     pub(super) fn is_still(&self, slot: u32, header: u64) -> bool {
         self.slot(slot)[0].load(Ordering::Acquire) == header

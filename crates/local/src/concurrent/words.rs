@@ -8,8 +8,8 @@ pub trait Words: Copy {
     /// One of them.
     fn word(&self, index: usize) -> u64;
 
-    /// The value of these words. While a table reads it may be given a mixture of two values' words;
-    /// what it makes of them is then thrown away, but it must not panic.
+    /// The value of these words. While a table reads it may be given a mixture of two values'
+    /// words; what it makes of them is then thrown away, but it must not panic.
     fn from_words(word: impl FnMut(usize) -> u64) -> Self;
 }
 

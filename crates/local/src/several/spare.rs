@@ -2,8 +2,8 @@
 
 /// Vacant slots of connected components: k slots a vertex less one an edge, in a union-find.
 ///
-/// An insertion whose components together have none fails for certain. That they have some proves nothing unless
-/// buckets have one slot and keys two candidates. It knows of no removals.
+/// An insertion whose components together have none fails for certain. That they have some proves
+/// nothing unless buckets have one slot and keys two candidates. It knows of no removals.
 #[derive(Clone, Debug)]
 pub struct ComponentSpare {
     /// The next vertex towards the root; a root is its own.

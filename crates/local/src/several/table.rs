@@ -74,11 +74,12 @@ impl Ways {
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher> SeveralCuckoo<K, V, S> {
-    /// An empty table with `ways` hash functions and at least `slots` slots, `bucket_slots` a bucket.
+    /// An empty table with `ways` hash functions and at least `slots` slots, `bucket_slots` a
+    /// bucket.
     ///
     /// # Errors
-    /// [`ShapeError`] for less than two ways or more than [`MOST_WAYS`], buckets of no slot or more than 64,
-    /// and more than 2^30 slots.
+    /// [`ShapeError`] for less than two ways or more than [`MOST_WAYS`], buckets of no slot or more
+    /// than 64, and more than 2^30 slots.
     pub fn with_shape(
         ways: usize,
         bucket_slots: usize,
@@ -157,8 +158,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SeveralCuckoo<K, V, S> {
             .find(|&slot| self.slots[slot].is_none())
     }
 
-    /// A vacant slot that the candidates lead to, and the node of the search that is its bucket. `None`
-    /// if there is none, which is remembered.
+    /// A vacant slot that the candidates lead to, and the node of the search that is its bucket.
+    /// `None` if there is none, which is remembered.
     fn find_vacant(&mut self, candidates: Ways) -> Option<(usize, usize)> {
         self.search.clear();
         let search = self.closed.begin();
@@ -198,8 +199,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SeveralCuckoo<K, V, S> {
         }
     }
 
-    /// Moves each record on the way to a vacant slot on by one, the last one first. Returns the slot in
-    /// a candidate that is vacant now.
+    /// Moves each record on the way to a vacant slot on by one, the last one first. Returns the
+    /// slot in a candidate that is vacant now.
     fn vacate(&mut self, mut vacant: usize, mut at: usize) -> usize {
         while let Some((node, slot)) = self.search[at].from {
             self.slots[vacant] = self.slots[slot as usize].take();

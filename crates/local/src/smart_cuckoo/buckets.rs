@@ -6,8 +6,9 @@ use crate::hash::Candidates;
 use std::hint::select_unpredictable;
 use std::num::NonZeroU8;
 
-/// A record with its tag (see [`Candidates::tag`]), which is where an `Option` of it has its discriminant: a bucket is no larger
-/// than an `Option` of the record alone, and a probe is of one cache line, or two.
+/// A record with its tag (see [`Candidates::tag`]), which is where an `Option` of it has its
+/// discriminant: a bucket is no larger than an `Option` of the record alone, and a probe is of one
+/// cache line, or two.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Tagged<K, V> {
@@ -134,9 +135,10 @@ impl<K, V> Buckets<K, V> {
 
     /// Looks for the record that `is_it` accepts, and for a place for it.
     ///
-    /// Which of the two buckets is vacant is as good as random: a branch on it is mispredicted by up to every second
-    /// insertion, which costs more than all else here. So tags alone are looked at, and there is a branch only for
-    /// what is rare: a tag that is the key's, and two occupied buckets.
+    /// Which of the two buckets is vacant is as good as random: a branch on it is mispredicted by
+    /// up to every second insertion, which costs more than all else here. So tags alone are looked
+    /// at, and there is a branch only for what is rare: a tag that is the key's, and two occupied
+    /// buckets.
     #[inline]
     pub(super) fn probe(&self, candidates: Candidates, is_it: impl FnMut(&K) -> bool) -> Probe {
         let Candidates { first, second, tag } = candidates;
@@ -158,8 +160,9 @@ impl<K, V> Buckets<K, V> {
         Probe::Vacant(select_unpredictable(one == 0, first, second))
     }
 
-    /// Puts a record where it was planned to go. Returns its bucket, and a record that was there all
-    /// the same, as only a `Hash` that contradicts itself can bring about. Calls no code of the user's.
+    /// Puts a record where it was planned to go. Returns its bucket, and a record that was there
+    /// all the same, as only a `Hash` that contradicts itself can bring about. Calls no code of the
+    /// user's.
     #[inline]
     pub(super) fn place(
         &mut self,

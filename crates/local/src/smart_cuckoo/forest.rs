@@ -20,28 +20,30 @@
 //!
 //! # When it is kept
 //!
-//! To keep a union-find costs an insertion two random reads and more, and below half of the slots, where
-//! maximal subgraphs are few and small, it saves next to nothing: most insertions find a vacant bucket, and
-//! the others would have to follow a path anyway. So a forest begins *unbuilt*: nothing is known of any
-//! subgraph, and what an insertion has to know is read off the records, as after deletions (below).
-//! Once that has cost enough, the forest is built, and kept from then on.
+//! To keep a union-find costs an insertion two random reads and more, and below half of the slots,
+//! where maximal subgraphs are few and small, it saves next to nothing: most insertions find a
+//! vacant bucket, and the others would have to follow a path anyway. So a forest begins *unbuilt*:
+//! nothing is known of any subgraph, and what an insertion has to know is read off the records, as
+//! after deletions (below). Once that has cost enough, the forest is built, and kept from then on.
 //!
 //! # Deletions
 //!
 //! Without an edge, a subgraph may be two; a union-find cannot be split, and to number one of the
 //! parts anew, as the paper does, needs all vertices of it, which only a scan of all records finds.
 //! So a deletion here costs a constant: the two parts stay one *group*, of which is known that its
-//! kind is not known. Only an insertion both of whose buckets are occupied must know it. It learns it
-//! by following the path of backups from its buckets, reading and moving nothing, and where that
+//! kind is not known. Only an insertion both of whose buckets are occupied must know it. It learns
+//! it by following the path of backups from its buckets, reading and moving nothing, and where that
 //! leads to a vacant bucket, it is the very path that it has to take anyway. What it cost to read
-//! paths that ended in cycles is added up ([`Forest::note_futile_steps`]); once that is as many steps
-//! as there are buckets, the forest is built anew from the records, once over all of them. So the cost of not
-//! knowing is at most about twice that of the futile steps (the ski-rental argument); in a forest that was
-//! built and then lost no edge there are none; and no failure is ever found by kicking records out.
+//! paths that ended in cycles is added up ([`Forest::note_futile_steps`]); once that is as many
+//! steps as there are buckets, the forest is built anew from the records, once over all of them. So
+//! the cost of not knowing is at most about twice that of the futile steps (the ski-rental
+//! argument); in a forest that was built and then lost no edge there are none; and no failure is
+//! ever found by kicking records out.
 //!
-//! Below half of the slots that is a fraction of a step an insertion. In a table of fixed size that is kept at
-//! an occupancy of 0.8, where each removal is followed by insertions that mostly fail, it is some hundred
-//! reads for each of those (and no move): there the one giant subgraph is hardly ever known to be maximal.
+//! Below half of the slots that is a fraction of a step an insertion. In a table of fixed size that
+//! is kept at an occupancy of 0.8, where each removal is followed by insertions that mostly fail,
+//! it is some hundred reads for each of those (and no move): there the one giant subgraph is hardly
+//! ever known to be maximal.
 //!
 //! Three deletions leave everything known: of the only edge of two vertices, of one of two edges
 //! between two vertices, and of an edge on the cycle of a maximal subgraph, which becomes a tree.
@@ -86,8 +88,8 @@ pub enum Scenario {
     TwoMaximal,
     /// v+0, figure 4(e): in the same maximal subgraph. The insertion fails.
     OneMaximal,
-    /// What one of the subgraphs is must be read off the records: after deletions, or because the forest
-    /// is not kept yet.
+    /// What one of the subgraphs is must be read off the records: after deletions, or because the
+    /// forest is not kept yet.
     Unknown,
 }
 

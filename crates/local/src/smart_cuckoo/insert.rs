@@ -16,8 +16,8 @@ const MOST_SLOTS_PER_RECORD: usize = 32;
 const FEW_SLOTS: usize = 256;
 
 impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
-    /// Inserts a record, or replaces the value of a key that is there and returns the old value. The
-    /// map grows where that is needed (see [here](crate::smart_cuckoo)).
+    /// Inserts a record, or replaces the value of a key that is there and returns the old value.
+    /// The map grows where that is needed (see [here](crate::smart_cuckoo)).
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = self.hasher.hash_one(&key);
         match self.insert_directly(hash, key, value, self.placed < self.capacity()) {
@@ -26,8 +26,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// Inserts a record, or replaces the value of a key that is there and returns the old value. The
-    /// map never grows: it gives the record back if no arrangement of all records exists in its
+    /// Inserts a record, or replaces the value of a key that is there and returns the old value.
+    /// The map never grows: it gives the record back if no arrangement of all records exists in its
     /// buckets and the stash is full.
     ///
     /// # Errors
@@ -59,9 +59,10 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// The usual end of an insertion: the key is in one of its buckets, or one is vacant and a record `may_add` to
-    /// those placed. Little code, so that the processor has the next insertion's buckets under way meanwhile. Gives
-    /// the record back where it takes more: its key is in no bucket then.
+    /// The usual end of an insertion: the key is in one of its buckets, or one is vacant and a
+    /// record `may_add` to those placed. Little code, so that the processor has the next
+    /// insertion's buckets under way meanwhile. Gives the record back where it takes more: its key
+    /// is in no bucket then.
     #[inline]
     fn insert_directly(
         &mut self,
@@ -84,7 +85,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map may grow.
+    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map may
+    /// grow.
     #[inline(never)]
     fn insert_elsewhere(&mut self, hash: u64, key: K, value: V) -> Option<V> {
         match stash::find(&self.stash, hash, |held| *held == key) {
@@ -96,7 +98,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map never grows.
+    /// Inserts a record whose key is in no bucket, or replaces its value in the stash. The map
+    /// never grows.
     #[inline(never)]
     fn insert_within_elsewhere(
         &mut self,
@@ -142,8 +145,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// Gives the records other hash functions, if they may, or more buckets. Returns whether anything
-    /// changed.
+    /// Gives the records other hash functions, if they may, or more buckets. Returns whether
+    /// anything changed.
     fn make_room(&mut self, may_reseed: bool) -> bool {
         if is_hopeless(self.len(), self.slots()) {
             return false;

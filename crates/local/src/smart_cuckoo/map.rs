@@ -33,7 +33,8 @@ pub struct SmartCuckooMap<K, V, S = RandomState> {
     pub(super) forest: Forest,
     pub(super) stash: Vec<Stashed<K, V>>,
     pub(super) stash_limit: usize,
-    /// Whether records were removed since the stash was last looked through for ones that fit again.
+    /// Whether records were removed since the stash was last looked through for ones that fit
+    /// again.
     pub(super) stash_may_fit: bool,
     /// Records in buckets.
     pub(super) placed: usize,
@@ -126,8 +127,9 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
         self.len() == 0
     }
 
-    /// The records that the map holds before [`SmartCuckooMap::insert`] makes it grow: [`MAX_LOAD`](super::MAX_LOAD)
-    /// of its slots. It may have to grow earlier, though for random keys it next to never does.
+    /// The records that the map holds before [`SmartCuckooMap::insert`] makes it grow:
+    /// [`MAX_LOAD`](super::MAX_LOAD) of its slots. It may have to grow earlier, though for random
+    /// keys it next to never does.
     #[must_use]
     pub fn capacity(&self) -> usize {
         sizes::load_limit(self.slots())
@@ -173,7 +175,8 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
         }
     }
 
-    /// Bytes that are allocated for the records, their tags, and the forest if it is kept; the stash apart.
+    /// Bytes that are allocated for the records, their tags, and the forest if it is kept; the
+    /// stash apart.
     #[must_use]
     pub fn allocated_bytes(&self) -> usize {
         let per_bucket = size_of::<K>() + size_of::<V>() + Self::overhead_per_slot();
@@ -181,8 +184,8 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
         self.slots() * (per_bucket + forest)
     }
 
-    /// Bytes of each slot beside its key and its value: the tag, and what an `Option` adds. Where the
-    /// forest is kept, four more.
+    /// Bytes of each slot beside its key and its value: the tag, and what an `Option` adds. Where
+    /// the forest is kept, four more.
     #[must_use]
     pub fn overhead_per_slot() -> usize {
         Buckets::<K, V>::overhead_per_bucket()
@@ -228,9 +231,9 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         self.locate(key).is_some()
     }
 
-    /// What an insertion of a key that is not there would meet (paper 004, section 3.2); `None` if the
-    /// map has no buckets. [`Scenario::Unknown`] after removals, and before the map
-    /// [tracks its subgraphs](Self::track_subgraphs).
+    /// What an insertion of a key that is not there would meet (paper 004, section 3.2); `None` if
+    /// the map has no buckets. [`Scenario::Unknown`] after removals, and before the map [tracks its
+    /// subgraphs](Self::track_subgraphs).
     pub fn scenario<Q>(&self, key: &Q) -> Option<Scenario>
     where
         K: Borrow<Q>,
@@ -242,10 +245,10 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         })
     }
 
-    /// Builds the forest now, and keeps it from now on until the map grows: four bytes a slot, and some time for
-    /// each insertion. The map does so by itself once reading paths has cost more. What it tells
-    /// is the same with and without; to be asked for where a map is to be filled beyond half of its
-    /// slots by [`SmartCuckooMap::insert_within`].
+    /// Builds the forest now, and keeps it from now on until the map grows: four bytes a slot, and
+    /// some time for each insertion. The map does so by itself once reading paths has cost more.
+    /// What it tells is the same with and without; to be asked for where a map is to be filled
+    /// beyond half of its slots by [`SmartCuckooMap::insert_within`].
     pub fn track_subgraphs(&mut self) {
         if !self.forest.is_built() {
             self.rebuild_forest();

@@ -1,4 +1,5 @@
-//! What the map predetermines, against the judge: exhaustively for tiny tables, at random for larger.
+//! What the map predetermines, against the judge: exhaustively for tiny tables, at random for
+//! larger.
 
 use super::{Scenario, SmartCuckooMap, Standing};
 use crate::oracle::{AsChosen, is_placeable};
@@ -20,7 +21,8 @@ impl Hash for Chosen {
 
 type Map = SmartCuckooMap<Chosen, u32, AsChosen>;
 
-/// An empty map of fixed size, without a stash, that keeps its forest from the start or once it has to.
+/// An empty map of fixed size, without a stash, that keeps its forest from the start or once it has
+/// to.
 fn map_of(side: u32, tracks: bool) -> Map {
     let mut map = Map::with_slots_and_hasher(2 * side as usize, AsChosen).unwrap();
     map.set_stash_limit(0);

@@ -85,8 +85,8 @@ impl Walk {
     }
 }
 
-/// From which of two occupied candidates a path is followed: each with the most vertices that the path can have.
-/// Nothing if both are known to lead nowhere.
+/// From which of two occupied candidates a path is followed: each with the most vertices that the
+/// path can have. Nothing if both are known to lead nowhere.
 #[inline]
 fn entered(forest: &mut Forest, candidates: [u32; 2]) -> Option<[Option<u32>; 2]> {
     let known = candidates.map(|bucket| forest.standing(bucket));
@@ -192,8 +192,8 @@ impl Planner {
         Plan::Fails
     }
 
-    /// Whether a record whose bucket leads to `backup` is on the cycle of a maximal subgraph, as far
-    /// as a few steps tell: a cycle that is longer counts as none.
+    /// Whether a record whose bucket leads to `backup` is on the cycle of a maximal subgraph, as
+    /// far as a few steps tell: a cycle that is longer counts as none.
     pub(crate) fn is_on_short_cycle(
         &mut self,
         bucket: u32,

@@ -1,7 +1,7 @@
 //! Growth, and other hash functions: all records in new buckets.
 //!
-//! First all keys are hashed, which is the user's code and may panic; then the new place of each record
-//! is planned by hashes alone; only then do records move, and nothing can fail any more.
+//! First all keys are hashed, which is the user's code and may panic; then the new place of each
+//! record is planned by hashes alone; only then do records move, and nothing can fail any more.
 
 use super::buckets::{Bucket, Buckets};
 use super::forest::Forest;
@@ -131,8 +131,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         side > old
     }
 
-    /// Other hash functions for the same buckets, if all records find a place by them and one of the
-    /// stash is left for another. Returns whether they did.
+    /// Other hash functions for the same buckets, if all records find a place by them and one of
+    /// the stash is left for another. Returns whether they did.
     pub(super) fn reseed(&mut self) -> bool {
         let (side, seed) = (self.buckets.side(), self.buckets.seed() + 1);
         let hashes = self.hashes();
@@ -144,8 +144,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         has_helped
     }
 
-    /// Brings all records into tables of `side` buckets each, or larger ones if the stash does not take
-    /// those that have no place there.
+    /// Brings all records into tables of `side` buckets each, or larger ones if the stash does not
+    /// take those that have no place there.
     fn rehash(&mut self, side: u32, seed: u64) {
         let hashes = self.hashes();
         let (mut side, mut seed) = (side, seed);

@@ -39,7 +39,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             };
             if !keep(key, value) {
                 let hash = self.hasher.hash_one(&*key);
-                // Not `remove_at`, which could bring a record here from the stash, to be asked twice.
+                // Not `remove_at`, which could bring a record here from the stash, to be asked
+                // twice.
                 self.remove_placed(bucket, hash);
             }
         }
@@ -78,8 +79,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         Some(removed)
     }
 
-    /// Brings a record back from the stash into a bucket that has become vacant, if it is a candidate
-    /// of one; whatever else fits now, the next insertion brings back.
+    /// Brings a record back from the stash into a bucket that has become vacant, if it is a
+    /// candidate of one; whatever else fits now, the next insertion brings back.
     fn readmit_into(&mut self, bucket: u32) {
         let fits = |hash: u64| {
             let candidates = self.buckets.candidates(hash);

@@ -2,9 +2,9 @@
 
 use super::buckets::Buckets;
 
-/// The share of the slots that [`SmartCuckooMap::insert`](super::SmartCuckooMap::insert) fills before the map grows: a tenth below the
-/// half where random keys stop fitting, so that paths are short (three buckets, in the mean) and next
-/// to nothing fails.
+/// The share of the slots that [`SmartCuckooMap::insert`](super::SmartCuckooMap::insert) fills
+/// before the map grows: a tenth below the half where random keys stop fitting, so that paths are
+/// short (three buckets, in the mean) and next to nothing fails.
 pub const MAX_LOAD: f64 = 0.45;
 
 /// Buckets of each of the two tables of the smallest map that has any.

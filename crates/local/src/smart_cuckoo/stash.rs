@@ -1,8 +1,8 @@
-//! Records that have no place in the buckets (Kirsch, Mitzenmacher and Wieder, "More robust hashing:
-//! cuckoo hashing with a stash", 2009).
+//! Records that have no place in the buckets (Kirsch, Mitzenmacher and Wieder, "More robust
+//! hashing: cuckoo hashing with a stash", 2009).
 
-/// A record in the stash, with its key's hash: a search compares that first, and to bring the record
-/// back needs no code of the user's.
+/// A record in the stash, with its key's hash: a search compares that first, and to bring the
+/// record back needs no code of the user's.
 #[derive(Clone, Debug)]
 pub(super) struct Stashed<K, V> {
     pub(super) hash: u64,

@@ -11,13 +11,15 @@ pub struct CalledOperation {
     pub reply_bytes: f64,
     /// How long it occupies the owner's processor, in ns, beside what the message does.
     pub owner_ns: f64,
-    /// Operations that a call carries; at least 1. They share the message, and each waits for its round trip.
+    /// Operations that a call carries; at least 1. They share the message, and each waits for its
+    /// round trip.
     pub together: u32,
 }
 
 impl VerbCosts {
-    /// An operation by call, where processors execute verbs and calls alike: what occupies the owner's processor is
-    /// what occupies its NIC otherwise. Where a NIC executes verbs, the owner's processor is none of these stations.
+    /// An operation by call, where processors execute verbs and calls alike: what occupies the
+    /// owner's processor is what occupies its NIC otherwise. Where a NIC executes verbs, the
+    /// owner's processor is none of these stations.
     #[must_use]
     pub fn call(&self, operation: CalledOperation) -> Work {
         let CalledOperation {

@@ -15,12 +15,12 @@ pub enum CuckooReads {
     Gathered,
 }
 
-/// Bytes of the 64 counts of displacements and of the seal, all of which a miss reads in a table that is not
-/// known to be sealed.
+/// Bytes of the 64 counts of displacements and of the seal, all of which a miss reads in a table
+/// that is not known to be sealed.
 const MOVES_BYTES: f64 = 520.0;
 
-/// A lookup that hits with probability `hit_ratio`, in buckets of `bucket_bytes` bytes whose keys stand as in
-/// `places`; nothing where buckets shall be gathered and the NIC cannot.
+/// A lookup that hits with probability `hit_ratio`, in buckets of `bucket_bytes` bytes whose keys
+/// stand as in `places`; nothing where buckets shall be gathered and the NIC cannot.
 ///
 /// A hit reads its record too, where those are out of band. A miss reads all
 /// buckets and, unless the table is `sealed`, whether a key was displaced meanwhile.

@@ -95,7 +95,8 @@ impl CuckooSlots {
         work + costs.together(&self.batch(costs, moves))
     }
 
-    /// What an insertion that moves so many records writes. Before other bytes come into a slot, its head goes.
+    /// What an insertion that moves so many records writes. Before other bytes come into a slot,
+    /// its head goes.
     fn batch(&self, costs: &VerbCosts, moves: usize) -> Vec<Work> {
         let body = match self.write {
             CuckooWrite::Inline { body_bytes, .. } => Some(body_bytes),
@@ -120,8 +121,8 @@ impl CuckooSlots {
     }
 }
 
-/// The put of a new key: the key's buckets are read; where none has room, a way to one that has is searched, a level of
-/// buckets in one round trip; all is written in one batch.
+/// The put of a new key: the key's buckets are read; where none has room, a way to one that has is
+/// searched, a level of buckets in one round trip; all is written in one batch.
 #[must_use]
 pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut looked = slots.key_buckets(costs);
@@ -138,9 +139,9 @@ pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     looked + sum * (1.0 / insertions.len().max(1) as f64)
 }
 
-/// The replacement of the value of a key that is there: the key's buckets and its record are read, the new record is
-/// written if it is out of band, and a word is swapped. Of signatures both leave together; where the bucket has no free
-/// position its records go to another heap bucket.
+/// The replacement of the value of a key that is there: the key's buckets and its record are read,
+/// the new record is written if it is out of band, and a word is swapped. Of signatures both leave
+/// together; where the bucket has no free position its records go to another heap bucket.
 #[must_use]
 pub fn cuckoo_update(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut found = slots.key_buckets(costs);

@@ -15,13 +15,15 @@ pub struct DuoSlots {
     pub load: f64,
     /// Bits of a fingerprint.
     pub fingerprint_bits: u32,
-    /// The published index, where clients beside the writer look keys up; nothing where the writer alone does.
+    /// The published index, where clients beside the writer look keys up; nothing where the writer
+    /// alone does.
     pub published: Option<DuoPages>,
     /// The records, where they are out of band.
     pub records: Option<DuoRecords>,
 }
 
-/// What a reader fetches of the published index, for a key that its own copy of the index does not have.
+/// What a reader fetches of the published index, for a key that its own copy of the index does not
+/// have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DuoPages {
     /// Bytes of the page of a bucket.
@@ -49,8 +51,8 @@ pub struct DuoInsertion {
 }
 
 impl DuoSlots {
-    /// Keys in the buckets of another key whose fingerprints are the other key's: 2d/2^f of a table that is full (paper
-    /// 001, section IV).
+    /// Keys in the buckets of another key whose fingerprints are the other key's: 2d/2^f of a table
+    /// that is full (paper 001, section IV).
     #[must_use]
     pub fn false_matches(&self) -> f64 {
         let others = 2.0 * f64::from(self.bucket_slots) * self.load;
@@ -76,8 +78,8 @@ impl DuoSlots {
         }
     }
 
-    /// The verbs that make a slot live, the last of them its head; in a published table with the word of the index that
-    /// says so, and the count of changes.
+    /// The verbs that make a slot live, the last of them its head; in a published table with the
+    /// word of the index that says so, and the count of changes.
     fn filling(&self, costs: &VerbCosts) -> Vec<Work> {
         let mut verbs = self.publishing(costs);
         verbs.extend([costs.transfer(self.body_bytes), costs.atomic()]);
@@ -97,9 +99,9 @@ impl DuoSlots {
     }
 }
 
-/// A lookup that hits with probability `hit_ratio`: one READ of a slot, and of its record if that is out of band. A miss is
-/// none for who has the index; a reader beside the writer looks whether its copy is current. By clients that have read the
-/// index whole.
+/// A lookup that hits with probability `hit_ratio`: one READ of a slot, and of its record if that
+/// is out of band. A miss is none for who has the index; a reader beside the writer looks whether
+/// its copy is current. By clients that have read the index whole.
 #[must_use]
 pub fn duo_lookup(costs: &VerbCosts, slots: &DuoSlots, hit_ratio: f64) -> Work {
     let in_vain = slots.in_vain(costs) * slots.false_matches();
@@ -114,8 +116,8 @@ pub fn duo_lookup(costs: &VerbCosts, slots: &DuoSlots, hit_ratio: f64) -> Work {
     hit * hit_ratio + miss * (1.0 - hit_ratio)
 }
 
-/// The put of a new key by the writer: what `insertions` met, on average. What is to be moved, and what has the same
-/// fingerprint, is read in one batch, if there is any; all is written in another.
+/// The put of a new key by the writer: what `insertions` met, on average. What is to be moved, and
+/// what has the same fingerprint, is read in one batch, if there is any; all is written in another.
 #[must_use]
 pub fn duo_put(costs: &VerbCosts, slots: &DuoSlots, insertions: &[DuoInsertion]) -> Work {
     let work = insertions.iter().map(|one| insertion(costs, slots, *one));
@@ -147,8 +149,8 @@ fn insertion(costs: &VerbCosts, slots: &DuoSlots, of: DuoInsertion) -> Work {
     read + costs.together(&verbs)
 }
 
-/// The replacement of the value of a key that is there, by the writer: its record is read; then the new one is written, with
-/// records in the slots to the journal first.
+/// The replacement of the value of a key that is there, by the writer: its record is read; then the
+/// new one is written, with records in the slots to the journal first.
 #[must_use]
 pub fn duo_update(costs: &VerbCosts, slots: &DuoSlots) -> Work {
     let found = slots.found(costs) + slots.in_vain(costs) * (0.5 * slots.false_matches());

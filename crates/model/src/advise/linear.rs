@@ -11,7 +11,8 @@ pub struct LinearSlots {
     pub slot_bytes: usize,
     /// Slots of a READ.
     pub read_slots: usize,
-    /// Whether keys stand in the order of their hashes, where a miss ends at the first that comes after it.
+    /// Whether keys stand in the order of their hashes, where a miss ends at the first that comes
+    /// after it.
     pub ordered: bool,
 }
 
@@ -38,8 +39,8 @@ impl LinearSlots {
         one * distances.expected_reads(self.read_slots)
     }
 
-    /// Slots of other keys of which a lookup compares a part of the hash: up to where it ends, but all that
-    /// were read where those that look alike are read together.
+    /// Slots of other keys of which a lookup compares a part of the hash: up to where it ends, but
+    /// all that were read where those that look alike are read together.
     fn others(
         &self,
         table: TableLoad,
@@ -61,8 +62,8 @@ impl LinearSlots {
     }
 }
 
-/// A lookup. With records out of band a hit reads its own as well, and now and then another's whose slot looks
-/// like it.
+/// A lookup. With records out of band a hit reads its own as well, and now and then another's whose
+/// slot looks like it.
 ///
 /// # Errors
 /// [`ModelError::NoKeys`] if the table is empty and there are hits.
@@ -137,8 +138,8 @@ pub fn linear_put(
         })
 }
 
-/// The replacement of the value of a key that is there: its lookup, and a swap of a word; where the record goes out of band,
-/// behind the WRITE of its `record_bytes` bytes in the same batch.
+/// The replacement of the value of a key that is there: its lookup, and a swap of a word; where the
+/// record goes out of band, behind the WRITE of its `record_bytes` bytes in the same batch.
 ///
 /// # Errors
 /// Those of [`linear_lookup`].

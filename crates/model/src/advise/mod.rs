@@ -1,22 +1,23 @@
 //! What an operation costs in each scheme, so that schemes can be ranked before any is built.
 //!
-//! An operation is a sequence of verbs, and its cost ([`Work`]) the sum of theirs: what they occupy at the
-//! node's NIC, on its link and at the clients' NIC, and how long they take when nothing else is under way.
-//! The dearest of the three stations bounds the rate of all clients together ([`Work::capacity`]).
+//! An operation is a sequence of verbs, and its cost ([`Work`]) the sum of theirs: what they occupy
+//! at the node's NIC, on its link and at the clients' NIC, and how long they take when nothing else
+//! is under way. The dearest of the three stations bounds the rate of all clients together
+//! ([`Work::capacity`]).
 //!
-//! - [`linear_lookup`]: the READs of paper 000, section 3, by the exact distributions of this crate; also of
-//!   tables in the order of their hashes. [`linear_put`]: a new key.
+//! - [`linear_lookup`]: the READs of paper 000, section 3, by the exact distributions of this
+//!   crate; also of tables in the order of their hashes. [`linear_put`]: a new key.
 //!   [`linear_update`]: another value of a key that is there.
-//! - [`cuckoo_lookup`]: its section 4.5; where keys stand comes from [`CuckooPlaces`], and so does how far an insertion
-//!   searches, for [`cuckoo_put`]. [`cuckoo_update`].
-//! - [`race_lookup`], [`race_put`], [`race_update`]: RACE hashing, paper 001, section II-B; how full the buckets are that
-//!   a key has comes from [`RacePlaces`].
-//! - [`duo_lookup`], [`duo_put`], [`duo_update`]: CuckooDuo, its section III; what an insertion meets is counted by
-//!   whoever asks.
+//! - [`cuckoo_lookup`]: its section 4.5; where keys stand comes from [`CuckooPlaces`], and so does
+//!   how far an insertion searches, for [`cuckoo_put`]. [`cuckoo_update`].
+//! - [`race_lookup`], [`race_put`], [`race_update`]: RACE hashing, paper 001, section II-B; how
+//!   full the buckets are that a key has comes from [`RacePlaces`].
+//! - [`duo_lookup`], [`duo_put`], [`duo_update`]: CuckooDuo, its section III; what an insertion
+//!   meets is counted by whoever asks.
 //! - [`VerbCosts::call`]: any of these by the owner of the memory, in one message.
 //!
-//! Schemes whose clients keep nothing of what they have read cost the same whatever the popularity of the keys:
-//! popular keys stand no nearer than others.
+//! Schemes whose clients keep nothing of what they have read cost the same whatever the popularity
+//! of the keys: popular keys stand no nearer than others.
 
 mod calls;
 mod cuckoo;

@@ -1,8 +1,8 @@
 //! Where the keys of a cuckoo table stand: which of its buckets a key is in, by the load factor.
 //!
-//! How often the first choice has room, and how far displacements carry keys from it, has no closed form. So a
-//! small table is filled here with keys of random buckets, by the index's own rules, and counted: shares
-//! depend on the load factor, and next to nothing on the size.
+//! How often the first choice has room, and how far displacements carry keys from it, has no closed
+//! form. So a small table is filled here with keys of random buckets, by the index's own rules, and
+//! counted: shares depend on the load factor, and next to nothing on the size.
 
 use super::draws::Draws;
 use std::collections::HashSet;
@@ -19,8 +19,8 @@ pub struct CuckooShape {
 /// How a table was filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Filling {
-    /// Key by key, each into the roomiest of its buckets, the first of equals; displacing others by the shortest
-    /// way where all are full.
+    /// Key by key, each into the roomiest of its buckets, the first of equals; displacing others by
+    /// the shortest way where all are full.
     Inserted,
     /// Whole, from known keys, each into the first of its buckets that has room.
     Built,
@@ -37,21 +37,23 @@ pub struct CuckooPlaces {
     pub buckets_to_hit: f64,
     /// The share of the keys whose bucket is full, 0 to 1.
     pub in_full_buckets: f64,
-    /// Insertions of keys of random buckets at this load factor; none of a table that is built whole.
+    /// Insertions of keys of random buckets at this load factor; none of a table that is built
+    /// whole.
     pub insertions: Vec<CuckooInsertion>,
 }
 
 /// How an insertion found its place.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CuckooInsertion {
-    /// Buckets that it read beyond the key's own, of each level of its search; none where one of those had room. From
-    /// each level it moved one record.
+    /// Buckets that it read beyond the key's own, of each level of its search; none where one of
+    /// those had room. From each level it moved one record.
     pub searched: Vec<u32>,
 }
 
 /// Slots of the table that is filled.
 const SLOTS: usize = 1 << 15;
-/// How far the index searches for a place: levels of buckets, and buckets when it inserts and when it builds.
+/// How far the index searches for a place: levels of buckets, and buckets when it inserts and when
+/// it builds.
 const MOST_LEVELS: usize = 16;
 const MOST_INSERTING: usize = 512;
 const MOST_BUILDING: usize = 4096;
@@ -62,8 +64,8 @@ const RESERVE: f64 = 0.01;
 const MOST_WAYS: usize = 4;
 
 impl CuckooPlaces {
-    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or for a shape or
-    /// a load that no table has. The same every time.
+    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or
+    /// for a shape or a load that no table has. The same every time.
     #[must_use]
     pub fn find(shape: CuckooShape, load: f64, filling: Filling) -> Option<Self> {
         let is_shape = (2..=4).contains(&shape.ways) && (1..=8).contains(&shape.bucket_slots);

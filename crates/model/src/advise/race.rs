@@ -5,9 +5,10 @@ use super::work::{VerbCosts, Work};
 
 /// How full the slots are that an operation of a RACE table reads.
 ///
-/// Buckets come in groups of three, of which the middle one takes what the others overflow; a key goes to the emptier of
-/// two pairs of an outer one and the middle one. How the load factor is spread over them has no closed form, so a small
-/// table is filled here by the index's own rule, and counted.
+/// Buckets come in groups of three, of which the middle one takes what the others overflow; a key
+/// goes to the emptier of two pairs of an outer one and the middle one. How the load factor is
+/// spread over them has no closed form, so a small table is filled here by the index's own rule,
+/// and counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RacePlaces {
     /// Slots of a bucket.
@@ -32,8 +33,8 @@ const SAME_TAG: f64 = 1.0 / 256.0;
 const SLOT_BYTES: f64 = 8.0;
 
 impl RacePlaces {
-    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or for buckets or a load
-    /// that no table has. The same every time.
+    /// Fills a table to a load factor; nothing if it does not get that full and a little fuller, or
+    /// for buckets or a load that no table has. The same every time.
     #[must_use]
     pub fn find(bucket_slots: u32, load: f64) -> Option<Self> {
         if !((1..=32).contains(&bucket_slots) && load > 0.0 && load <= 1.0) {
@@ -138,8 +139,9 @@ fn spans(costs: &VerbCosts, places: &RacePlaces) -> [Work; 2] {
     [costs.transfer(slots * SLOT_BYTES); 2]
 }
 
-/// A lookup that hits with probability `hit_ratio`, in a table whose blocks have `block_bytes` bytes on average: two READs
-/// side by side; then the records of all keys with the key's tag, of which a hit's is one.
+/// A lookup that hits with probability `hit_ratio`, in a table whose blocks have `block_bytes`
+/// bytes on average: two READs side by side; then the records of all keys with the key's tag, of
+/// which a hit's is one.
 #[must_use]
 pub fn race_lookup(
     costs: &VerbCosts,
@@ -166,9 +168,9 @@ fn missed(costs: &VerbCosts, places: &RacePlaces, block_bytes: f64) -> Work {
     costs.transfer(block_bytes) * (places.others_to_miss * SAME_TAG)
 }
 
-/// The put of a new key whose record has `record_bytes` bytes, into a table that does not grow meanwhile: the record is
-/// written while the key's slots are read; a swap begins the insertion, and the slots are read behind it; another swap
-/// makes it live.
+/// The put of a new key whose record has `record_bytes` bytes, into a table that does not grow
+/// meanwhile: the record is written while the key's slots are read; a swap begins the insertion,
+/// and the slots are read behind it; another swap makes it live.
 #[must_use]
 pub fn race_put(
     costs: &VerbCosts,
@@ -182,8 +184,8 @@ pub fn race_put(
     looked + missed(costs, places, block_bytes) + begun + costs.atomic()
 }
 
-/// The replacement of the value of a key that is there: the record is written while the key's slots are read, the old
-/// record is read, and a swap names the new one.
+/// The replacement of the value of a key that is there: the record is written while the key's slots
+/// are read, the old record is read, and a swap names the new one.
 #[must_use]
 pub fn race_update(
     costs: &VerbCosts,
@@ -207,7 +209,8 @@ mod tests {
 
     #[test]
     fn middle_buckets_fill_last() {
-        // As long as nothing overflows, the outer buckets of a key, which are 16 of the 24 slots of a group, have all.
+        // As long as nothing overflows, the outer buckets of a key, which are 16 of the 24 slots of
+        // a group, have all.
         let half = places(0.5);
         assert!((half.others_to_miss - 24.0 * 0.5).abs() < 0.05, "{half:?}");
         for load in [0.75, 0.9] {

@@ -13,8 +13,8 @@ pub struct OutOfBand {
     pub bytes: f64,
     /// The probability that another key's slot looks like that of the key.
     pub false_match: f64,
-    /// Whether all records that look like the key's, among the slots that were read, are read side by side; else
-    /// one after the other until the key's is found.
+    /// Whether all records that look like the key's, among the slots that were read, are read side
+    /// by side; else one after the other until the key's is found.
     pub together: bool,
 }
 

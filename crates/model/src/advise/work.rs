@@ -12,8 +12,8 @@ pub struct VerbCosts {
     pub atomic_ns: f64,
     /// Client CPU of each verb of a batch, in ns. That of a verb alone is part of its latency.
     pub post_ns: f64,
-    /// How long each piece of a gather after its first occupies the node's NIC, in ns; nothing where one
-    /// request reads one piece.
+    /// How long each piece of a gather after its first occupies the node's NIC, in ns; nothing
+    /// where one request reads one piece.
     pub gather_piece_ns: Option<f64>,
     /// READs and atomics of one client that may be under way; more of them wait. At least 1.
     pub outstanding: u32,
@@ -61,8 +61,8 @@ impl VerbCosts {
         self.together(&vec![self.transfer(bytes); count as usize])
     }
 
-    /// Verbs that leave together, in this order: one round trip, or as many as it takes where more READs and atomics are
-    /// among them than may be under way. No verb is no work.
+    /// Verbs that leave together, in this order: one round trip, or as many as it takes where more
+    /// READs and atomics are among them than may be under way. No verb is no work.
     #[must_use]
     pub fn together(&self, verbs: &[Work]) -> Work {
         let (mut sum, mut leaves, mut posted) = (Work::default(), 0.0, 0.0);

@@ -1,10 +1,11 @@
 //! How many keys collide by their fingerprints (paper 001, theorems IV.1 and IV.2).
 //!
-//! Two keys collide if they have the same primary fingerprint and a bucket in common; then both buckets are the same,
-//! since the fingerprint gives either bucket from the other. So keys fall into *classes*, by their bucket in the first
-//! array, and these into *cells*, by their primary fingerprint: m classes of F cells each, where F is the number of
-//! fingerprints. All keys of a cell but one collide. A class has n keys while the table is filled, in the end λ = 2dα
-//! on average, half of them in its bucket and half in the second array.
+//! Two keys collide if they have the same primary fingerprint and a bucket in common; then both
+//! buckets are the same, since the fingerprint gives either bucket from the other. So keys fall
+//! into *classes*, by their bucket in the first array, and these into *cells*, by their primary
+//! fingerprint: m classes of F cells each, where F is the number of fingerprints. All keys of a
+//! cell but one collide. A class has n keys while the table is filled, in the end λ = 2dα on
+//! average, half of them in its bucket and half in the second array.
 
 use crate::ModelError;
 
@@ -24,8 +25,8 @@ pub struct Fingerprints {
 pub enum BackupRoom {
     /// Any. A key has a backup fingerprint only if its primary one collides.
     AnySlot,
-    /// So many that are set aside for that, and are filled before all others: the paper's d2, in the order of its
-    /// published code.
+    /// So many that are set aside for that, and are filled before all others: the paper's d2, in
+    /// the order of its published code.
     SetAside {
         /// How many: at most as many as the bucket has.
         slots: u32,
@@ -33,12 +34,14 @@ pub enum BackupRoom {
 }
 
 impl Fingerprints {
-    /// A table with `buckets` buckets in each of two arrays (the paper's m), `bucket_slots` slots in each (d), and
-    /// `values` different fingerprints (2^f; one less where one of them marks a free slot).
+    /// A table with `buckets` buckets in each of two arrays (the paper's m), `bucket_slots` slots
+    /// in each (d), and `values` different fingerprints (2^f; one less where one of them marks a
+    /// free slot).
     ///
     /// # Errors
-    /// [`ModelError::NoSlots`] if there are no buckets or no slots, [`ModelError::TooManySlots`] beyond 2^40 of them,
-    /// [`ModelError::Fingerprints`] for fewer than 2 or more than 2^32 fingerprints.
+    /// [`ModelError::NoSlots`] if there are no buckets or no slots, [`ModelError::TooManySlots`]
+    /// beyond 2^40 of them, [`ModelError::Fingerprints`] for fewer than 2 or more than 2^32
+    /// fingerprints.
     pub const fn new(buckets: u64, bucket_slots: u32, values: u64) -> Result<Self, ModelError> {
         let slots = buckets
             .saturating_mul(2)
@@ -67,11 +70,11 @@ impl Fingerprints {
         Ok(2.0 * f64::from(self.bucket_slots) * load)
     }
 
-    /// Keys that collide with another in a table with one fingerprint, of those that bring it to this load factor:
-    /// what theorem IV.1 is about, exactly.
+    /// Keys that collide with another in a table with one fingerprint, of those that bring it to
+    /// this load factor: what theorem IV.1 is about, exactly.
     ///
-    /// N keys fall into C = mF cells, of which C (1 - (1 - 1/C)^N) are met on average; each of the other keys
-    /// collides. For N far below C that is N^2 / 2C, the theorem's 2 m d^2 α^2 / F.
+    /// N keys fall into C = mF cells, of which C (1 - (1 - 1/C)^N) are met on average; each of the
+    /// other keys collides. For N far below C that is N^2 / 2C, the theorem's 2 m d^2 α^2 / F.
     ///
     /// # Errors
     /// [`ModelError::LoadFactor`] outside 0..=1.
@@ -81,38 +84,43 @@ impl Fingerprints {
         Ok(keys + cells * (keys * (-1.0 / cells).ln_1p()).exp_m1())
     }
 
-    /// Keys whose collisions two fingerprints do not resolve, of those that bring the table to this load factor.
+    /// Keys whose collisions two fingerprints do not resolve, of those that bring the table to this
+    /// load factor.
     ///
-    /// Theorem IV.2 says that they are at most 4 m d (d+1)(d-1) / (3 F^2). It counts one event: a key's primary
-    /// fingerprint is met, and its backup fingerprint is met too, among the i - 1 other keys of a bucket with i. What
-    /// it leaves out is as large. With [`BackupRoom::AnySlot`], to the leading order in 1/F, a new key is not resolved
-    /// if
+    /// Theorem IV.2 says that they are at most 4 m d (d+1)(d-1) / (3 F^2). It counts one event: a
+    /// key's primary fingerprint is met, and its backup fingerprint is met too, among the i - 1
+    /// other keys of a bucket with i. What it leaves out is as large. With [`BackupRoom::AnySlot`],
+    /// to the leading order in 1/F, a new key is not resolved if
     ///
-    /// - its backup fingerprint is that of a key which stands by it: whoever asks for the new key would be sent there,
-    ///   whatever its primary fingerprint. Of n keys n^2 / 2F stand so;
-    /// - or its primary fingerprint is met, and its backup fingerprint is that of a key of its bucket which would then
-    ///   be taken for it; unless its twin, whose primary fingerprint it has, is in that bucket and can stand by its
-    ///   backup fingerprint instead. So it is lost for n/2 twins in the second array with n/2 keys of the bucket each,
-    ///   and for n/2 twins in the bucket that are themselves that key.
+    /// - its backup fingerprint is that of a key which stands by it: whoever asks for the new key
+    ///   would be sent there, whatever its primary fingerprint. Of n keys n^2 / 2F stand so;
+    /// - or its primary fingerprint is met, and its backup fingerprint is that of a key of its
+    ///   bucket which would then be taken for it; unless its twin, whose primary fingerprint it
+    ///   has, is in that bucket and can stand by its backup fingerprint instead. So it is lost for
+    ///   n/2 twins in the second array with n/2 keys of the bucket each, and for n/2 twins in the
+    ///   bucket that are themselves that key.
     ///
     /// A class loses n^2/2 + n^2/4 + n/2 by F^2 of its key after n others; from 0 to 2dα that is
-    /// **E(X) = m d^2 α^2 (2dα + 1) / F^2**, of which the first event alone is the theorem's bound, but for d^2 in the
-    /// place of (d+1)(d-1). The full table has about 1.5 times the bound. This function follows a class step by step,
-    /// so that a class with many collisions is right as well: for 8 bits that is some percent less.
+    /// **E(X) = m d^2 α^2 (2dα + 1) / F^2**, of which the first event alone is the theorem's bound,
+    /// but for d^2 in the place of (d+1)(d-1). The full table has about 1.5 times the bound. This
+    /// function follows a class step by step, so that a class with many collisions is right as
+    /// well: for 8 bits that is some percent less.
     ///
     /// With [`BackupRoom::SetAside`] there are d2 slots for keys that need a backup fingerprint:
     ///
-    /// - of K keys of a class that collide, those beyond d2 are lost. K is the sum over the class's cells of their keys
-    ///   but one, n + F (e^(-n/F) - 1) on average, and its distribution the F-fold convolution of a cell's;
-    /// - a new key is lost if its backup fingerprint is that of one of the first d2 of these, which cannot give way;
+    /// - of K keys of a class that collide, those beyond d2 are lost. K is the sum over the class's
+    ///   cells of their keys but one, n + F (e^(-n/F) - 1) on average, and its distribution the
+    ///   F-fold convolution of a cell's;
+    /// - a new key is lost if its backup fingerprint is that of one of the first d2 of these, which
+    ///   cannot give way;
     /// - or of any other key in these slots, if its primary fingerprint is met as well;
     /// - or if both of its fingerprints are those of one key of its bucket.
     ///
     /// With 8 bits the first of these is most of all, and the theorem does not know of it.
     ///
     /// # Errors
-    /// [`ModelError::LoadFactor`] outside 0..=1; [`ModelError::BackupSlots`] if more slots are set aside than a bucket
-    /// has.
+    /// [`ModelError::LoadFactor`] outside 0..=1; [`ModelError::BackupSlots`] if more slots are set
+    /// aside than a bucket has.
     pub fn unresolved(&self, load: f64, room: BackupRoom) -> Result<f64, ModelError> {
         let keys = self.of_class(load)?;
         let of_class = match room {
@@ -128,11 +136,13 @@ impl Fingerprints {
         Ok(of_class * self.buckets as f64)
     }
 
-    /// Slots that a client has to read for a key that is not there, on average, at this load factor.
+    /// Slots that a client has to read for a key that is not there, on average, at this load
+    /// factor.
     ///
-    /// 2dα slots are in use in two buckets, each has the key's fingerprint with chance 1/F, and fingerprints of a class
-    /// are all different, so that their chances add: 2dα / F exactly. Section III-B's 1 - (1 - 1/F)^2d is for a full
-    /// table of fingerprints that are not, and differs by half of that rate: 3 % for 8 bits.
+    /// 2dα slots are in use in two buckets, each has the key's fingerprint with chance 1/F, and
+    /// fingerprints of a class are all different, so that their chances add: 2dα / F exactly.
+    /// Section III-B's 1 - (1 - 1/F)^2d is for a full table of fingerprints that are not, and
+    /// differs by half of that rate: 3 % for 8 bits.
     ///
     /// # Errors
     /// [`ModelError::LoadFactor`] outside 0..=1.
@@ -147,7 +157,8 @@ impl Fingerprints {
 
     fn unresolved_in_any_slot(&self, keys: f64) -> f64 {
         let values = self.values as f64;
-        // By how much the keys that stand by backup fingerprints, and those that are lost, grow with each key.
+        // By how much the keys that stand by backup fingerprints, and those that are lost, grow
+        // with each key.
         let growth = |n: f64, [backed, lost]: [f64; 2]| {
             let in_bucket = (n / 2.0 - backed).max(0.0);
             let in_second = (n / 2.0 - lost).max(0.0);
@@ -190,7 +201,8 @@ impl Fingerprints {
         all - self.pinned(keys, slots) + step * middles.map(lost).sum::<f64>()
     }
 
-    /// Of a class with n keys on average, those that need a backup fingerprint and have one of so many slots.
+    /// Of a class with n keys on average, those that need a backup fingerprint and have one of so
+    /// many slots.
     pub(super) fn pinned(&self, n: f64, slots: u32) -> f64 {
         let chances = self.colliding(n, slots);
         let free = (0..slots).rev().map(|free| f64::from(free + 1));
@@ -202,11 +214,13 @@ impl Fingerprints {
                 .sum::<f64>()
     }
 
-    /// The chances that 0, 1, ... of the keys of a class collide, if it has n on average: so many of them.
+    /// The chances that 0, 1, ... of the keys of a class collide, if it has n on average: so many
+    /// of them.
     ///
-    /// A cell has x = n/F keys on average, by Poisson's distribution, and so i that collide with chance
-    /// e^-x x^(i+1) / (i+1)!, none with chance e^-x (1 + x). The F-fold convolution is a power of the generating
-    /// function, by its recurrence: for b = g^F, b_k = sum over i = 1..k of (iF - k + i) g_i b_(k-i) / (k g_0).
+    /// A cell has x = n/F keys on average, by Poisson's distribution, and so i that collide with
+    /// chance e^-x x^(i+1) / (i+1)!, none with chance e^-x (1 + x). The F-fold convolution is a
+    /// power of the generating function, by its recurrence: for b = g^F, b_k = sum over i = 1..k of
+    /// (iF - k + i) g_i b_(k-i) / (k g_0).
     fn colliding(&self, n: f64, most: u32) -> Vec<f64> {
         let values = self.values as f64;
         let x = n / values;

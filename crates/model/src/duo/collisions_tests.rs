@@ -83,8 +83,8 @@ enum Stands {
     Nowhere,
 }
 
-/// Keys that are not resolved, of a class of which each key has a primary and a backup fingerprint, and a part in one
-/// array or the other: as `farslot_index::duo::placement` lets them in.
+/// Keys that are not resolved, of a class of which each key has a primary and a backup fingerprint,
+/// and a part in one array or the other: as `farslot_index::duo::placement` lets them in.
 fn not_resolved(primary: &[usize], backup: &[usize], is_second: &[usize]) -> usize {
     let mut stands: Vec<Stands> = Vec::new();
     let mut second: Vec<bool> = is_second.iter().map(|array| *array == 1).collect();
@@ -112,7 +112,8 @@ fn not_resolved(primary: &[usize], backup: &[usize], is_second: &[usize]) -> usi
                 }
             }
         };
-        // Whoever stands by a backup fingerprint is in the first array, and so is who took a twin's place.
+        // Whoever stands by a backup fingerprint is in the first array, and so is who took a twin's
+        // place.
         second[new] &= how == Stands::ByPrimary && gives_way.is_none();
         stands.push(how);
         if let Some(twin) = gives_way {
@@ -193,7 +194,8 @@ fn the_theorems_bound_is_exceeded() {
     assert!((2.5..3.3).contains(&aside), "{aside}");
 }
 
-/// Keys of a class that have one of some slots, of all that need one, against all classes of up to 9 keys.
+/// Keys of a class that have one of some slots, of all that need one, against all classes of up to
+/// 9 keys.
 #[test]
 fn colliding_keys_of_a_class_are_those_of_all_cases() {
     let (values, mean) = (3, 1.2_f64);

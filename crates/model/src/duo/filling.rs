@@ -1,12 +1,15 @@
-//! Keys without a path of one move (paper 001, theorem IV.3 for L = 1), in the limit of many buckets.
+//! Keys without a path of one move (paper 001, theorem IV.3 for L = 1), in the limit of many
+//! buckets.
 //!
-//! The theorem takes the chance that a key finds no path to be β^(2 + 2d), as if the 2 buckets of the key and the 2d
-//! buckets that their records could move to were full independently of each other, each with the share β of full
-//! buckets. They are not. A record is where it is because of how full its other bucket was when it came; and a
-//! record whose other bucket still has room is moved there as soon as a path needs its slot, and never comes back. A
-//! full bucket's records are *pinned*, one after the other: because their other bucket fills up, for buckets never
-//! get less full; or because they came by a move, or beside a full bucket. A bucket all of whose records are pinned is
-//! *stuck*, and a key has no path if both of its buckets are: those are independent of each other.
+//! The theorem takes the chance that a key finds no path to be β^(2 + 2d), as if the 2 buckets of
+//! the key and the 2d buckets that their records could move to were full independently of each
+//! other, each with the share β of full buckets. They are not. A record is where it is because of
+//! how full its other bucket was when it came; and a record whose other bucket still has room is
+//! moved there as soon as a path needs its slot, and never comes back. A full bucket's records are
+//! *pinned*, one after the other: because their other bucket fills up, for buckets never get less
+//! full; or because they came by a move, or beside a full bucket. A bucket all of whose records are
+//! pinned is *stuck*, and a key has no path if both of its buckets are: those are independent of
+//! each other.
 //!
 //! So this follows, while keys arrive, for each of the two arrays
 //!
@@ -14,10 +17,10 @@
 //! - the records in buckets with i whose other bucket has j, for all i and j;
 //! - the share of full buckets with u records that are not pinned, for all u.
 //!
-//! The first two are closed: a new key's buckets are any two. Of the third two things are taken to be independent,
-//! which nearly are: how full the other buckets of one bucket's records are, when it becomes full; and which of them
-//! becomes full next. And a bucket that is reached by a record's move is taken to have as many others pointing to it as
-//! any that is as full.
+//! The first two are closed: a new key's buckets are any two. Of the third two things are taken to
+//! be independent, which nearly are: how full the other buckets of one bucket's records are, when
+//! it becomes full; and which of them becomes full next. And a bucket that is reached by a record's
+//! move is taken to have as many others pointing to it as any that is as full.
 
 use crate::ModelError;
 
@@ -35,12 +38,13 @@ pub enum FillOrder {
     FirstArray,
 }
 
-/// Keys for which no path of at most one move was found, by the table's slots, when so many keys by its slots have been
-/// offered: for each of `loads`, which ascend. Keys that found none are counted as offered, and are not in the table.
+/// Keys for which no path of at most one move was found, by the table's slots, when so many keys by
+/// its slots have been offered: for each of `loads`, which ascend. Keys that found none are counted
+/// as offered, and are not in the table.
 ///
 /// # Errors
-/// [`ModelError::BucketSlots`] if there are none or more than [`MOST_BUCKET_SLOTS`]; [`ModelError::LoadFactor`] for a
-/// load outside 0..=1, or below the one before.
+/// [`ModelError::BucketSlots`] if there are none or more than [`MOST_BUCKET_SLOTS`];
+/// [`ModelError::LoadFactor`] for a load outside 0..=1, or below the one before.
 pub fn without_path(
     bucket_slots: u32,
     order: FillOrder,
@@ -70,7 +74,8 @@ pub fn without_path(
 pub(super) struct Array {
     /// The share of buckets with so many records.
     pub(super) with: Vec<f64>,
-    /// Records by a bucket of the array: those in buckets with so many, whose other bucket has so many.
+    /// Records by a bucket of the array: those in buckets with so many, whose other bucket has so
+    /// many.
     pub(super) records: Vec<Vec<f64>>,
     /// The share of buckets that are full, with so many records that are not pinned.
     pub(super) loose: Vec<f64>,
@@ -202,7 +207,8 @@ struct Flow<'s> {
 }
 
 impl Flow<'_> {
-    /// Records arrive in buckets of an array with `there` records, less than d; their other buckets have `other`.
+    /// Records arrive in buckets of an array with `there` records, less than d; their other buckets
+    /// have `other`.
     fn arrive(&mut self, array: usize, there: usize, other: usize, records: f64) {
         let buckets = self.state.arrays[array].with[there];
         if buckets <= 0.0 || records <= 0.0 {
@@ -233,7 +239,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Notes buckets of an array that become full, and whether the record that fills them is not pinned.
+    /// Notes buckets of an array that become full, and whether the record that fills them is not
+    /// pinned.
     fn begin_full(&mut self, array: usize, buckets: f64, last_is_loose: bool) {
         let others = self.d - 1;
         let records = &self.state.arrays[array].records[others];
@@ -254,7 +261,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Keys with two full buckets: a record that is not pinned makes room, of the second array if there is one.
+    /// Keys with two full buckets: a record that is not pinned makes room, of the second array if
+    /// there is one.
     fn displace(&mut self) {
         let [first, second] = &self.state.arrays;
         let (full, stuck) = (first.with[self.d], [first.loose[0], second.loose[0]]);
@@ -283,7 +291,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Pins records of full buckets whose other buckets become full: those records are counted by then.
+    /// Pins records of full buckets whose other buckets become full: those records are counted by
+    /// then.
     fn pin(&mut self) {
         for array in [0, 1] {
             let (this, that) = (&self.state.arrays[array], &self.state.arrays[1 - array]);

@@ -13,8 +13,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache that remembers the places of so many keys: only of those that are in chains, for the hash tells
-    /// where all others are (paper 003, section 4, principle 5).
+    /// A cache that remembers the places of so many keys: only of those that are in chains, for the
+    /// hash tells where all others are (paper 003, section 4, principle 5).
     #[must_use]
     pub fn new(places: usize) -> Self {
         Self {

@@ -62,7 +62,8 @@ impl<E: Endpoint> Chained<E> {
         Ok(was == Outcome::Absent)
     }
 
-    /// Sets the value of a key that is there. Returns `false`, and does nothing, if the key is absent.
+    /// Sets the value of a key that is there. Returns `false`, and does nothing, if the key is
+    /// absent.
     ///
     /// # Errors
     /// [`RemoteError::Locked`] and others.
@@ -80,8 +81,9 @@ impl<E: Endpoint> Chained<E> {
         Ok(was == Outcome::Present)
     }
 
-    /// Locks the key, and returns what it has (paper 003, section 5.4: locks in the execution phase). An absent
-    /// key is locked as well, so that nobody else inserts it. A lock that is held already is held on.
+    /// Locks the key, and returns what it has (paper 003, section 5.4: locks in the execution
+    /// phase). An absent key is locked as well, so that nobody else inserts it. A lock that is held
+    /// already is held on.
     ///
     /// # Errors
     /// [`RemoteError::Locked`] by another, [`RemoteError::Full`], and others.

@@ -1,4 +1,5 @@
-//! What an owner's own code does under locks, for transactions: the operations of a call, without its bytes.
+//! What an owner's own code does under locks, for transactions: the operations of a call, without
+//! its bytes.
 
 use super::layout::Slot;
 use super::owner::Owner;
@@ -11,10 +12,12 @@ use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 
 impl Table {
-    /// Locks a key, present or absent, unless another lock is on it. Returns what the key has, and under which lock it is now.
+    /// Locks a key, present or absent, unless another lock is on it. Returns what the key has, and
+    /// under which lock it is now.
     ///
     /// # Errors
-    /// [`Fault::Refused`] if an absent key has no room, or a key or lock is none that the table can have.
+    /// [`Fault::Refused`] if an absent key has no room, or a key or lock is none that the table can
+    /// have.
     pub fn try_lock(
         &self,
         memory: &mut dyn OwnerMemory,
@@ -47,8 +50,8 @@ impl Table {
         Ok(Lock::of_word(word))
     }
 
-    /// Sets a locked key's value, or removes the key, and unlocks it. Returns `false`, and does nothing, if this lock
-    /// is not on it.
+    /// Sets a locked key's value, or removes the key, and unlocks it. Returns `false`, and does
+    /// nothing, if this lock is not on it.
     ///
     /// # Errors
     /// [`Fault::Refused`] if the value is longer than the table's.

@@ -32,7 +32,8 @@ pub struct Shape {
     pub value_bytes: u16,
     /// Slots of a bucket, from 1 on.
     pub slots: u8,
-    /// Buckets to begin with, a power of two. More than there are keys is oversubscription: chains become rare.
+    /// Buckets to begin with, a power of two. More than there are keys is oversubscription: chains
+    /// become rare.
     pub buckets: u32,
     /// Buckets to grow to.
     pub most_buckets: u32,

@@ -6,21 +6,23 @@
 //! overflow  | next of the chain | slot |
 //! slot      | check | lock | version | lengths | key, padded | value, padded |
 //! ```
-//! A key is in one slot: inline in its bucket, or in the bucket's chain. Key, lock and version are inline, so
-//! that one READ brings all that a reader or a transaction needs. A slot's *check* is over its other words
-//! and its place; a bucket's *stamp* is over its second word and its slots' checks. So a READ of a bucket
-//! whose checks and stamp fit was the bucket's content at one moment: it proves that a key is there, and, if
-//! nothing is chained, that it is not. (In the paper a lookup that does not find its key always calls.)
+//! A key is in one slot: inline in its bucket, or in the bucket's chain. Key, lock and version are
+//! inline, so that one READ brings all that a reader or a transaction needs. A slot's *check* is
+//! over its other words and its place; a bucket's *stamp* is over its second word and its slots'
+//! checks. So a READ of a bucket whose checks and stamp fit was the bucket's content at one moment:
+//! it proves that a key is there, and, if nothing is chained, that it is not. (In the paper a
+//! lookup that does not find its key always calls.)
 //!
-//! Only the owner writes, by calls. A client goes by its idea of the number of buckets, which each reply renews;
-//! a bucket's depth says which keys it is for, so that an old idea is noticed. The table grows one bucket
-//! after the other, as linear hashing does: whenever lookups and changes had to walk chains so many times
-//! ([`Shape::split_after`]), the next bucket is split, in its place and with no copy of the others. Slots of buckets never
-//! become anything else, so that addresses that clients remember are always those of slots.
+//! Only the owner writes, by calls. A client goes by its idea of the number of buckets, which each
+//! reply renews; a bucket's depth says which keys it is for, so that an old idea is noticed. The
+//! table grows one bucket after the other, as linear hashing does: whenever lookups and changes had
+//! to walk chains so many times ([`Shape::split_after`]), the next bucket is split, in its place
+//! and with no copy of the others. Slots of buckets never become anything else, so that addresses
+//! that clients remember are always those of slots.
 //!
-//! A slot may be locked, for transactions: by [`Chained::lock`], under a [`Lock`](crate::Lock) that names owner
-//! and epoch. A key that is absent is locked by a slot that is *reserved*: lookups do not find it. Every
-//! release is conditional on the lock.
+//! A slot may be locked, for transactions: by [`Chained::lock`], under a [`Lock`](crate::Lock) that
+//! names owner and epoch. A key that is absent is locked by a slot that is *reserved*: lookups do
+//! not find it. Every release is conditional on the lock.
 //!
 //! Memory of zeros is an empty table.
 

@@ -1,7 +1,7 @@
 //! Growing by one bucket: the next one in turn is split, as in linear hashing.
 //!
-//! Until both stamps are made anew, at the end, a READ of either bucket tells only of keys that it finds: nothing
-//! is proved absent by a bucket that is between two contents.
+//! Until both stamps are made anew, at the end, a READ of either bucket tells only of keys that it
+//! finds: nothing is proved absent by a bucket that is between two contents.
 
 use super::layout::{EXTRA, Meta, PRESSURE, Slot};
 use super::owner::{Owner, Spot};
@@ -34,11 +34,12 @@ impl Owner<'_> {
         Ok(true)
     }
 
-    /// Moves those keys of bucket `old` that belong to bucket `new` by the next bit of their hashes.
+    /// Moves those keys of bucket `old` that belong to bucket `new` by the next bit of their
+    /// hashes.
     fn part(&mut self, old: u64, new: u64, depth: u8) -> Result<(), Fault> {
         let (from, to) = (self.shape.bucket_at(old), self.shape.bucket_at(new));
-        // No more than the new bucket has room for can be inline in the old one: what is left is chained, and is
-        // chained again where it is.
+        // No more than the new bucket has room for can be inline in the old one: what is left is
+        // chained, and is chained again where it is.
         let mut room = 0..self.shape.slots;
         for slot in 0..self.shape.slots {
             let slot = self.shape.slot_at(from, slot);
@@ -54,7 +55,8 @@ impl Owner<'_> {
             first: 0,
         };
         self.memory.store(to + 8, meta.word())?;
-        // From the end on: what an entry is named by stays where it is while those behind it are taken out.
+        // From the end on: what an entry is named by stays where it is while those behind it are
+        // taken out.
         for spot in self.chained(from)?.into_iter().rev() {
             let Some((entry, link)) = spot.link else {
                 continue;

@@ -34,7 +34,8 @@ impl Table {
         &self.shape
     }
 
-    /// What the owner's reply tells: the outcome, the item, and who holds it. Where a chained key is, is remembered.
+    /// What the owner's reply tells: the outcome, the item, and who holds it. Where a chained key
+    /// is, is remembered.
     pub(super) fn read_reply(
         &self,
         key: &[u8],
@@ -133,7 +134,8 @@ impl Table {
         proves.then(|| Self::observe_absence(at, head[0], head[1]))
     }
 
-    /// What a lookup has seen of a key; nothing if what was READ does not tell, or a reply makes no sense.
+    /// What a lookup has seen of a key; nothing if what was READ does not tell, or a reply makes no
+    /// sense.
     pub(super) fn observe(
         &self,
         key: &[u8],

@@ -3,18 +3,20 @@
 use super::item::Item;
 use crate::Lock;
 
-/// A word of the table which changes with what was seen (paper 003, section 5.4: validation by READs).
+/// A word of the table which changes with what was seen (paper 003, section 5.4: validation by
+/// READs).
 ///
-/// Of a key that is there, or is absent and locked, it is the check of its slot: over lock, version, and value. Of
-/// an absent key it is the stamp of its bucket, which other keys of the bucket change as well.
+/// Of a key that is there, or is absent and locked, it is the check of its slot: over lock,
+/// version, and value. Of an absent key it is the stamp of its bucket, which other keys of the
+/// bucket change as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
     /// Where the word lies in its region.
     pub at: u64,
     /// The word.
     pub word: u64,
-    /// Keys removed from an absent key's bucket, modulo 2^24. While neither this nor `at` changes, a key that
-    /// is absent twice was absent in between.
+    /// Keys removed from an absent key's bucket, modulo 2^24. While neither this nor `at` changes,
+    /// a key that is absent twice was absent in between.
     pub removals: u32,
 }
 

@@ -58,7 +58,8 @@ impl<E: Endpoint> OrderedMap<E> {
         Ok(self.ask(INSERT, key, value).await? == 0)
     }
 
-    /// Sets the value of a key that is there. Returns `false`, and does nothing, if the key is absent.
+    /// Sets the value of a key that is there. Returns `false`, and does nothing, if the key is
+    /// absent.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -90,8 +91,9 @@ impl<E: Endpoint> OrderedMap<E> {
         Ok(self.len().await? == 0)
     }
 
-    /// The first `most` pairs from `from` on, in order. Each leaf is seen as it was at one moment, one after the other:
-    /// a change that is made meanwhile is seen or not, but a pair that is there all the time is seen, once.
+    /// The first `most` pairs from `from` on, in order. Each leaf is seen as it was at one moment,
+    /// one after the other: a change that is made meanwhile is seen or not, but a pair that is
+    /// there all the time is seen, once.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -111,8 +113,8 @@ impl<E: Endpoint> OrderedMap<E> {
         Ok(found)
     }
 
-    /// The leaf in whose range a key lies, by a READ and then by a call. Of a map that has none it is one without pairs,
-    /// which stands for as long as the map has none.
+    /// The leaf in whose range a key lies, by a READ and then by a call. Of a map that has none it
+    /// is one without pairs, which stands for as long as the map has none.
     ///
     /// # Errors
     /// [`RemoteError`].

@@ -39,7 +39,8 @@ impl Tree {
         }
     }
 
-    /// Locks the leaf of a key, unless another lock is on it, and promises the nodes that one change of the key may need.
+    /// Locks the leaf of a key, unless another lock is on it, and promises the nodes that one
+    /// change of the key may need.
     ///
     /// # Errors
     /// [`Fault::Refused`] if there are too few nodes, or the key is none that the map can have.
@@ -77,8 +78,8 @@ impl Tree {
         Ok(Hold { leaf, promised })
     }
 
-    /// Sets the value of a key whose leaf is held, or removes the key. The leaf stays locked, and so does what is split off
-    /// it. Returns `false`, and does nothing, if this lock is not on it.
+    /// Sets the value of a key whose leaf is held, or removes the key. The leaf stays locked, and
+    /// so does what is split off it. Returns `false`, and does nothing, if this lock is not on it.
     ///
     /// # Errors
     /// [`Fault::Refused`] if the value is longer than the map's.
@@ -104,8 +105,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Unlocks the leaf that begins with this key and what was split off it under the lock, and takes a promise of nodes
-    /// back.
+    /// Unlocks the leaf that begins with this key and what was split off it under the lock, and
+    /// takes a promise of nodes back.
     ///
     /// # Errors
     /// [`Fault`].

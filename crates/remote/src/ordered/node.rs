@@ -171,7 +171,8 @@ fn put_key(rest: &mut &mut [u64], shape: &TreeShape, key: Option<&[u8]>) {
     *rest = behind;
 }
 
-/// The key in the first words, which is none if it says so; nothing if they make no sense. Goes on behind them.
+/// The key in the first words, which is none if it says so; nothing if they make no sense. Goes on
+/// behind them.
 fn take_key(rest: &mut &[u64], shape: &TreeShape) -> Option<Option<Key>> {
     let (own, behind) = rest.split_at_checked(shape.key_words())?;
     *rest = behind;

@@ -66,8 +66,8 @@ impl Owner<'_> {
         }
     }
 
-    /// Sets a key's value, or leaves it; returns whether the key was there. Of a leaf that is locked only its holder may
-    /// change anything, which has been promised room.
+    /// Sets a key's value, or leaves it; returns whether the key was there. Of a leaf that is
+    /// locked only its holder may change anything, which has been promised room.
     pub(super) fn write(
         &mut self,
         how: Write,
@@ -138,7 +138,8 @@ impl Owner<'_> {
         }
     }
 
-    /// Stores the last node of a way, which may be split for it, and then each above that has to learn of that.
+    /// Stores the last node of a way, which may be split for it, and then each above that has to
+    /// learn of that.
     fn put(&mut self, mut way: Way) -> Result<(), Fault> {
         while let Some((number, mut node)) = way.pop() {
             node.version = node.version.wrapping_add(1);

@@ -5,8 +5,8 @@
 //! reply    | words of the leaf | words of the node above it |     of a lookup
 //!          | 1 if the key was there, or a count |                 of all else
 //! ```
-//! The reply to a lookup has no words of a map that has no node yet, and none of the node above where the leaf is the root.
-//! In front of each node's words stands its number.
+//! The reply to a lookup has no words of a map that has no node yet, and none of the node above
+//! where the leaf is the root. In front of each node's words stands its number.
 
 use super::layout::{ROOT, TreeShape};
 use super::leaf::{Leaf, Word};
@@ -113,7 +113,8 @@ impl Tree {
         Some((node, check))
     }
 
-    /// The leaf of a reply to a lookup; what stands above it is remembered. Nothing of a map without nodes.
+    /// The leaf of a reply to a lookup; what stands above it is remembered. Nothing of a map
+    /// without nodes.
     pub(super) fn read_reply(
         &self,
         reply: &[u8],

@@ -26,7 +26,8 @@ impl<E: Endpoint> Fifo<E> {
         &self.0
     }
 
-    /// The first item, which stays; `None` of an empty queue. By one READ if it is where the front was last.
+    /// The first item, which stays; `None` of an empty queue. By one READ if it is where the front
+    /// was last.
     ///
     /// # Errors
     /// [`RemoteError`]; so do all that follow.

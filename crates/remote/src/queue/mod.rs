@@ -4,12 +4,13 @@
 //! header   | head, 64 bits | tail, 64 bits |
 //! slots    | check | position | length | value, padded |
 //! ```
-//! Items are numbered by their positions; that of position `p` lies in slot `p mod slots`. A slot's check is over
-//! its words and its place, and is 0 once the item is taken. Items are added and taken by calls.
+//! Items are numbered by their positions; that of position `p` lies in slot `p mod slots`. A slot's
+//! check is over its words and its place, and is 0 once the item is taken. Items are added and
+//! taken by calls.
 //!
-//! The front is looked at by one READ: a client remembers a position at which the head was. The head only
-//! grows, and takes every item in turn; so if the item of that position is still there, it is the front. If
-//! not, the owner tells the front, and where it is.
+//! The front is looked at by one READ: a client remembers a position at which the head was. The
+//! head only grows, and takes every item in turn; so if the item of that position is still there,
+//! it is the front. If not, the owner tells the front, and where it is.
 //!
 //! Memory of zeros is an empty queue.
 

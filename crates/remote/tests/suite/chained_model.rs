@@ -1,4 +1,5 @@
-//! The chained table against a plain map: its callbacks alone, and its client over a fabric without faults.
+//! The chained table against a plain map: its callbacks alone, and its client over a fabric without
+//! faults.
 
 use crate::local::{Plain, ask, call, read};
 use crate::sim::{OBJECT, client, limits, world};

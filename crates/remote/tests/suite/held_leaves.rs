@@ -49,7 +49,8 @@ fn all(tree: &Tree, memory: &mut Plain) -> (BTreeMap<Vec<u8>, Vec<u8>>, BTreeSet
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Two transactions change keys side by side. What each was promised is enough, whatever the other uses.
+    /// Two transactions change keys side by side. What each was promised is enough, whatever the
+    /// other uses.
     #[test]
     fn leaves_that_are_held_are_changed_by_their_holder_alone(
         steps in proptest::collection::vec((0u8..2, 0u8..12, 0u8..40, any::<u8>()), 1..200),

@@ -1,4 +1,5 @@
-//! Remote data structures: against plain models, under the simulator's faults, and over every fabric.
+//! Remote data structures: against plain models, under the simulator's faults, and over every
+//! fabric.
 
 mod chained_faults;
 mod chained_model;

@@ -14,12 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub enum Effect {
     /// Nothing: a request that comes twice may run twice.
     None,
-    /// Something: a request that comes twice runs once, and its reply is kept until it is acknowledged.
+    /// Something: a request that comes twice runs once, and its reply is kept until it is
+    /// acknowledged.
     Once,
 }
 
-/// What a server holds for its clients. It never holds more than `sessions * slots * largest_reply` bytes
-/// of kept replies, and takes memory for none before there is one.
+/// What a server holds for its clients. It never holds more than `sessions * slots * largest_reply`
+/// bytes of kept replies, and takes memory for none before there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
     /// Clients at a time.
@@ -30,8 +31,8 @@ pub struct ServerOptions {
     pub largest_request: u32,
     /// Most bytes of a reply's body.
     pub largest_reply: u32,
-    /// Nanoseconds for which a session without requests lasts; then a new client may get its place. No client
-    /// repeats a request for as long ([`ClientOptions::patience`](crate::ClientOptions)).
+    /// Nanoseconds for which a session without requests lasts; then a new client may get its place.
+    /// No client repeats a request for as long ([`ClientOptions::patience`](crate::ClientOptions)).
     pub lease: Nanos,
 }
 
@@ -135,7 +136,8 @@ impl Server {
         Some(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Opens a session, in a place that is vacant or whose client has not been heard of for the lease.
+    /// Opens a session, in a place that is vacant or whose client has not been heard of for the
+    /// lease.
     fn open(&self, now: Nanos) -> Result<Grant, (Status, u32)> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, time) = &mut *newest;

@@ -27,7 +27,8 @@ pub struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Chunks of always `buckets` buckets, a multiple of 8, at most `most` of them for a find-or-put.
+    /// Chunks of always `buckets` buckets, a multiple of 8, at most `most` of them for a
+    /// find-or-put.
     ///
     /// # Errors
     /// [`SetError::OutOfRange`].
@@ -49,8 +50,9 @@ impl ChunkSizes {
         Ok(Self::of([chunking].into()))
     }
 
-    /// Chunks as the model prices them for this NIC, for the load factor that the chunks read show: paper 002's future
-    /// work. `hits` is the share of find-or-puts that find their element, from 0 to 1.
+    /// Chunks as the model prices them for this NIC, for the load factor that the chunks read show:
+    /// paper 002's future work. `hits` is the share of find-or-puts that find their element, from 0
+    /// to 1.
     ///
     /// # Errors
     /// [`SetError::Model`].

@@ -14,11 +14,13 @@ const BLOCK: u64 = 64;
 /// Words of a key of which the length is not known yet that are read at first.
 const FIRST_READ: usize = 8;
 
-/// A set of elements of any bytes, or a map, in the memory of several ranks (paper 002, section 3.1): elements lie in
-/// the part of the rank that inserts them. Each thread of each rank has one of its own.
+/// A set of elements of any bytes, or a map, in the memory of several ranks (paper 002, section
+/// 3.1): elements lie in the part of the rank that inserts them. Each thread of each rank has one
+/// of its own.
 ///
-/// An element and its value are written before the bucket with its index is swapped in: no reader sees a bucket whose
-/// element is not there. An inserter that is killed in between leaves unused space, nothing else.
+/// An element and its value are written before the bucket with its index is swapped in: no reader
+/// sees a bucket whose element is not there. An inserter that is killed in between leaves unused
+/// space, nothing else.
 #[derive(Debug)]
 pub struct SharedDataSet<E: Endpoint> {
     shape: DataShape,
@@ -64,13 +66,15 @@ impl<E: Endpoint> SharedDataSet<E> {
     /// Finds or inserts an element; a new one has a value of zeros. The outcome has its index.
     ///
     /// # Errors
-    /// [`SetError::WrongLength`]; [`SetError::Fabric`], after which the element may be in the set or not.
+    /// [`SetError::WrongLength`]; [`SetError::Fabric`], after which the element may be in the set
+    /// or not.
     pub async fn find_or_put(&self, element: &[u8]) -> Result<Outcome, SetError> {
         self.find_or_put_with(element, |_| ()).await
     }
 
-    /// [`SharedDataSet::find_or_put`], where `value` fills the value of a new element, zeros before, prior to anybody's seeing it. It may be
-    /// called for an element that another inserter then turns out to have inserted.
+    /// [`SharedDataSet::find_or_put`], where `value` fills the value of a new element, zeros
+    /// before, prior to anybody's seeing it. It may be called for an element that another inserter
+    /// then turns out to have inserted.
     ///
     /// # Errors
     /// As [`SharedDataSet::find_or_put`].
@@ -84,8 +88,9 @@ impl<E: Endpoint> SharedDataSet<E> {
         self.put_key(&key, value).await
     }
 
-    /// [`SharedDataSet::find_or_put`] of many elements, `width` of which are under way at a time; each outcome goes to `done` with its
-    /// position, in the order in which they end. Equal elements are coalesced into one operation.
+    /// [`SharedDataSet::find_or_put`] of many elements, `width` of which are under way at a time;
+    /// each outcome goes to `done` with its position, in the order in which they end. Equal
+    /// elements are coalesced into one operation.
     pub async fn find_or_put_all<B: AsRef<[u8]> + std::hash::Hash + Eq>(
         &self,
         elements: &[B],
@@ -167,7 +172,8 @@ impl<E: Endpoint> SharedDataSet<E> {
         self.table.reach.compare_swap(rank, at, expected, new).await
     }
 
-    /// Sets flags in a word of an element's value; returns the word before. Of all who set a flag, exactly one sees it unset.
+    /// Sets flags in a word of an element's value; returns the word before. Of all who set a flag,
+    /// exactly one sees it unset.
     ///
     /// # Errors
     /// As [`SharedDataSet::value`].
@@ -184,8 +190,9 @@ impl<E: Endpoint> SharedDataSet<E> {
         Ok(seen)
     }
 
-    /// Puts the elements of this rank's own part of the table, and their values, into another set: every rank does so, between two barriers. They get
-    /// new indices, which go to `moved` as old and new. Growth, and garbage collection by `keep`, stop the world.
+    /// Puts the elements of this rank's own part of the table, and their values, into another set:
+    /// every rank does so, between two barriers. They get new indices, which go to `moved` as old
+    /// and new. Growth, and garbage collection by `keep`, stop the world.
     ///
     /// # Errors
     /// [`SetError::NoRoom`]; [`SetError::Fabric`].
@@ -240,7 +247,8 @@ impl<E: Endpoint> SharedDataSet<E> {
         let written = probe.written;
         match &put {
             Ok(Outcome::Inserted(_)) => self.inserted.set(self.inserted.get() + 1),
-            // Nobody has seen the space; after an error it may have been published, so that it is left alone.
+            // Nobody has seen the space; after an error it may have been published, so that it is
+            // left alone.
             Ok(_) => {
                 let unused = written.map(layout::index_in);
                 let layout = self.table.reach.layout();
@@ -305,7 +313,8 @@ impl<E: Endpoint> SharedDataSet<E> {
         let layout = self.table.reach.layout();
         let capacity = layout.element_words() / self.shape.unit_words();
         let capacity = capacity.min(1 << layout.unit_bits());
-        // One operation takes a block for those to come; others that find none left meanwhile take what they need.
+        // One operation takes a block for those to come; others that find none left meanwhile take
+        // what they need.
         let refills = !self.refilling.replace(true);
         let block = if refills { units.max(BLOCK) } else { units };
         let start = self.table.reach.add_to_own(TAKEN as u64, block).await;

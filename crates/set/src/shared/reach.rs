@@ -19,11 +19,13 @@ use std::task::{Context, Poll};
 pub enum Part {
     /// Memory that is mapped in this process: no verbs.
     ///
-    /// That needs a fabric whose atomics are a processor's, as those of shared memory and TCP are. A NIC's are
-    /// not: there a rank's own part is [`Part::Remote`] too. [`MappedWords`] refuses the rest.
+    /// That needs a fabric whose atomics are a processor's, as those of shared memory and TCP are.
+    /// A NIC's are not: there a rank's own part is [`Part::Remote`] too. [`MappedWords`] refuses
+    /// the rest.
     Mapped(MappedWords),
-    /// A simulated node on this rank's own host, which its processor reaches without verbs and in no time. In the
-    /// simulator the two kinds of atomics mix, as on machines whose NICs serve them coherently.
+    /// A simulated node on this rank's own host, which its processor reaches without verbs and in
+    /// no time. In the simulator the two kinds of atomics mix, as on machines whose NICs serve them
+    /// coherently.
     Simulated(SimNode, RegionId),
     /// Everything else: by verbs. The first byte of the rank's region.
     Remote(RemoteAddr),
@@ -69,8 +71,9 @@ impl<E: Endpoint> Reach<E> {
     /// The reach of `rank` over memory that starts as zeros, one part for each rank in their order.
     ///
     /// # Errors
-    /// [`SetError::OutOfRange`] where there is not one part for each rank; [`SetError::WrongMemory`] where one is
-    /// shorter than the layout says; [`SetError::Fabric`] for a node that the endpoint does not know.
+    /// [`SetError::OutOfRange`] where there is not one part for each rank;
+    /// [`SetError::WrongMemory`] where one is shorter than the layout says; [`SetError::Fabric`]
+    /// for a node that the endpoint does not know.
     pub fn new(
         endpoint: Rc<E>,
         layout: Layout,
@@ -180,7 +183,8 @@ impl<E: Endpoint> Reach<E> {
         }
     }
 
-    /// Writes words of this rank's own part, so that all see them who see what is swapped in anywhere afterwards.
+    /// Writes words of this rank's own part, so that all see them who see what is swapped in
+    /// anywhere afterwards.
     pub(super) async fn write_own(&self, word: u64, from: &[u64]) -> Result<(), SetError> {
         match self.part(self.rank)? {
             Part::Mapped(words) => {
@@ -198,7 +202,8 @@ impl<E: Endpoint> Reach<E> {
                 let bytes = bytemuck::cast_slice(from);
                 let data = self.endpoint.core().buffers.copy_of(bytes)?;
                 self.endpoint.write(at.plus(word * 8), data).await?;
-                // A completed write may be seen late, but not later than its writer's next atomic to that node.
+                // A completed write may be seen late, but not later than its writer's next atomic
+                // to that node.
                 self.add_to_own(COUNT as u64, 0).await?;
             }
         }

@@ -20,8 +20,8 @@ pub(super) trait Probe {
     /// Whether a bucket that may be is.
     async fn is(&mut self, bucket: u64) -> Result<bool, SetError>;
 
-    /// The element's bucket, once all behind it is written; none where there is no room for that, or nothing is to be
-    /// inserted.
+    /// The element's bucket, once all behind it is written; none where there is no room for that,
+    /// or nothing is to be inserted.
     async fn new_bucket(&mut self) -> Result<Option<u64>, SetError>;
 }
 
@@ -63,11 +63,12 @@ impl<E: Endpoint> Chunk<'_, E> {
 }
 
 impl<E: Endpoint> Table<E> {
-    /// Looks for an element from its hash's home on, and inserts it at the first empty bucket. Returns the
-    /// bucket's number, and its word.
+    /// Looks for an element from its hash's home on, and inserts it at the first empty bucket.
+    /// Returns the bucket's number, and its word.
     ///
-    /// Buckets are never emptied, so the first empty one of a walk only moves on: all who insert an element
-    /// compete for the same bucket, and those who read it empty, and lose, see the winner's word.
+    /// Buckets are never emptied, so the first empty one of a walk only moves on: all who insert an
+    /// element compete for the same bucket, and those who read it empty, and lose, see the winner's
+    /// word.
     pub(super) async fn find_or_put(
         &self,
         hash: u64,

@@ -10,10 +10,11 @@ use std::collections::HashMap;
 /// Nodes that a thread remembers: each costs some 40 bytes.
 const REMEMBERED: usize = 1 << 20;
 
-/// A set of vectors of one length ([`TreeSet`](crate::TreeSet)), of which each rank owns a part. Each thread of each
-/// rank has one of its own.
+/// A set of vectors of one length ([`TreeSet`](crate::TreeSet)), of which each rank owns a part.
+/// Each thread of each rank has one of its own.
 ///
-/// A node never changes, so that each thread remembers those that it has met: most nodes cost no round trip.
+/// A node never changes, so that each thread remembers those that it has met: most nodes cost no
+/// round trip.
 #[derive(Debug)]
 pub struct SharedTreeSet<E: Endpoint> {
     state_bytes: usize,
@@ -89,8 +90,9 @@ impl<E: Endpoint> SharedTreeSet<E> {
         Ok(put.map(|_| id))
     }
 
-    /// [`SharedTreeSet::find_or_put`] of many vectors, `width` of which are under way at a time; each outcome goes to `done` with its
-    /// position, in the order in which they end. Of equal vectors one at most is `Inserted`.
+    /// [`SharedTreeSet::find_or_put`] of many vectors, `width` of which are under way at a time;
+    /// each outcome goes to `done` with its position, in the order in which they end. Of equal
+    /// vectors one at most is `Inserted`.
     pub async fn find_or_put_all<B: AsRef<[u8]>>(
         &self,
         states: &[B],
@@ -105,7 +107,8 @@ impl<E: Endpoint> SharedTreeSet<E> {
         window(width, jobs, done).await;
     }
 
-    /// The id of the tree's vector, whether it is in the set or not; none where there is no room for its nodes.
+    /// The id of the tree's vector, whether it is in the set or not; none where there is no room
+    /// for its nodes.
     async fn compress(&self, tree: &mut Tree) -> Result<Option<StateId>, SetError> {
         while let Some((node, pair)) = tree.stale_pair() {
             let known = self.known.borrow().index_of.get(&pair).copied();
@@ -128,8 +131,8 @@ impl<E: Endpoint> SharedTreeSet<E> {
     /// Loads the vector of an id into a tree.
     ///
     /// # Errors
-    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist; [`SetError::Fabric`]. The tree is as it was
-    /// then.
+    /// [`SetError::NoSuchElement`] for an id whose nodes do not exist; [`SetError::Fabric`]. The
+    /// tree is as it was then.
     pub async fn load(&self, id: StateId, tree: &mut Tree) -> Result<(), SetError> {
         // Changed at the end: this may fail, or be dropped, half way.
         let mut new = tree.clone();

@@ -8,8 +8,8 @@ use crate::{Outcome, SetError, hash};
 use farslot_fabric::{Endpoint, window};
 use std::collections::HashMap;
 
-/// A set of words of up to 63 bits, in the memory of several ranks (paper 002). Each thread of each rank has one of
-/// its own, over an endpoint of its own.
+/// A set of words of up to 63 bits, in the memory of several ranks (paper 002). Each thread of each
+/// rank has one of its own, over an endpoint of its own.
 #[derive(Debug)]
 pub struct SharedWordSet<E: Endpoint> {
     table: Table<E>,
@@ -56,7 +56,8 @@ impl<E: Endpoint> SharedWordSet<E> {
     /// Finds or inserts an element; the outcome has the number of its bucket.
     ///
     /// # Errors
-    /// [`SetError::WordTooLarge`]; [`SetError::Fabric`], after which the element may be in the set or not.
+    /// [`SetError::WordTooLarge`]; [`SetError::Fabric`], after which the element may be in the set
+    /// or not.
     pub async fn find_or_put(&self, word: u64) -> Result<Outcome, SetError> {
         check(word)?;
         let bucket = word | OCCUPIED;
@@ -65,9 +66,9 @@ impl<E: Endpoint> SharedWordSet<E> {
         Ok(put.await?.map(|(at, _)| at))
     }
 
-    /// [`SharedWordSet::find_or_put`] of many words, `width` of which are under way at a time; each outcome goes to `done` with its
-    /// position, in the order in which they end. Equal words are coalesced into one operation: the first of them has its outcome, the others
-    /// have found it.
+    /// [`SharedWordSet::find_or_put`] of many words, `width` of which are under way at a time; each
+    /// outcome goes to `done` with its position, in the order in which they end. Equal words are
+    /// coalesced into one operation: the first of them has its outcome, the others have found it.
     pub async fn find_or_put_all(
         &self,
         words: &[u64],
@@ -86,8 +87,9 @@ impl<E: Endpoint> SharedWordSet<E> {
         .await;
     }
 
-    /// Puts this rank's own part into another set: every rank does so, between two barriers, and the other set has what this
-    /// one had. Growth, and garbage collection by `keep`, stop the world.
+    /// Puts this rank's own part into another set: every rank does so, between two barriers, and
+    /// the other set has what this one had. Growth, and garbage collection by `keep`, stop the
+    /// world.
     ///
     /// # Errors
     /// [`SetError::NoRoom`]; [`SetError::Fabric`].

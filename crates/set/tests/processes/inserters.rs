@@ -1,7 +1,7 @@
 //! Inserters that are killed, over three nodes that live on: exactly once over TCP.
 //!
-//! The nodes are processes that lend memory, nothing else. The inserters are processes without memory of their own, each with
-//! a map of 64-byte elements over the nodes.
+//! The nodes are processes that lend memory, nothing else. The inserters are processes without
+//! memory of their own, each with a map of 64-byte elements over the nodes.
 
 use super::{ELEMENTS, ROLE, elements, whole_lines};
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -73,7 +73,8 @@ pub fn node() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// A process that inserts all elements, from a start of its own, and prints those that it was told it has inserted.
+/// A process that inserts all elements, from a start of its own, and prints those that it was told
+/// it has inserted.
 pub fn inserter() {
     let addresses: Vec<String> = std::env::var(NODES_AT)
         .unwrap()
@@ -95,7 +96,8 @@ pub fn inserter() {
             let put = put.await.unwrap();
             assert!(put.place().is_some(), "the map has room");
             if put.is_inserted() {
-                // One write for each line: what a killed process has printed is whole, but for its last line.
+                // One write for each line: what a killed process has printed is whole, but for its
+                // last line.
                 let line = format!("{number}\n");
                 out.borrow_mut().write_all(line.as_bytes()).unwrap();
             }
@@ -118,8 +120,9 @@ fn start(role: &str, set: impl Fn(&mut Command)) -> (Child, String) {
     (child, line.trim().to_owned())
 }
 
-/// Kills inserters at moments that a seed decides. Of all others together, each element is `Inserted` exactly once, unless
-/// a killed one had it under way; whatever is in the map is there whole, once.
+/// Kills inserters at moments that a seed decides. Of all others together, each element is
+/// `Inserted` exactly once, unless a killed one had it under way; whatever is in the map is there
+/// whole, once.
 fn killed(seed: u64) {
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -159,7 +162,8 @@ fn killed(seed: u64) {
     }
     let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "inserted twice: {twice:?}");
-    // All elements are there: the survivors have asked for all. Those that nobody claims the victim had under way.
+    // All elements are there: the survivors have asked for all. Those that nobody claims the victim
+    // had under way.
     let map = map_over(&addresses, 0);
     let executor = Executor::new(Rc::clone(map.reach().endpoint()));
     let mut unclaimed = 0;

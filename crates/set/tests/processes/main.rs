@@ -1,5 +1,5 @@
-//! Ranks that are processes: over mapped memory with one killed at a random moment, as three nodes over TCP, and as
-//! [`inserters`] over three nodes.
+//! Ranks that are processes: over mapped memory with one killed at a random moment, as three nodes
+//! over TCP, and as [`inserters`] over three nodes.
 //!
 //! The test runs itself again as each rank, which the environment says that it is.
 
@@ -126,8 +126,8 @@ fn mapped_rank() {
     out.write_all(b"end\n").unwrap();
 }
 
-/// The whole lines that a process prints, the last of which is `end`; with `most`, the process is killed behind that many
-/// of them, or at its end.
+/// The whole lines that a process prints, the last of which is `end`; with `most`, the process is
+/// killed behind that many of them, or at its end.
 fn whole_lines(child: &mut Child, most: Option<usize>) -> Vec<String> {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut lines = Vec::new();

@@ -1,17 +1,18 @@
 //! Making, dropping, renaming and emptying tables.
 //!
-//! **Making** a table finds a place that no table has, writes the record into an empty entry, and publishes it by one
-//! compare-and-swap.
+//! **Making** a table finds a place that no table has, writes the record into an empty entry, and
+//! publishes it by one compare-and-swap.
 //!
-//! **Dropping** takes three steps. The table is *retired*: its entry says so, and its id word becomes 0, so that nobody
-//! opens it any more and clients that have it open notice when they next look (their lease). Then the one who
-//! drops it waits, for as long as a client may go on without a look and a verb may still be under way. Then all that
-//! may have been written is made zeros, and the entry is empty. A table whose client died half way is finished by
-//! whoever needs the room.
+//! **Dropping** takes three steps. The table is *retired*: its entry says so, and its id word
+//! becomes 0, so that nobody opens it any more and clients that have it open notice when they next
+//! look (their lease). Then the one who drops it waits, for as long as a client may go on without a
+//! look and a verb may still be under way. Then all that may have been written is made zeros, and
+//! the entry is empty. A table whose client died half way is finished by whoever needs the room.
 //!
-//! **Renaming** publishes the record under the new name, in another entry, which says whose place it takes; the old entry
-//! is hidden from then on, and emptied. **Emptying** publishes a table of the same scheme elsewhere, which takes the
-//! place of the old; the old one is retired. Either is done or not done at any moment, whoever dies when.
+//! **Renaming** publishes the record under the new name, in another entry, which says whose place
+//! it takes; the old entry is hidden from then on, and emptied. **Emptying** publishes a table of
+//! the same scheme elsewhere, which takes the place of the old; the old one is retired. Either is
+//! done or not done at any moment, whoever dies when.
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
@@ -120,7 +121,8 @@ fn new_id() -> u64 {
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
-    /// How long a client may still use a table that was retired: so long without having looked, and with a verb under way.
+    /// How long a client may still use a table that was retired: so long without having looked, and
+    /// with a verb under way.
     pub(crate) fn grace(&self) -> Nanos {
         LEASE + self.longest_verb()
     }
@@ -199,7 +201,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         done
     }
 
-    /// Waits until nobody uses the tables any more that are gone, and frees their memory; false if there are none.
+    /// Waits until nobody uses the tables any more that are gone, and frees their memory; false if
+    /// there are none.
     async fn reclaim_left(&self) -> Result<bool> {
         let snapshot = self.snapshot(true).await?;
         let left: Vec<_> = snapshot.retired().cloned().collect();
@@ -213,7 +216,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         Ok(true)
     }
 
-    /// Retires a table: from now on nobody opens it. Nothing if there is none of that name, or it is not of that creation.
+    /// Retires a table: from now on nobody opens it. Nothing if there is none of that name, or it
+    /// is not of that creation.
     pub(crate) async fn retire(
         &self,
         name: &str,
@@ -236,7 +240,8 @@ impl<E: Endpoint> Catalog<'_, E> {
             .await
     }
 
-    /// Gives a table another name; nothing if there is none of the old, or it is not of that creation.
+    /// Gives a table another name; nothing if there is none of the old, or it is not of that
+    /// creation.
     pub(crate) async fn rename(
         &self,
         name: &str,
@@ -270,8 +275,9 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
-    /// Puts an empty table of the same scheme in the place of one. The record of the old one is to be reclaimed when
-    /// nobody uses it any more; nothing if there is none, or it is not of that creation.
+    /// Puts an empty table of the same scheme in the place of one. The record of the old one is to
+    /// be reclaimed when nobody uses it any more; nothing if there is none, or it is not of that
+    /// creation.
     pub(crate) async fn empty(
         &self,
         name: &str,
@@ -444,8 +450,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(())
     }
 
-    /// Empties the entry of a table whose memory has another entry. Should this client die before it is empty, whoever
-    /// reclaims it sees that the memory is another's.
+    /// Empties the entry of a table whose memory has another entry. Should this client die before
+    /// it is empty, whoever reclaims it sees that the memory is another's.
     async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
         self.retire(entry, record).await?;
         let at = self.catalog.entry_at(entry.number);

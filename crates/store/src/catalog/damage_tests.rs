@@ -1,4 +1,5 @@
-//! Catalogs that something else than a client has written to: words flipped, and records forged with right checksums.
+//! Catalogs that something else than a client has written to: words flipped, and records forged
+//! with right checksums.
 
 use super::entry::{ENTRY_BYTES, ID_AT, RECORD_AT, State};
 use super::record::MapPlace;
@@ -127,7 +128,8 @@ fn words_that_no_client_writes_lose_one_table_and_no_other() {
     only_the_middle_one_is_lost(&store, Some("middle"), "its id is 0");
 }
 
-/// Schemes whose sizes the region cannot have, or that nobody can have, each with a part of the reason.
+/// Schemes whose sizes the region cannot have, or that nobody can have, each with a part of the
+/// reason.
 fn forged_schemes() -> Vec<(Scheme, &'static str)> {
     let duo = options().duo(DuoShape::default()).scheme().unwrap();
     let race = options().race(RaceShape::default()).grow_to(1000);
@@ -265,7 +267,8 @@ fn words_of_the_header_that_no_client_writes_stop_nobody() {
     }
 }
 
-/// Nobody knows where the table lies whose entry is damaged: new ones lie behind all that was ever taken.
+/// Nobody knows where the table lies whose entry is damaged: new ones lie behind all that was ever
+/// taken.
 #[test]
 fn no_table_is_made_where_a_damaged_entry_may_have_its_own() {
     let (store, middle) = three();

@@ -1,7 +1,8 @@
 //! Reading the catalog: all tables that can be read, and the entries that cannot, by name.
 //!
-//! What an entry says was written by another client, or by something else. It is believed only if it describes a table
-//! that lies in the region whole: all sizes that a client derives from it are bounded by the region then.
+//! What an entry says was written by another client, or by something else. It is believed only if
+//! it describes a table that lies in the region whole: all sizes that a client derives from it are
+//! bounded by the region then.
 
 use super::entry::{ENTRY_BYTES, State, id_of, record_in, word_of};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
@@ -16,9 +17,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Entries that one READ fetches.
 const ENTRIES_A_READ: usize = 8;
-/// A record is visible with the word that publishes it, and a READ may be torn once. More than this, and it is damaged.
+/// A record is visible with the word that publishes it, and a READ may be torn once. More than
+/// this, and it is damaged.
 const MOST_READS: u32 = 8;
-/// The most bytes of the map of a table over several nodes: more than the addresses of 256 nodes need.
+/// The most bytes of the map of a table over several nodes: more than the addresses of 256 nodes
+/// need.
 pub(super) const MOST_MAP_BYTES: u64 = 1 << 20;
 
 /// The tables of a store, and what cannot be read of its catalog.
@@ -161,8 +164,8 @@ impl Snapshot {
         })
     }
 
-    /// The bytes of the region that a new table may lie in: behind all that was ever taken where an entry is damaged,
-    /// for nobody knows which part of that is its table's.
+    /// The bytes of the region that a new table may lie in: behind all that was ever taken where an
+    /// entry is damaged, for nobody knows which part of that is its table's.
     pub(super) fn usable(&self, region_bytes: u64) -> Range<u64> {
         let [_, mark, _] = self.header;
         match self.damaged().next() {

@@ -1,13 +1,14 @@
 //! Changes of the catalog, one at a time.
 //!
-//! Whoever changes a catalog holds its lock, a word with a number of its own, and changes the number every now and then
-//! to show that it is alive. It writes nothing unless it has shown that a moment ago. So a client that has seen the same
-//! number for longer than what a holder may go on for, and for what a verb may then still be under way, knows that
-//! the holder is gone, takes the lock, and finds a catalog that is as a change has left it between two steps: each
-//! step leaves one that is whole.
+//! Whoever changes a catalog holds its lock, a word with a number of its own, and changes the
+//! number every now and then to show that it is alive. It writes nothing unless it has shown that a
+//! moment ago. So a client that has seen the same number for longer than what a holder may go on
+//! for, and for what a verb may then still be under way, knows that the holder is gone, takes the
+//! lock, and finds a catalog that is as a change has left it between two steps: each step leaves
+//! one that is whole.
 //!
-//! Only changes of the catalog wait for one another, and for a client that died in one no longer than that. Operations
-//! on tables wait for nobody.
+//! Only changes of the catalog wait for one another, and for a client that died in one no longer
+//! than that. Operations on tables wait for nobody.
 
 use super::region::{Catalog, LOCK_AT, PAUSE};
 use crate::{Result, StoreError};
@@ -122,7 +123,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(seen.await? == expected)
     }
 
-    /// Ends the change. What it has done stays done if that fails; the next client then waits a while.
+    /// Ends the change. What it has done stays done if that fails; the next client then waits a
+    /// while.
     pub(super) async fn end(self) -> Result<()> {
         let lock = self.catalog.at(LOCK_AT);
         let freed = self

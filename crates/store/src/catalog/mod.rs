@@ -6,13 +6,15 @@
 //! 4096  entry 0 | entry 1 | ... | entry 255        1 KiB each: see `entry`
 //! 260 Ki  tables
 //! ```
-//! A region of zeros is an empty catalog. Which memory is taken, the entries say: a table's record has its place. Whoever
-//! changes the catalog does so alone (`lock`), in steps of which each leaves it whole; whoever reads it waits for nobody.
-//! What stands in it was written by another client, or by something else: an entry that no client can have left is
-//! named, and passed over, and the other tables open all the same (`listing`).
+//! A region of zeros is an empty catalog. Which memory is taken, the entries say: a table's record
+//! has its place. Whoever changes the catalog does so alone (`lock`), in steps of which each leaves
+//! it whole; whoever reads it waits for nobody. What stands in it was written by another client, or
+//! by something else: an entry that no client can have left is named, and passed over, and the
+//! other tables open all the same (`listing`).
 //!
-//! Each node of a store has a catalog of its own. A table over several nodes stands in each of theirs, with the part
-//! of it that this node has and, behind that part, the map of the whole: see [`Partition`] and [`SpreadMap`].
+//! Each node of a store has a catalog of its own. A table over several nodes stands in each of
+//! theirs, with the part of it that this node has and, behind that part, the map of the whole: see
+//! [`Partition`] and [`SpreadMap`].
 
 mod change;
 #[cfg(test)]

@@ -26,8 +26,8 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Refuses a scheme that no options give: of a record that was damaged, or was not written by this crate. The sizes
-    /// of one that passes do not overflow.
+    /// Refuses a scheme that no options give: of a record that was damaged, or was not written by
+    /// this crate. The sizes of one that passes do not overflow.
     ///
     /// # Errors
     /// [`BadOption`](farslot_index::IndexError::BadOption) names the field and what is possible.
@@ -128,7 +128,8 @@ pub struct TableRecord {
     pub partition: Option<Partition>,
     /// Drawn when the record was written: a table that was emptied or renamed has another. Never 0.
     pub id: u64,
-    /// The id of the table in whose place this one has come, if it was made by emptying or renaming one.
+    /// The id of the table in whose place this one has come, if it was made by emptying or renaming
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) replaces: Option<u64>,
     /// The number of its entry.
@@ -137,8 +138,8 @@ pub struct TableRecord {
 }
 
 impl TableRecord {
-    /// All that belongs to the table in its region, the slot map behind a partition included: from its first
-    /// byte to its last, in whole words.
+    /// All that belongs to the table in its region, the slot map behind a partition included: from
+    /// its first byte to its last, in whole words.
     #[must_use]
     pub fn extent(&self) -> Range<u64> {
         let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
@@ -159,9 +160,11 @@ pub struct Partition {
     pub number: u16,
     /// The node's incarnation when the partition was made.
     pub incarnation: u64,
-    /// Whether the table was made of records that were there before it: then an empty partition is none of it.
+    /// Whether the table was made of records that were there before it: then an empty partition is
+    /// none of it.
     pub whole: bool,
-    /// Whether the node had come back empty when the partition was made: what it had of the table is gone.
+    /// Whether the node had come back empty when the partition was made: what it had of the table
+    /// is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remade: bool,
     /// Where the map of the whole table lies, on every node the same.

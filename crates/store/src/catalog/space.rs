@@ -3,8 +3,8 @@
 use super::region::TABLE_ALIGNMENT;
 use std::ops::Range;
 
-/// The first place for so many bytes in `within` that none of these extents has a part of, at a multiple of the
-/// alignment; else the bytes of the largest.
+/// The first place for so many bytes in `within` that none of these extents has a part of, at a
+/// multiple of the alignment; else the bytes of the largest.
 pub(super) fn place(
     extents: impl IntoIterator<Item = Range<u64>>,
     within: Range<u64>,

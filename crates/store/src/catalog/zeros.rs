@@ -1,6 +1,6 @@
-//! Making the memory of a table zeros again: as much of it as its clients may have written. What they never touched
-//! stays untouched, so that a table which was made larger than it was filled does not come to take memory by being
-//! dropped.
+//! Making the memory of a table zeros again: as much of it as its clients may have written. What
+//! they never touched stays untouched, so that a table which was made larger than it was filled
+//! does not come to take memory by being dropped.
 
 use super::lock::Change;
 use super::record::{Scheme, TableRecord};

@@ -29,8 +29,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         outcomes.into_iter().flatten().collect()
     }
 
-    /// Runs an operation on the partitions that have a client; all are tried, and the first failure tells. What a node
-    /// had that came back empty is neither to be reported nor to be left.
+    /// Runs an operation on the partitions that have a client; all are tried, and the first failure
+    /// tells. What a node had that came back empty is neither to be reported nor to be left.
     async fn on_open(&self, operation: impl AsyncFn(&O::Client) -> Answer<()>) -> Result<()> {
         let operation = &operation;
         let mut outcome = Ok(());
@@ -66,7 +66,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         }
         let visited = Cell::new(false);
         let visit = RefCell::new(visit);
-        // Records of memory that is gone may have been met: then the visit fails rather than go on without them.
+        // Records of memory that is gone may have been met: then the visit fails rather than go on
+        // without them.
         let again = || !visited.get();
         let next = self.on_while(
             number,
@@ -155,8 +156,9 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         Ok(writers.into_iter().flatten().next())
     }
 
-    /// Becomes the writer of one partition after the other, in the same order as everybody: whoever has the first gets
-    /// the others. Those of nodes that cannot be reached are left for the first write.
+    /// Becomes the writer of one partition after the other, in the same order as everybody: whoever
+    /// has the first gets the others. Those of nodes that cannot be reached are left for the first
+    /// write.
     async fn start_writing(&self) -> Result<()> {
         let (mut started, mut unreachable) = (false, Ok(()));
         for number in self.numbers() {

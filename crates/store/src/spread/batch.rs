@@ -1,5 +1,5 @@
-//! Operations on keys: each by the partition of its key. Of a batch, all partitions run their parts at once, in one
-//! task, so that the verbs of a turn leave for all nodes together.
+//! Operations on keys: each by the partition of its key. Of a batch, all partitions run their parts
+//! at once, in one task, so that the verbs of a turn leave for all nodes together.
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
@@ -23,7 +23,8 @@ impl<'r> PartitionBatch<'r> {
     }
 }
 
-/// What an operation answers without a partition, which is empty and cannot be made: a lookup finds nothing.
+/// What an operation answers without a partition, which is empty and cannot be made: a lookup finds
+/// nothing.
 fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outcome> {
     match operation {
         Operation::Get(_) => Ok(Outcome::Value(None)),
@@ -64,7 +65,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
             parts[usize::from(partition)].1.push(number, *operation);
         }
         parts.retain(|(_, part)| !part.operations.is_empty());
-        // Nobody else borrows it while it is called: a callback that uses the table begins a batch of its own.
+        // Nobody else borrows it while it is called: a callback that uses the table begins a batch
+        // of its own.
         let done = RefCell::new(done);
         let tell = &|number, outcome| (done.borrow_mut())(number, outcome);
         let width = parts.len();

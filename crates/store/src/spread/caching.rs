@@ -1,7 +1,8 @@
 //! Clients with a cache of answers, or none, as the store was opened.
 //!
-//! The cache is the client's own. So it goes when the client is taken away because its node came back empty, with all
-//! that the node had; and while that is not known for sure, the client does not answer from it.
+//! The cache is the client's own. So it goes when the client is taken away because its node came
+//! back empty, with all that the node had; and while that is not known for sure, the client does
+//! not answer from it.
 
 use super::opening::Opener;
 use crate::cache::Cache;
@@ -23,7 +24,8 @@ pub(crate) struct Caching<O> {
 const LITTLE: u64 = 64 << 20;
 
 impl<O> Caching<O> {
-    /// Refuses a table whose client may need more memory than it is given: the sizes in the record are another's.
+    /// Refuses a table whose client may need more memory than it is given: the sizes in the record
+    /// are another's.
     fn check(&self, record: &TableRecord, needed: u64) -> Result<()> {
         let limit = match self.client_memory {
             Some(limit) => limit,

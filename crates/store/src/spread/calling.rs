@@ -24,8 +24,9 @@ pub(crate) struct ByCalls<O> {
 
 /// Whether the owner executes lookups in tables of a scheme, and whether writes.
 ///
-/// The one writer of a cuckoo table is the client that writes, as it is by verbs: an owner that wrote for some would keep
-/// all others out. A CuckooDuo table is read by an index of it in the reader's memory, which saves what a call would.
+/// The one writer of a cuckoo table is the client that writes, as it is by verbs: an owner that
+/// wrote for some would keep all others out. A CuckooDuo table is read by an index of it in the
+/// reader's memory, which saves what a call would.
 pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
         Scheme::Linear(_) | Scheme::Race(_) => (true, true),

@@ -1,8 +1,9 @@
 //! Dropping, renaming and emptying tables, on all nodes that have a part of one.
 //!
-//! A table over several nodes is dropped in two steps, so that nobody brings back a part of it: all its parts are
-//! retired before the memory of any is freed, and where one is retired nobody makes it anew. A node that cannot be
-//! reached, or a client that dies half way, leaves a table that says that it is gone; dropping it again finishes it.
+//! A table over several nodes is dropped in two steps, so that nobody brings back a part of it: all
+//! its parts are retired before the memory of any is freed, and where one is retired nobody makes
+//! it anew. A node that cannot be reached, or a client that dies half way, leaves a table that says
+//! that it is gone; dropping it again finishes it.
 
 use super::find::{Found, Place, find, nodes_of};
 use crate::catalog::{Catalog, NewPartition, TableRecord};

@@ -1,8 +1,9 @@
 //! Making a table over several nodes.
 //!
-//! All creators of a name claim it on the same node first, the one of the lowest incarnation, and whoever wins there
-//! makes the other partitions. From then on the table exists: should its creator die half way, or a node be lost to it,
-//! whoever opens the table makes what is missing (see [`super::revive`]).
+//! All creators of a name claim it on the same node first, the one of the lowest incarnation, and
+//! whoever wins there makes the other partitions. From then on the table exists: should its creator
+//! die half way, or a node be lost to it, whoever opens the table makes what is missing (see
+//! [`super::revive`]).
 
 use super::find::{ask_all, nodes_of};
 use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode, check_name};
@@ -26,9 +27,10 @@ pub(crate) struct NewTable<'n> {
 /// Makes the table on all nodes; returns the record of its first partition.
 ///
 /// # Errors
-/// [`StoreError::TableExists`] if any node has one of the name; [`StoreError::Node`] if one cannot be reached;
-/// [`StoreError::OutOfMemory`] if one has no room. If that happens to another than the first node to be asked,
-/// because others took the room meanwhile, the table exists and lacks the partition.
+/// [`StoreError::TableExists`] if any node has one of the name; [`StoreError::Node`] if one cannot
+/// be reached; [`StoreError::OutOfMemory`] if one has no room. If that happens to another than the
+/// first node to be asked, because others took the room meanwhile, the table exists and lacks the
+/// partition.
 pub(crate) async fn create<E: Endpoint>(
     endpoint: &E,
     nodes: &Nodes,
@@ -82,8 +84,8 @@ pub(crate) async fn create<E: Endpoint>(
     }
 }
 
-/// The partition of that creation and number that another client has made, where this one could not: its name, or
-/// the room for it, is taken by that very partition then.
+/// The partition of that creation and number that another client has made, where this one could
+/// not: its name, or the room for it, is taken by that very partition then.
 pub(super) async fn or_theirs<E: Endpoint>(
     endpoint: &E,
     node: NodeId,
@@ -114,7 +116,8 @@ fn nodes_as_they_are<E: Endpoint>(endpoint: &E, nodes: &Nodes) -> Result<Vec<Spr
     known.collect()
 }
 
-/// Refuses a name that is taken on any node, and a table that any node has no room for or cannot be asked about.
+/// Refuses a name that is taken on any node, and a table that any node has no room for or cannot be
+/// asked about.
 async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>) -> Result<()> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {

@@ -1,4 +1,5 @@
-//! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many seeds.
+//! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
+//! seeds.
 
 use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
 use crate::nodes::Nodes;
@@ -327,7 +328,8 @@ struct Loss {
     back: Nanos,
 }
 
-/// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once the client knows.
+/// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once
+/// the client knows.
 fn since<O: Opener<SimEndpoint>>(
     table: &Spread<SimEndpoint, O>,
     Work { bound, loss, .. }: Work,
@@ -439,7 +441,8 @@ impl std::ops::AddAssign for Losses {
     }
 }
 
-/// One node stops and comes back empty under three clients, whose lookups may say what was so `bound` ago.
+/// One node stops and comes back empty under three clients, whose lookups may say what was so
+/// `bound` ago.
 fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
     seed: u64,
     scheme: &Scheme,

@@ -1,9 +1,10 @@
 //! Finding a table in the catalogs of all nodes.
 //!
-//! What the catalogs say decides which node has which partition, so that the order of the nodes in an address does not
-//! matter. A partition that no catalog has belongs to the node that its creator made it on: known by its incarnation if
-//! it is the same still (the creator did not get that far), else by the address that its creator gave. A node that
-//! cannot be asked may turn out to be any of those that are left.
+//! What the catalogs say decides which node has which partition, so that the order of the nodes in
+//! an address does not matter. A partition that no catalog has belongs to the node that its creator
+//! made it on: known by its incarnation if it is the same still (the creator did not get that far),
+//! else by the address that its creator gave. A node that cannot be asked may turn out to be any of
+//! those that are left.
 
 use crate::catalog::{Catalog, DamagedEntry, Partition, SpreadMap};
 use crate::nodes::Nodes;
@@ -42,7 +43,8 @@ pub(crate) struct SpreadTable {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
     pub(crate) node: NodeId,
-    /// Whether that is known: by the node's catalog, its incarnation or its address. Else it is a guess.
+    /// Whether that is known: by the node's catalog, its incarnation or its address. Else it is a
+    /// guess.
     pub(crate) is_sure: bool,
     /// Nothing if the node cannot be asked or does not have it.
     pub(crate) record: Option<TableRecord>,
@@ -54,7 +56,8 @@ pub(crate) fn nodes_of<E: Endpoint>(endpoint: &E) -> impl Iterator<Item = NodeId
     (0..endpoint.node_count() as u16).map(NodeId)
 }
 
-/// Asks every node, all at once; an outcome for each, by its number. What a node fails with is told to `nodes`.
+/// Asks every node, all at once; an outcome for each, by its number. What a node fails with is told
+/// to `nodes`.
 pub(crate) async fn ask_all<E: Endpoint, T>(
     endpoint: &E,
     nodes: &Nodes,

@@ -1,22 +1,26 @@
-//! Tables over several nodes: one table of its scheme in each node's memory, a *partition*, and a map that says which of
-//! them a key belongs to.
+//! Tables over several nodes: one table of its scheme in each node's memory, a *partition*, and a
+//! map that says which of them a key belongs to.
 //!
-//! **Promises.** Operations on one key are what they are in the key's partition: linearizable, for the writers that the
-//! scheme admits. A node that cannot be reached fails its own keys, at once and by name, and no others; when it can be
-//! again they work again. A node that came back *empty* never answers with what it had: its partition is made anew,
-//! and its keys are absent, or they fail ([`OnRestart`](crate::OnRestart)).
+//! **Promises.** Operations on one key are what they are in the key's partition: linearizable, for
+//! the writers that the scheme admits. A node that cannot be reached fails its own keys, at once
+//! and by name, and no others; when it can be again they work again. A node that came back *empty*
+//! never answers with what it had: its partition is made anew, and its keys are absent, or they
+//! fail ([`OnRestart`](crate::OnRestart)).
 //!
-//! **How.** One endpoint is connected to all nodes, and one executor runs all partitions' operations: what a batch
-//! posts in a turn leaves for all nodes at once. Each partition has a client of its scheme, as a table on one
-//! node has; nothing of this stands between such a table and its client.
+//! **How.** One endpoint is connected to all nodes, and one executor runs all partitions'
+//! operations: what a batch posts in a turn leaves for all nodes at once. Each partition has a
+//! client of its scheme, as a table on one node has; nothing of this stands between such a table
+//! and its client.
 //!
-//! **Invariant: no operation on memory that was goes on in memory that is.** Where a partition lies is known for one
-//! incarnation of its node. An operation that meets another takes the client away, so that no more begin with it; the
-//! new incarnation is adopted only when those that had begun have ended, and nothing of them can take effect there.
-//! An operation that met it is done again with the new client: what it may have done before is gone with the memory.
+//! **Invariant: no operation on memory that was goes on in memory that is.** Where a partition lies
+//! is known for one incarnation of its node. An operation that meets another takes the client away,
+//! so that no more begin with it; the new incarnation is adopted only when those that had begun
+//! have ended, and nothing of them can take effect there. An operation that met it is done again
+//! with the new client: what it may have done before is gone with the memory.
 //!
-//! Which nodes there are is what the address says; a directory of members would give the same list. Replicas would be
-//! more than one node for a partition in [`SpreadMap`]; moving partitions, a map of the next version.
+//! Which nodes there are is what the address says; a directory of members would give the same list.
+//! Replicas would be more than one node for a partition in [`SpreadMap`]; moving partitions, a map
+//! of the next version.
 
 mod all_partitions;
 mod batch;
@@ -125,7 +129,8 @@ impl<C> Part<C> {
 /// A partition as an operation finds it.
 enum Entry<'s, C> {
     Open(Held<'s, C>),
-    /// It came back empty, and this client may not make it anew: with what that failed. Its keys are absent.
+    /// It came back empty, and this client may not make it anew: with what that failed. Its keys
+    /// are absent.
     Empty(StoreError),
 }
 
@@ -142,7 +147,8 @@ fn met_another(error: &StoreError) -> bool {
 }
 
 impl<E: Leasing, O: Opener<E>> Spread<E, O> {
-    /// Opens a table that was found. A partition that cannot be opened now is left for later, unless none can.
+    /// Opens a table that was found. A partition that cannot be opened now is left for later,
+    /// unless none can.
     pub(crate) async fn open(
         endpoint: Rc<E>,
         nodes: Arc<Nodes>,
@@ -217,8 +223,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         }
     }
 
-    /// Runs an operation on a partition; again, if its node came back empty under it, unless `again` says no.
-    /// Without a partition, `empty` answers.
+    /// Runs an operation on a partition; again, if its node came back empty under it, unless
+    /// `again` says no. Without a partition, `empty` answers.
     async fn on_while<T>(
         &self,
         number: u16,

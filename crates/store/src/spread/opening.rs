@@ -24,15 +24,15 @@ pub(crate) trait Opener<E: Endpoint> {
         record: &TableRecord,
     ) -> Result<Self::Client>;
 
-    /// Bytes of this process's memory that the client of such a table may come to take, by the sizes in its record:
-    /// what these cannot make large is not counted.
+    /// Bytes of this process's memory that the client of such a table may come to take, by the
+    /// sizes in its record: what these cannot make large is not counted.
     fn client_bytes(&self, _: &Scheme) -> u64 {
         0
     }
 }
 
-/// How linear tables find their read sizes: costly to compute, the same for all threads and for all partitions of a
-/// table.
+/// How linear tables find their read sizes: costly to compute, the same for all threads and for all
+/// partitions of a table.
 pub(crate) struct KnownSizes {
     policy: ReadPolicy,
     look_ahead: bool,

@@ -1,9 +1,10 @@
-//! From a partition without a client to one that has one: its node was down when the table was opened, or came back
-//! empty since, or its creator did not get that far.
+//! From a partition without a client to one that has one: its node was down when the table was
+//! opened, or came back empty since, or its creator did not get that far.
 //!
-//! An empty partition is made by its node's catalog like any table: of several clients that find it missing, one
-//! makes it, and its record is everybody's. What it is to be is read from another node's catalog at that very
-//! moment, so that no client brings back a table that is gone from all nodes.
+//! An empty partition is made by its node's catalog like any table: of several clients that find it
+//! missing, one makes it, and its record is everybody's. What it is to be is read from another
+//! node's catalog at that very moment, so that no client brings back a table that is gone from all
+//! nodes.
 
 use super::create::or_theirs;
 use super::find::{Found, Place, find, is_absence};
@@ -26,8 +27,9 @@ impl<C> Drop for Reviving<'_, C> {
 }
 
 impl<C> Part<C> {
-    /// Begins to revive it, if nobody else does and no operation with the client before is under way. Neither is
-    /// waited for: it may be one that has called back, and goes on only when this one has ended.
+    /// Begins to revive it, if nobody else does and no operation with the client before is under
+    /// way. Neither is waited for: it may be one that has called back, and goes on only when this
+    /// one has ended.
     fn start_reviving(&self) -> Option<Reviving<'_, C>> {
         if self.users.get() > 0 || self.reviving.replace(true) {
             return None;
@@ -73,7 +75,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         self.named(number, StoreError::Fabric(error))
     }
 
-    /// Refuses a node that is down; takes one that came back empty for what it is, if that is wanted.
+    /// Refuses a node that is down; takes one that came back empty for what it is, if that is
+    /// wanted.
     fn come_up(&self, number: u16) -> Result<()> {
         let node = self.part(number).node.get();
         match self.endpoint.node_state(node)? {

@@ -22,8 +22,8 @@ pub trait TestStore: Sized + Send + Sync + 'static {
     /// The store, as a client has it.
     fn open(&self) -> Store;
 
-    /// The store as a client has it that shares nothing with the others, as one of another process; nothing where all
-    /// clients are of one store, whose tables write a CuckooDuo table together.
+    /// The store as a client has it that shares nothing with the others, as one of another process;
+    /// nothing where all clients are of one store, whose tables write a CuckooDuo table together.
     fn stranger(&self) -> Option<Store> {
         Some(self.open())
     }
@@ -36,7 +36,8 @@ pub trait TestStore: Sized + Send + Sync + 'static {
 
 /// One that other processes can open.
 pub trait Served: TestStore {
-    /// Where to serve, so that no other test serves there: any port that is free, or a name of its own.
+    /// Where to serve, so that no other test serves there: any port that is free, or a name of its
+    /// own.
     fn fresh_address() -> String;
 
     /// A server of this process with so many bytes of memory.

@@ -41,7 +41,8 @@ pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
     }
 }
 
-/// Checks what a killed writer has left, and that all can be written: so many records are there then.
+/// Checks what a killed writer has left, and that all can be written: so many records are there
+/// then.
 fn check_records(table: &Table, records: u64) {
     let mut found = 0;
     table
@@ -74,8 +75,8 @@ fn check_records(table: &Table, records: u64) {
     assert_eq!(table.survey().unwrap().live(), records);
 }
 
-/// Its clients are told, its address is free, and who serves there next is another: nothing of the one
-/// before is found there.
+/// Its clients are told, its address is free, and who serves there next is another: nothing of the
+/// one before is found there.
 pub fn an_owner_is_named_and_its_address_is_free<S: Served>() {
     let (mut owner, address) = Other::owner(&S::fresh_address());
     let store = Store::open(&address).unwrap();
@@ -157,7 +158,8 @@ fn is_busy(result: farslot::Result<bool>) -> bool {
     )
 }
 
-/// Options for a client that takes over from dead ones: it waits for as long as a verb of theirs may take.
+/// Options for a client that takes over from dead ones: it waits for as long as a verb of theirs
+/// may take.
 fn impatient() -> farslot::OpenOptions {
     let mut options = crate::common::patient();
     options.limits.verb_timeout = 2_000_000_000;
@@ -260,7 +262,8 @@ fn move_beside_readers<S: Served>(options: &TableOptions) {
             "{}",
             survey.displacements
         ),
-        // Where keys move is counted by the index's own tests: at this load, for one insertion in ten.
+        // Where keys move is counted by the index's own tests: at this load, for one insertion in
+        // ten.
         Survey::Duo(survey) => assert_eq!(survey.counts.live, LASTING.count() as u64),
         other => panic!("{other:?}"),
     }

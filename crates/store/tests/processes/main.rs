@@ -1,6 +1,6 @@
-//! Stores in the hands of several threads and real processes, some of which are killed: each function of
-//! these suites is a test over each fabric that processes can share,
-//! `cargo test -p farslot --test processes tcp::` for instance.
+//! Stores in the hands of several threads and real processes, some of which are killed: each
+//! function of these suites is a test over each fabric that processes can share, `cargo test -p
+//! farslot --test processes tcp::` for instance.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! Tables over several nodes, each a process of its own behind TCP: nodes and clients that are killed under load.
+//! Tables over several nodes, each a process of its own behind TCP: nodes and clients that are
+//! killed under load.
 
 use crate::roles::Other;
 use farslot::fabric::FabricError;

@@ -1,4 +1,5 @@
-//! What the other processes of these tests do: a test that needs one starts this binary again with a role.
+//! What the other processes of these tests do: a test that needs one starts this binary again with
+//! a role.
 
 use farslot::{Access, FieldSize, OpenOptions, Server, Store, Table, TableOptions};
 use std::io::{BufRead, BufReader, Lines, Write};

@@ -70,8 +70,9 @@ fn own(process: u64, number: u64) -> u64 {
     1_000_000 + process * RECORDS + number
 }
 
-/// What each of the processes does: it opens all tables, says so, and when all have, puts records of its own
-/// and some that all share, removes some of its own again, and looks at everything meanwhile.
+/// What each of the processes does: it opens all tables, says so, and when all have, puts records
+/// of its own and some that all share, removes some of its own again, and looks at everything
+/// meanwhile.
 pub fn one_of_many(store: &Store, process: u64) {
     let open = |name: &str| store.table(name).unwrap();
     let written = WRITTEN.map(open);

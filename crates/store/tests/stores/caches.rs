@@ -1,4 +1,5 @@
-//! Caches of answers, as a store is opened: what they save, what they take, and what they must not say.
+//! Caches of answers, as a store is opened: what they save, what they take, and what they must not
+//! say.
 
 use farslot::index::{GET, IndexError};
 use farslot::{
@@ -187,7 +188,8 @@ fn time_does_not_go_back_after_a_lookup_of_all_records() {
     }
 }
 
-/// A cache of what cannot change keeps nothing of a table that can: so its size is none of that table's business.
+/// A cache of what cannot change keeps nothing of a table that can: so its size is none of that
+/// table's business.
 #[test]
 fn a_table_that_changes_needs_nothing_of_a_cache_that_keeps_nothing_of_it() {
     let store = open(ONE, Cache::new(100));

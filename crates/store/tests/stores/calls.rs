@@ -1,5 +1,5 @@
-//! Tables that are used by calls of the owner of their memory: alone, beside clients who use verbs, without the right to,
-//! and by callers who say what makes no sense.
+//! Tables that are used by calls of the owner of their memory: alone, beside clients who use verbs,
+//! without the right to, and by callers who say what makes no sense.
 
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::{

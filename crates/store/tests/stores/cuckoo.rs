@@ -1,4 +1,5 @@
-//! The cuckoo scheme behind a store: what only the simulator's clock shows, and what older stores hold.
+//! The cuckoo scheme behind a store: what only the simulator's clock shows, and what older stores
+//! hold.
 
 use farslot::{
     CuckooShape, FieldSize, LookupOrder, OpenOptions, Scheme, Store, Table, TableOptions,
@@ -71,7 +72,8 @@ fn the_order_of_a_lookup_is_the_clients_choice() {
     );
 }
 
-/// Over one node and over several: an insertion without a place takes no time, and a new writer knows so too.
+/// Over one node and over several: an insertion without a place takes no time, and a new writer
+/// knows so too.
 #[test]
 fn a_writer_may_know_beforehand_what_has_no_place() {
     for address in [

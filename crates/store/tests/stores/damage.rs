@@ -1,5 +1,6 @@
-//! Hostile memory: words of a table are changed at random under a reader and a writer, and nothing worse comes of it
-//! than errors and missing keys. No operation panics, goes on for ever, or answers with another key's value.
+//! Hostile memory: words of a table are changed at random under a reader and a writer, and nothing
+//! worse comes of it than errors and missing keys. No operation panics, goes on for ever, or
+//! answers with another key's value.
 //!
 //! `FARSLOT_SEED=N cargo test -p farslot --test stores damage` replays one seed.
 
@@ -12,7 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// What every case is drawn from, beside the seed: a table's options, and whether it is built whole.
+/// What every case is drawn from, beside the seed: a table's options, and whether it is built
+/// whole.
 type Shape = (&'static str, fn() -> TableOptions, bool);
 
 const KEYS: u8 = 40;
@@ -171,7 +173,8 @@ impl Case {
         node.with_region_mut(RegionId(0), |words| change(&mut words[area]))
     }
 
-    /// Changes some words that are in use, or next to one that is; `earlier` is what the memory once was.
+    /// Changes some words that are in use, or next to one that is; `earlier` is what the memory
+    /// once was.
     fn damage(&mut self, earlier: &[u64]) {
         let now = self.memory(|words| words.to_vec());
         let used: Vec<usize> = (0..now.len()).filter(|at| now[*at] != 0).collect();
@@ -209,7 +212,8 @@ impl Case {
         }
     }
 
-    /// Does everything that can be done to a table. What fails, fails; what is answered is the key's.
+    /// Does everything that can be done to a table. What fails, fails; what is answered is the
+    /// key's.
     fn try_everything(&mut self, table: &Table) {
         let keys: Vec<Vec<u8>> = (0..KEYS).map(|of| key_of(of, self.lengths.0)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();

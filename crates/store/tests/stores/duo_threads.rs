@@ -90,8 +90,8 @@ fn is_busy<T: std::fmt::Debug>(result: farslot::Result<T>) {
 /// The version of each key that is there.
 type Model = BTreeMap<u64, u64>;
 
-/// Writes the keys of this thread, which no other writes, and checks each answer; reads all others', whose versions only
-/// grow.
+/// Writes the keys of this thread, which no other writes, and checks each answer; reads all
+/// others', whose versions only grow.
 fn work(table: &Table, thread: u64) -> Model {
     let (mut model, mut seen) = (Model::new(), BTreeMap::new());
     let mut state = thread + 1;

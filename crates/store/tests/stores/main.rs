@@ -1,4 +1,5 @@
-//! Stores whose fabric matters to the test, each in one process: one test program, for each would link the whole store.
+//! Stores whose fabric matters to the test, each in one process: one test program, for each would
+//! link the whole store.
 
 mod caches;
 mod calls;

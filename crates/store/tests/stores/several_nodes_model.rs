@@ -1,4 +1,5 @@
-//! Tables over three nodes against a plain map: random operations on tables of every scheme and slot.
+//! Tables over three nodes against a plain map: random operations on tables of every scheme and
+//! slot.
 
 use farslot::{
     CuckooShape, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, Store, Table,

@@ -77,8 +77,9 @@ pub fn options_that_no_cuckoo_table_can_have_are_named<S: TestStore>() {
     assert_eq!(store.tables().unwrap(), []);
 }
 
-/// The smaller a table and its buckets, the likelier it is that one of its keys finds no place: of tables for
-/// 2000 keys with two ways and buckets of one slot, one in 300. All other shapes hold so many.
+/// The smaller a table and its buckets, the likelier it is that one of its keys finds no place: of
+/// tables for 2000 keys with two ways and buckets of one slot, one in 300. All other shapes hold so
+/// many.
 pub fn nearly_every_shape_holds_its_capacity<S: TestStore>() {
     const CAPACITY: u64 = 2_000;
     let node = S::start(64 << 20);

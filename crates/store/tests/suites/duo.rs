@@ -1,4 +1,5 @@
-//! The CuckooDuo scheme behind a store: what it is made with, how full it gets, who reads it, and how it grows.
+//! The CuckooDuo scheme behind a store: what it is made with, how full it gets, who reads it, and
+//! how it grows.
 
 use crate::common::TestStore;
 use farslot::index::IndexError;

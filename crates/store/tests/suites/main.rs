@@ -1,6 +1,6 @@
-//! What no fabric may change about stores: each function of these suites is a test over each of them,
-//! `cargo test -p farslot --test suites tcp::` for instance. What needs threads or other processes is in
-//! the tests `processes`.
+//! What no fabric may change about stores: each function of these suites is a test over each of
+//! them, `cargo test -p farslot --test suites tcp::` for instance. What needs threads or other
+//! processes is in the tests `processes`.
 
 mod catalog;
 #[path = "../common/mod.rs"]
@@ -59,7 +59,8 @@ mod protocols {
     }
 }
 
-/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it out unless asked.
+/// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it
+/// out unless asked.
 mod properties {
     use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
 

@@ -149,7 +149,8 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
 /// More of each than are under way at once; callbacks write as well.
 pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
     each_table::<S>(|table| {
-        // Of five keys in a row one each is got, put, found or put, updated and removed; the first half is there.
+        // Of five keys in a row one each is got, put, found or put, updated and removed; the first
+        // half is there.
         let keys: Vec<_> = (0..400).map(key).collect();
         for key in &keys[..200] {
             table.put(key, &[1, 1, 1]).unwrap();
@@ -207,7 +208,8 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
         let same = found.iter().filter(|found| found.as_ref() == Some(&kept));
         assert_eq!(same.count(), 49);
 
-        // Puts of one key, and gets beside them: one put is new, and every get has a value that was there or was put.
+        // Puts of one key, and gets beside them: one put is new, and every get has a value that was
+        // there or was put.
         let beside: Vec<_> = values
             .iter()
             .flat_map(|value| [Operation::Put(&[8; 4], value), Operation::Get(&[8; 4])])
@@ -312,7 +314,8 @@ pub fn callbacks_of_writes_may_write<S: TestStore>() {
         let (first, second) = keys.split_at(200);
         let records: Vec<(&[u8], &[u8])> =
             first.iter().map(|key| (&key[..], &b"one"[..])).collect();
-        // Blocks are taken by batch and callbacks in turns: now the batch takes some of those that need a new extent.
+        // Blocks are taken by batch and callbacks in turns: now the batch takes some of those that
+        // need a new extent.
         assert!(table.put(&key(400), b"odd").unwrap());
         table.put_many(&records, |index, put| {
             assert!(put.unwrap());

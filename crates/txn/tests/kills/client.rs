@@ -120,7 +120,8 @@ impl Run<'_> {
     }
 }
 
-/// Says something that nobody may miss: before this returns it is in the pipe, whatever becomes of this process.
+/// Says something that nobody may miss: before this returns it is in the pipe, whatever becomes of
+/// this process.
 fn say(line: &str) {
     std::io::stdout()
         .lock()
@@ -172,7 +173,8 @@ pub fn run(number: u64, addresses: &[String]) {
     executor.block_on(window(COROUTINES as usize, coroutines, |_, ()| ()));
 }
 
-/// Reads all keys that were written, once their leases are over: first each alone, then all in one transaction.
+/// Reads all keys that were written, once their leases are over: first each alone, then all in one
+/// transaction.
 pub fn read_all(addresses: &[String], log: &mut Log) {
     /// What the comment of `farslot_txn` promises is about three calls; the last attempt reads.
     const ATTEMPTS: usize = 3;

@@ -20,7 +20,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds what one client said until it was killed. A line that it did not end it had not acted upon.
+    /// Adds what one client said until it was killed. A line that it did not end it had not acted
+    /// upon.
     pub fn add(&mut self, said: &[u8]) {
         let said = String::from_utf8_lossy(said);
         let mut places = BTreeMap::new();

@@ -1,8 +1,9 @@
-//! Processes that are killed in the middle of their transactions, over TCP: no lock outlasts its lease, no transaction is
-//! half done, and the history is strictly serializable.
+//! Processes that are killed in the middle of their transactions, over TCP: no lock outlasts its
+//! lease, no transaction is half done, and the history is strictly serializable.
 //!
-//! This program is all of it: nodes, clients, and who kills them. `-- --ignored` runs the long form. (Over shared memory only the
-//! owner's own process can call, and so there is no other process that could be killed.)
+//! This program is all of it: nodes, clients, and who kills them. `-- --ignored` runs the long
+//! form. (Over shared memory only the owner's own process can call, and so there is no other
+//! process that could be killed.)
 
 mod client;
 mod layout;

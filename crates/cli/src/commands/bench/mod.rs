@@ -18,9 +18,11 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
-    /// Lookups per second of one or several schemes, beside bare READs (sim, tcp, verbs) or bare loads (shm)
+    /// Lookups per second of one or several schemes, beside bare READs (sim, tcp, verbs) or bare
+    /// loads (shm)
     Lookup(Box<lookup::Args>),
-    /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same bytes
+    /// Bare READs through a fabric, beside a plain echo (tcp) or plain loads (shm) of the same
+    /// bytes
     Raw(RawArgs),
 }
 

@@ -1,4 +1,5 @@
-//! `farslot explore`: how many states a model can reach, and whether all of them are as they should be.
+//! `farslot explore`: how many states a model can reach, and whether all of them are as they should
+//! be.
 
 mod ranks;
 mod subject;
@@ -23,8 +24,8 @@ use subject::Subject;
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N, peterson, peterson:N, peterson-broken,
-    /// dekker, dekker-broken, 2pc:N, 2pc-broken:N
+    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N,
+    /// peterson, peterson:N, peterson-broken, dekker, dekker-broken, 2pc:N, 2pc-broken:N
     #[arg(value_name = "MODEL")]
     model: String,
     /// Explore sets of markings as decision diagrams instead of one marking after the other
@@ -33,11 +34,13 @@ pub struct Args {
     /// Threads [default: one a processor]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Memory for the states, of all processes of --processes together [default: three quarters of the machine's]
+    /// Memory for the states, of all processes of --processes together [default: three quarters of
+    /// the machine's]
     #[arg(long, value_name = "SIZE")]
     memory: Option<bytesize::ByteSize>,
-    /// A condition that every marking of the net must meet, such as 'critical_1 + critical_2 <= 1'; a marking that does
-    /// not is reported with a shortest way to it, and ends the command with exit code 1
+    /// A condition that every marking of the net must meet, such as 'critical_1 + critical_2 <= 1';
+    /// a marking that does not is reported with a shortest way to it, and ends the command with
+    /// exit code 1
     #[arg(long, value_name = "FORMULA")]
     invariant: Option<String>,
     /// Write every complete level to this file; a file that is there already is gone on from
@@ -193,14 +196,16 @@ fn options(args: &Args) -> Options {
     }
 }
 
-/// Three quarters of the machine's memory, where the user has not said how much; a process's share of it.
+/// Three quarters of the machine's memory, where the user has not said how much; a process's share
+/// of it.
 fn memory(args: &Args) -> u64 {
     let given = args.memory.map(|size| size.as_u64());
     let all = given.unwrap_or_else(|| farslot_explore::machine_memory() / 4 * 3);
     all / args.ranks.sharing()
 }
 
-/// Runs an exploration; where standard error is a terminal, it shows how far it is if that is to be `seen`.
+/// Runs an exploration; where standard error is a terminal, it shows how far it is if that is to be
+/// `seen`.
 fn on_progress<T>(
     seen: bool,
     exploration: impl FnOnce(&Progress) -> std::result::Result<T, ExploreError>,

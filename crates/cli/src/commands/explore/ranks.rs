@@ -33,8 +33,9 @@ pub struct RankArgs {
     /// Decides the faults of --over sim
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
-    /// Be one of several processes that meet at HOST:PORT, where rank 0 listens. The environment that mpirun or srun
-    /// sets says which one, or --rank and --ranks do. All are given the same model
+    /// Be one of several processes that meet at HOST:PORT, where rank 0 listens. The environment
+    /// that mpirun or srun sets says which one, or --rank and --ranks do. All are given the same
+    /// model
     #[arg(long, value_name = "HOST:PORT",
         conflicts_with_all = ["threads", "journal", "symbolic"])]
     pub rendezvous: Option<String>,
@@ -160,8 +161,8 @@ pub fn meet(
     Team::meet(job, over, shape).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// The processes that this one has started. They end by themselves, also when this one has failed or was killed: those
-/// that do not soon are killed when this is dropped.
+/// The processes that this one has started. They end by themselves, also when this one has failed
+/// or was killed: those that do not soon are killed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Children(Vec<Child>);
 

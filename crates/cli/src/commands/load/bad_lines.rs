@@ -28,7 +28,8 @@ struct Seen {
 }
 
 impl BadLines {
-    /// None yet. One is too many if `strict`, else more than `most`; the first `show` of the file will be shown.
+    /// None yet. One is too many if `strict`, else more than `most`; the first `show` of the file
+    /// will be shown.
     pub fn new(strict: bool, most: u64, show: u64) -> Self {
         Self {
             strict,
@@ -52,8 +53,8 @@ impl BadLines {
         }
     }
 
-    /// Whether this line is still to be loaded: it stands before the first bad one that ends it all. All lines before
-    /// that are, whichever thread meets them when.
+    /// Whether this line is still to be loaded: it stands before the first bad one that ends it
+    /// all. All lines before that are, whichever thread meets them when.
     pub fn admits(&self, line: u64) -> bool {
         line < self.stop_at.load(Ordering::Relaxed)
     }

@@ -27,13 +27,15 @@ pub struct Args {
     /// The value's column or field [default: all that is not the key]
     #[arg(long, value_name = "COLUMN")]
     pub(super) value: Option<String>,
-    /// The first line names the columns [default: if a column is named, or if it looks like it: which is said]
+    /// The first line names the columns [default: if a column is named, or if it looks like it:
+    /// which is said]
     #[arg(long)]
     pub(super) header: bool,
     /// The first line is a record
     #[arg(long, conflicts_with = "header")]
     pub(super) no_header: bool,
-    /// Make the table first, for so many keys [default: as many as the file has, and a quarter more]
+    /// Make the table first, for so many keys [default: as many as the file has, and a quarter
+    /// more]
     #[arg(long, value_name = "CAPACITY", num_args = 0..=1, require_equals = true, value_parser = number::count)]
     #[expect(
         clippy::option_option,
@@ -44,8 +46,8 @@ pub struct Args {
     /// or duo table has one]
     #[arg(long, value_name = "N", value_parser = number::count)]
     pub(super) threads: Option<u64>,
-    /// Read all into memory, build the empty table whole, and seal it: it can never change again. So it
-    /// is with --scheme sealed
+    /// Read all into memory, build the empty table whole, and seal it: it can never change again.
+    /// So it is with --scheme sealed
     #[arg(long, conflicts_with = "threads")]
     pub(super) seal: bool,
     /// Stop at the first bad line: those before it are loaded
@@ -57,7 +59,8 @@ pub struct Args {
     /// Bad lines that are shown, the first of the file; all are counted
     #[arg(long, value_name = "LINES", default_value = "10", value_parser = number::any_count)]
     pub(super) show_bad: u64,
-    /// Of a table over several nodes, load what falls to those that answer, and say what could not be loaded
+    /// Of a table over several nodes, load what falls to those that answer, and say what could not
+    /// be loaded
     #[arg(long, conflicts_with = "seal")]
     pub(super) partial: bool,
     #[command(flatten)]
@@ -77,7 +80,8 @@ pub(super) struct Source<'a> {
     pub(super) path: Option<&'a Path>,
     pub(super) format: Format,
     pub(super) columns: Columns,
-    /// Whether the first line was taken for the names of the columns; nothing before it was read, and where there are none.
+    /// Whether the first line was taken for the names of the columns; nothing before it was read,
+    /// and where there are none.
     header: Cell<Option<bool>>,
 }
 

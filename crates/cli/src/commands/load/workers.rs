@@ -71,7 +71,8 @@ impl<'a> Loader<'a> {
     /// Puts all records of a file.
     ///
     /// # Errors
-    /// The first failure that is not of a line alone; it says how many records were put all the same.
+    /// The first failure that is not of a line alone; it says how many records were put all the
+    /// same.
     pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<Loaded> {
         let name = self.table.name();
         let ordered = !Shape::of(self.table.scheme()).multi_key;

@@ -21,8 +21,8 @@ pub fn audit_to(path: &Path) -> Result<Arc<Audit>> {
     ))
 }
 
-/// Which tables there are. Clients make and drop them by themselves: the node only sees which there are at
-/// times, and writes down what has changed.
+/// Which tables there are. Clients make and drop them by themselves: the node only sees which there
+/// are at times, and writes down what has changed.
 pub struct Tables {
     audit: Arc<Audit>,
     known: BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! The grants of `farslot serve --grants FILE`: tables that are opened to those who know a secret of their own.
+//! The grants of `farslot serve --grants FILE`: tables that are opened to those who know a secret
+//! of their own.
 //!
 //! ```toml
 //! # Clients ask for it by its name: --grant reporting --secret-file reporting.secret
@@ -8,10 +9,10 @@
 //! secret_file = "reporting.secret"     # relative to this file
 //! ```
 //!
-//! A grant opens its tables, the catalog to be read, and nothing else. It comes into force when all of its
-//! tables are there: a node starts empty, and its tables are made by clients. SIGHUP has the file read again:
-//! grants that it lacks are revoked, those that have changed are put in force anew, and the clients of all others
-//! notice nothing. A file with a mistake changes nothing.
+//! A grant opens its tables, the catalog to be read, and nothing else. It comes into force when all
+//! of its tables are there: a node starts empty, and its tables are made by clients. SIGHUP has the
+//! file read again: grants that it lacks are revoked, those that have changed are put in force
+//! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.
 
 use crate::context::secret_in;
 use crate::failure::{Failure, Result};
@@ -151,12 +152,12 @@ impl Held {
 }
 
 impl Grants {
-    /// Reads a file of grants. `mightier` are the secrets that open more than single tables: none of the file
-    /// may be one of them.
+    /// Reads a file of grants. `mightier` are the secrets that open more than single tables: none
+    /// of the file may be one of them.
     ///
     /// # Errors
-    /// A file that cannot be read or is not one of grants, with the grant that is wrong; a secret's file, as
-    /// [`secret_in`].
+    /// A file that cannot be read or is not one of grants, with the grant that is wrong; a secret's
+    /// file, as [`secret_in`].
     pub fn read(file: &Path, mightier: Vec<Secret>) -> Result<Self> {
         let grants = grants_of(file, &mightier)?;
         let held = grants
@@ -181,8 +182,8 @@ impl Grants {
         self.mightier = mightier;
     }
 
-    /// Reads the file again, and does what it says now. Where something is wrong with it, it says so and
-    /// nothing changes.
+    /// Reads the file again, and does what it says now. Where something is wrong with it, it says
+    /// so and nothing changes.
     pub fn reload(&mut self, server: &Server) {
         let grants = match grants_of(&self.file, &self.mightier) {
             Ok(grants) => grants,

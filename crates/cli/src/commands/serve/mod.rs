@@ -20,8 +20,9 @@ use std::time::Duration;
 /// The options of `farslot serve`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines (port 0: any
-    /// that is free), verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an RDMA NIC
+    /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines
+    /// (port 0: any that is free), verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an
+    /// RDMA NIC
     #[arg(value_name = "ADDRESS")]
     at: Option<Address>,
     /// Serve the same memory there as well: one shm:// name, any number of tcp:// addresses
@@ -36,12 +37,14 @@ pub struct Args {
     /// The secret of clients that may only read: those with `--grant read-only`
     #[arg(long, value_name = "FILE")]
     read_only_secret_file: Option<PathBuf>,
-    /// Open single tables to clients with `--grant NAME` and a secret of their own, as a TOML file says: for each grant
-    /// [NAME] with tables = ["..."], rights = "read" or "all", and secret_file = "..."; SIGHUP has it read again
+    /// Open single tables to clients with `--grant NAME` and a secret of their own, as a TOML file
+    /// says: for each grant [NAME] with tables = ["..."], rights = "read" or "all", and secret_file
+    /// = "..."; SIGHUP has it read again
     #[arg(long, value_name = "FILE")]
     grants: Option<PathBuf>,
-    /// Append a line of JSON to this file for every client that is admitted or refused, every grant that is put in
-    /// force or revoked, and every table that is made or dropped; at most ten a second of each kind
+    /// Append a line of JSON to this file for every client that is admitted or refused, every grant
+    /// that is put in force or revoked, and every table that is made or dropped; at most ten a
+    /// second of each kind
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
     /// Serve an address that other machines can reach to anybody, without a secret
@@ -52,8 +55,8 @@ pub struct Args {
     while_stdin: bool,
 }
 
-/// How often a node looks whether tables have been made that a grant waits for, or dropped that one opens: well before
-/// the memory of one that was dropped is another's.
+/// How often a node looks whether tables have been made that a grant waits for, or dropped that one
+/// opens: well before the memory of one that was dropped is another's.
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 /// How often it looks which tables were made and dropped, to write that down.
 const AUDIT_TABLES: Duration = Duration::from_secs(1);
@@ -133,7 +136,8 @@ struct Admission {
 }
 
 impl Admission {
-    /// Of memory that only processes of this user reach, by its name: they need no secret, and may do everything.
+    /// Of memory that only processes of this user reach, by its name: they need no secret, and may
+    /// do everything.
     fn of_this_user(args: &Args) -> Result<Self> {
         let Some(option) = limiting_option(args) else {
             return Ok(Self::default());
@@ -221,7 +225,8 @@ impl Admission {
         }
     }
 
-    /// Reads all files again. Where something is wrong with one, it says so and nothing of it changes.
+    /// Reads all files again. Where something is wrong with one, it says so and nothing of it
+    /// changes.
     fn reload(&mut self, args: &Args, context: &Context, server: &Server) {
         if let Err(failure) = self.reload_secrets(args, context, server) {
             output::note(format_args!(
@@ -293,8 +298,8 @@ pub enum Told {
     Reload,
 }
 
-/// Tells when the process is to end and, if it `reloads`, when to read its files again. SIGHUP is left alone
-/// otherwise, so that `nohup` works.
+/// Tells when the process is to end and, if it `reloads`, when to read its files again. SIGHUP is
+/// left alone otherwise, so that `nohup` works.
 ///
 /// # Errors
 /// Of installing the signal handlers.

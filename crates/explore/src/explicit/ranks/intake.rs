@@ -21,7 +21,8 @@ pub(super) struct Intake {
     codes: Vec<u64>,
     found: Collector,
     pub(super) states: u64,
-    /// Why it takes no more. The states that come afterwards are dropped, so that no other rank waits.
+    /// Why it takes no more. The states that come afterwards are dropped, so that no other rank
+    /// waits.
     pub(super) failed: Option<ExploreError>,
 }
 
@@ -73,8 +74,8 @@ impl Intake {
         self.waiting.clear();
     }
 
-    /// Looks up states from the first on, as far as there is room; if that ends before they do, there is room for more
-    /// afterwards.
+    /// Looks up states from the first on, as far as there is room; if that ends before they do,
+    /// there is room for more afterwards.
     fn look_up_some(&mut self, states: &[u64]) -> Result<usize, ExploreError> {
         self.codes.clear();
         for state in states.chunks_exact(self.words) {

@@ -10,8 +10,9 @@ use crate::net::Net;
 use crate::packed::PackedNet;
 use farslot_fabric::Endpoint;
 
-/// [`explore_net`](super::super::explore_net) by all ranks together: each calls this with the same net, invariant and
-/// options. Begins anew, with all ranks, where a place turns out to need more bits.
+/// [`explore_net`](super::super::explore_net) by all ranks together: each calls this with the same
+/// net, invariant and options. Begins anew, with all ranks, where a place turns out to need more
+/// bits.
 ///
 /// # Errors
 /// As [`explore_rank`]; [`ExploreError::Unbounded`].
@@ -41,7 +42,8 @@ pub async fn explore_net_rank<'n, E: Endpoint>(
     }
 }
 
-/// The rings that the ranks of a net's exploration need, however many bits its places turn out to need.
+/// The rings that the ranks of a net's exploration need, however many bits its places turn out to
+/// need.
 ///
 /// # Errors
 /// As [`RingShape::for_states`].

@@ -17,7 +17,8 @@ pub(super) fn owner_of(hash: u64, ranks: usize) -> usize {
     (((hash >> 32) * ranks as u64) >> 32) as usize
 }
 
-/// States that were sent lately, whole: a state that is here is with its owner already, or on its way.
+/// States that were sent lately, whole: a state that is here is with its owner already, or on its
+/// way.
 #[derive(Debug)]
 pub(super) struct SentLately {
     words: usize,

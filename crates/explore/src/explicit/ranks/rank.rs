@@ -77,8 +77,8 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
         self.intake.finish()
     }
 
-    /// Expands this rank's part of a level, and takes in what the others find of the next one that is this rank's. All of
-    /// that has come when it returns.
+    /// Expands this rank's part of a level, and takes in what the others find of the next one that
+    /// is this rank's. All of that has come when it returns.
     pub(super) async fn expand(&mut self, level: &Blocks) -> Result<(), ExploreError> {
         self.sent.fill(0);
         self.received.fill(0);
@@ -89,7 +89,8 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
                 break;
             };
             for states in block.chunks(STATES) {
-                // Only what has failed is left out: the level goes to its end, so that nobody waits.
+                // Only what has failed is left out: the level goes to its end, so that nobody
+                // waits.
                 if let Err(error) = self.expand_states(states, &mut state) {
                     self.intake.failed.get_or_insert(error);
                 }
@@ -177,8 +178,8 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
         Ok(())
     }
 
-    /// Sends a frame. While the other's ring is full, what others have sent is taken in: of ranks that wait for each other
-    /// none waits for ever.
+    /// Sends a frame. While the other's ring is full, what others have sent is taken in: of ranks
+    /// that wait for each other none waits for ever.
     async fn send(&mut self, to: usize, kind: Kind, payload: &[u64]) -> Result<(), RankError> {
         while !self.exchange.send(to, kind, payload).await? {
             if !self.receive()? {
@@ -188,7 +189,8 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
         Ok(())
     }
 
-    /// Takes in what has come, of every rank up to the end of its level. Returns whether anything had.
+    /// Takes in what has come, of every rank up to the end of its level. Returns whether anything
+    /// had.
     fn receive(&mut self) -> Result<bool, RankError> {
         let mut came = false;
         for from in self.exchange.others() {
@@ -244,7 +246,8 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
         };
         let parts = self.gather(&own.to_words()).await?;
         match self.intake.failed.take() {
-            // With whatever another has: what is wrong here is better told than that somebody gave up.
+            // With whatever another has: what is wrong here is better told than that somebody gave
+            // up.
             Some(error) if own.outcome == Outcome::Failed => Err(error),
             _ => Sums::over(&parts),
         }

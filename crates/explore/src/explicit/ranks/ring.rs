@@ -1,4 +1,5 @@
-//! Queues between ranks: a ring in the receiver's memory for each sender, reached by one-sided verbs.
+//! Queues between ranks: a ring in the receiver's memory for each sender, reached by one-sided
+//! verbs.
 //!
 //! ```text
 //! a rank's region, in words:
@@ -12,9 +13,9 @@
 //!
 //! a frame: | kind (8 bits), words behind this one (32 bits) << 8 | those words |   it may wrap round
 //! ```
-//! A frame is written before the tail is added to. A write is seen no later than its writer's next atomic, so that
-//! whoever sees the tail sees the frame. No word has two writers, and the only atomic is the sender's: remote atomics
-//! and the owner's stores never meet.
+//! A frame is written before the tail is added to. A write is seen no later than its writer's next
+//! atomic, so that whoever sees the tail sees the frame. No word has two writers, and the only
+//! atomic is the sender's: remote atomics and the owner's stores never meet.
 
 use crate::error::RankError;
 use farslot_fabric::shm::MappedWords;
@@ -49,7 +50,8 @@ impl RingShape {
     /// Rings between `ranks` ranks for states of up to `state_words` words.
     ///
     /// # Errors
-    /// [`RankError::LongState`] where a state is longer than a frame may be; [`RankError::TooManyRanks`].
+    /// [`RankError::LongState`] where a state is longer than a frame may be;
+    /// [`RankError::TooManyRanks`].
     pub fn for_states(ranks: u32, state_words: usize) -> Result<Self, RankError> {
         let ranks = u64::from(ranks);
         if ranks == 0 || ranks > farslot_set::MAX_RANKS {
@@ -67,7 +69,8 @@ impl RingShape {
         Ok(Self { ranks, words })
     }
 
-    /// The same with the smallest rings that hold states of so many words: for tests of what happens when they are full.
+    /// The same with the smallest rings that hold states of so many words: for tests of what
+    /// happens when they are full.
     #[must_use]
     pub fn smallest(self, state_words: usize) -> Self {
         let words = (4 * (state_words as u64 + 12)).next_power_of_two();
@@ -183,7 +186,8 @@ pub struct Exchange<E> {
     rank: usize,
     shape: RingShape,
     own: OwnMemory,
-    /// Of each rank: words that were sent to it, and how many of them it had taken when it was last asked.
+    /// Of each rank: words that were sent to it, and how many of them it had taken when it was last
+    /// asked.
     sent: Vec<(u64, u64)>,
     /// Words that were taken from each rank's ring.
     taken: Vec<u64>,
@@ -204,12 +208,13 @@ impl<E: Endpoint> fmt::Debug for Exchange<E> {
 }
 
 impl<E: Endpoint> Exchange<E> {
-    /// The way of `rank` to the others, whose nodes are those of `endpoint` in the order of the ranks. Region 0 of each
-    /// has [`RingShape::region_bytes`] bytes, all of which were zeros before any rank began.
+    /// The way of `rank` to the others, whose nodes are those of `endpoint` in the order of the
+    /// ranks. Region 0 of each has [`RingShape::region_bytes`] bytes, all of which were zeros
+    /// before any rank began.
     ///
     /// # Errors
-    /// [`RankError::WrongMemory`] where there are not as many nodes as ranks, or a region is too short;
-    /// [`RankError::Fabric`].
+    /// [`RankError::WrongMemory`] where there are not as many nodes as ranks, or a region is too
+    /// short; [`RankError::Fabric`].
     pub fn new(
         endpoint: Rc<E>,
         rank: usize,
@@ -380,8 +385,9 @@ impl<E: Endpoint> Exchange<E> {
         Ok(Some(kind))
     }
 
-    /// Waits a little, as nothing has come from any rank; now and then asks all others whether they are there: one that waits
-    /// for a rank that lives may wait because that has waited for one that does not, and has given up.
+    /// Waits a little, as nothing has come from any rank; now and then asks all others whether they
+    /// are there: one that waits for a rank that lives may wait because that has waited for one
+    /// that does not, and has given up.
     pub(super) async fn idle(&mut self) -> Result<(), RankError> {
         self.endpoint.sleep(self.nap).await;
         self.nap = (self.nap * 2).min(LONGEST_NAP);

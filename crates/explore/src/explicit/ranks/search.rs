@@ -12,12 +12,13 @@ use farslot_fabric::Endpoint;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Explores a model to its end, or to the first level with a violation, together with the other ranks, all of which
-/// call this with the same model and options. All return the same numbers and the same path.
+/// Explores a model to its end, or to the first level with a violation, together with the other
+/// ranks, all of which call this with the same model and options. All return the same numbers and
+/// the same path.
 ///
 /// # Errors
-/// [`ExploreError`]. Where a state has no room all ranks return that, and may go on with a wider model over the same
-/// exchange; after any other error the exchange is of no more use.
+/// [`ExploreError`]. Where a state has no room all ranks return that, and may go on with a wider
+/// model over the same exchange; after any other error the exchange is of no more use.
 pub async fn explore_rank<M: Model, E: Endpoint>(
     model: &M,
     options: &Options,

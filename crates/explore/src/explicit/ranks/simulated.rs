@@ -7,8 +7,9 @@ use farslot_fabric::{Limits, NodeId, Rights};
 use std::future::Future;
 use std::rc::Rc;
 
-/// Runs what `part` makes of each rank's exchange, on machines of the simulator's with these faults. Returns what each rank has
-/// returned, in their order; none of a rank that never came to its end.
+/// Runs what `part` makes of each rank's exchange, on machines of the simulator's with these
+/// faults. Returns what each rank has returned, in their order; none of a rank that never came to
+/// its end.
 ///
 /// # Errors
 /// As [`Exchange::new`].

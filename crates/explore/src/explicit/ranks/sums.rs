@@ -24,7 +24,8 @@ pub(super) struct Sums {
 pub(super) enum Outcome {
     #[default]
     Well,
-    /// A state has no room in the model's bits: all ranks end with that, and may begin anew with more bits.
+    /// A state has no room in the model's bits: all ranks end with that, and may begin anew with
+    /// more bits.
     NoRoom(NoRoom),
     Failed,
 }
@@ -88,7 +89,8 @@ impl Sums {
         })
     }
 
-    /// The sum over all ranks, and the first rank with a violation. Every rank finds the same from the same parts.
+    /// The sum over all ranks, and the first rank with a violation. Every rank finds the same from
+    /// the same parts.
     ///
     /// # Errors
     /// If any rank has failed: [`RankError::GaveUp`] where that is another's affair.

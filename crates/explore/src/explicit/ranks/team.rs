@@ -12,8 +12,8 @@ use std::io::Read;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The longest that a verb waits for its answer, and a rank for another's agent: longer than a busy machine keeps a thread
-/// waiting.
+/// The longest that a verb waits for its answer, and a rank for another's agent: longer than a busy
+/// machine keeps a thread waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What joins the ranks.
@@ -42,7 +42,8 @@ enum Served {
 }
 
 impl Team {
-    /// Lends this rank's memory to the others of a job, and gets theirs: all ranks call this, with the same `shape`.
+    /// Lends this rank's memory to the others of a job, and gets theirs: all ranks call this, with
+    /// the same `shape`.
     ///
     /// # Errors
     /// [`RankError::Job`], [`RankError::Fabric`].
@@ -75,8 +76,8 @@ impl Team {
         self.job.rank()
     }
 
-    /// Runs this rank's part of something, and waits at its end until all ranks have come to it: until then the others may
-    /// still look at this rank's memory.
+    /// Runs this rank's part of something, and waits at its end until all ranks have come to it:
+    /// until then the others may still look at this rank's memory.
     ///
     /// # Errors
     /// As `part`; [`RankError::Job`].

@@ -4,8 +4,9 @@
 //!
 //! What a client can tie up is bounded. Its rights are checked when a verb's first words are here;
 //! memory is taken for bytes that have arrived, never for bytes that are announced; large READs and
-//! WRITEs are moved in pieces. What all connections keep between their turns is [counted](super::room) and
-//! limited. Connections have their [turns](turns) by grants, and a turn is bounded.
+//! WRITEs are moved in pieces. What all connections keep between their turns is
+//! [counted](super::room) and limited. Connections have their [turns](turns) by grants, and a turn
+//! is bounded.
 
 mod accept;
 mod admit;

@@ -1,9 +1,9 @@
 //! Whose turn it is, where there is more to do than one turn.
 //!
-//! Connections that have more to do wait in lines, one for each grant and one for those that are not
-//! admitted. In every round each line has turns of about the same work, one connection after the
-//! other. So clients of one grant cannot keep those of another from being served, however many they
-//! are and whatever they ask for; nor can strangers.
+//! Connections that have more to do wait in lines, one for each grant and one for those that are
+//! not admitted. In every round each line has turns of about the same work, one connection after
+//! the other. So clients of one grant cannot keep those of another from being served, however many
+//! they are and whatever they ask for; nor can strangers.
 
 use super::service::Quota;
 use std::collections::VecDeque;

@@ -119,8 +119,8 @@ pub enum Request<'w> {
     },
     /// [`Verb::Call`](crate::Verb::Call).
     Call {
-        /// The region called, with its key, and the bytes of the request. In place of an offset stand
-        /// the most bytes of the reply.
+        /// The region called, with its key, and the bytes of the request. In place of an offset
+        /// stand the most bytes of the reply.
         to: Span,
         /// The request.
         request: &'w [u64],
@@ -309,7 +309,8 @@ pub fn put_write_imm(out: &mut Vec<u64>, to: Span, imm: u32, payload: &[u64]) {
     put_payload(out, payload, to.len);
 }
 
-/// Appends a CALL of the region of `to`, with the first `to.len` bytes of `request`, words that are no fewer.
+/// Appends a CALL of the region of `to`, with the first `to.len` bytes of `request`, words that are
+/// no fewer.
 pub fn put_call(out: &mut Vec<u64>, to: Span, request: &[u64]) {
     out.extend_from_slice(&to.words(CALL));
     put_payload(out, request, to.len);

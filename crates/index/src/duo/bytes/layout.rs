@@ -170,9 +170,9 @@ impl DuoLayout {
         table.plus(self.bytes_at_first() as u64)
     }
 
-    /// Bytes from the table's start that its clients may have written, where it has grown so often and the mark of its
-    /// heap is `heap_mark`: what must be zeros again before another table can lie there. A growth that is being
-    /// prepared is included.
+    /// Bytes from the table's start that its clients may have written, where it has grown so often
+    /// and the mark of its heap is `heap_mark`: what must be zeros again before another table can
+    /// lie there. A growth that is being prepared is included.
     #[must_use]
     pub fn written(&self, growths: u64, heap_mark: u64) -> Vec<Range<u64>> {
         let [head, heap] = self.map().written(heap_mark);
@@ -238,7 +238,8 @@ impl DuoLayout {
         ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
     }
 
-    /// Bytes of local memory that the index takes when the table has grown by itself as far as it can.
+    /// Bytes of local memory that the index takes when the table has grown by itself as far as it
+    /// can.
     #[must_use]
     pub fn most_index_bytes(&self) -> u64 {
         let growth = self.most_slots() / self.slots().max(1);

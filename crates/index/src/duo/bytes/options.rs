@@ -10,13 +10,14 @@ const LOAD_FACTOR: f64 = 0.95;
 /// Options of a new CuckooDuo table. [`DuoOptions::new`] has the paper's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DuoOptions {
-    /// How much the table must be able to hold; 0.95 full unless told otherwise. Its keys are unique. Keys
-    /// and values have at most 65,535 bytes if records are in the slots. By default the heap, if there is
-    /// one, has room for `most_capacity` of the longest records, and some more.
+    /// How much the table must be able to hold; 0.95 full unless told otherwise. Its keys are
+    /// unique. Keys and values have at most 65,535 bytes if records are in the slots. By default
+    /// the heap, if there is one, has room for `most_capacity` of the longest records, and some
+    /// more.
     pub sizing: Sizing,
-    /// The number of keys that the table can grow to hold by itself. The default is the capacity: no
-    /// growth. The table doubles each time, into memory behind it that is reserved from the start
-    /// and first touched when it is needed.
+    /// The number of keys that the table can grow to hold by itself. The default is the capacity:
+    /// no growth. The table doubles each time, into memory behind it that is reserved from the
+    /// start and first touched when it is needed.
     pub most_capacity: Option<u64>,
     /// Where records lie. [`SlotKind::Inline`]: in the slots, each of which has room for the
     /// longest record. [`SlotKind::Heap`]: in a heap, for records of many lengths; lookups and
@@ -37,8 +38,8 @@ pub struct DuoOptions {
 }
 
 impl DuoOptions {
-    /// The paper's options for a table of this size: 8 slots a bucket, fingerprints of 16 bits, at most
-    /// 3 moves, and a stash of 32 slots.
+    /// The paper's options for a table of this size: 8 slots a bucket, fingerprints of 16 bits, at
+    /// most 3 moves, and a stash of 32 slots.
     #[must_use]
     pub const fn new(sizing: Sizing) -> Self {
         Self {

@@ -46,8 +46,8 @@ impl<E: Endpoint> DuoReader<E> {
     /// copy of the index is filled by the lookups, or by [`DuoReader::refresh`].
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give, or whose index is not
-    /// [published](DuoLayout::published).
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give,
+    /// or whose index is not [published](DuoLayout::published).
     pub fn open(endpoint: Rc<E>, table: RemoteAddr, layout: DuoLayout) -> Result<Self> {
         layout.check()?;
         if !layout.published {

@@ -143,7 +143,8 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     async fn aside(&self, key: &Self::Key<'_>, search: &mut Search, Ask: Ask) -> Result<Next<Ask>> {
         let looked = {
             let copy = self.copy.borrow();
-            // What was looked at is what the copy says; of another it would have to be looked at anew.
+            // What was looked at is what the copy says; of another it would have to be looked at
+            // anew.
             let is_as_it_was = copy.changes() == search.changes;
             is_as_it_was.then(|| (copy.view(key.hash()), search.looked))
         };
@@ -173,7 +174,8 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(GET, self.find(key)).await
     }
 
-    /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order in which they come.
+    /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
+    /// in which they come.
     pub async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,

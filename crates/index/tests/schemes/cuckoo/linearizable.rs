@@ -1,5 +1,5 @@
-//! Linearizability of a cuckoo table's readers beside its one writer, under simulated faults: tables
-//! that are nearly full, so that keys are on the move all the time.
+//! Linearizability of a cuckoo table's readers beside its one writer, under simulated faults:
+//! tables that are nearly full, so that keys are on the move all the time.
 
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::cuckoo::{ORDERS, SIGNATURES, SLOTS, SimTable, open, options, ways, world};
@@ -104,7 +104,8 @@ fn run(slot: Slot, seed: u64) -> Tally {
             let (shape, run) = (shape.clone(), run.clone());
             let (rng, writing) = (ChaCha8Rng::seed_from_u64(rng.random()), Rc::clone(&writing));
             simulation.spawn(client, async move |endpoint| {
-                // The readers are told that nobody writes any more, also where the writer is stopped.
+                // The readers are told that nobody writes any more, also where the writer is
+                // stopped.
                 let _ended = AtEnd(|| writing.set(writing.get() && number > 0));
                 let mut table = open(endpoint, &shape.layout, shape.order).await;
                 if shape.predetermines {
@@ -162,7 +163,8 @@ async fn write<'t>(
     window(4, per_coroutine, |_, ()| {}).await;
 }
 
-/// Mostly removes a key, and puts one again that was removed before: into a table that is nearly full.
+/// Mostly removes a key, and puts one again that was removed before: into a table that is nearly
+/// full.
 async fn write_one(
     caller: &Caller<'_, SimTable>,
     shape: &Shape,

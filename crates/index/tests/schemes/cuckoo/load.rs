@@ -119,8 +119,8 @@ fn a_build_fills_a_table_nearly_to_its_threshold() {
     }
 }
 
-/// The last records look at thousands of buckets each: a search whose time grows with the square of that
-/// makes this the slowest test of the file.
+/// The last records look at thousands of buckets each: a search whose time grows with the square of
+/// that makes this the slowest test of the file.
 #[test]
 fn a_build_fills_the_last_slots() {
     let layout = options(WORD, 1 << 15, ways(4, 8), 3).layout().unwrap();
@@ -133,8 +133,8 @@ fn a_build_fills_the_last_slots() {
     assert_eq!(occupancy.used_slots, layout.slots());
 }
 
-/// A bulk build looks through every way that there is. Where one insertion after the other says full,
-/// no other arrangement of the same records holds the new one either.
+/// A bulk build looks through every way that there is. Where one insertion after the other says
+/// full, no other arrangement of the same records holds the new one either.
 #[test]
 fn an_insertion_that_says_full_is_right() {
     let mut full = 0;

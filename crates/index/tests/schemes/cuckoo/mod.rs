@@ -1,5 +1,6 @@
-//! Cuckoo tables with one writer: histories under faults, writers that stop and resign, displacements, load factors and
-//! signatures. What no fabric may change about them is in the tests `suites`.
+//! Cuckoo tables with one writer: histories under faults, writers that stop and resign,
+//! displacements, load factors and signatures. What no fabric may change about them is in the tests
+//! `suites`.
 
 mod linearizable;
 mod load;

@@ -1,5 +1,5 @@
-//! What a reader that finds nothing does about displacements: how often it reads again beside a busy
-//! writer.
+//! What a reader that finds nothing does about displacements: how often it reads again beside a
+//! busy writer.
 
 use crate::common::WORD;
 use crate::common::chaos::limits;

@@ -1,5 +1,6 @@
-//! A cuckoo table's writer that knows before it asks: whether an insertion has a place, for any number of hash
-//! functions and slots, after removals and take-overs; what that saves; and what ends its knowledge.
+//! A cuckoo table's writer that knows before it asks: whether an insertion has a place, for any
+//! number of hash functions and slots, after removals and take-overs; what that saves; and what
+//! ends its knowledge.
 
 use crate::common::chaos::limits;
 use crate::common::costs::spent;
@@ -71,8 +72,8 @@ fn cost<E: Endpoint, T>(
     (outcome, spent.verbs, spent.round_trips)
 }
 
-/// Whether some arrangement holds all of these keys: a build in an empty table looks through every way
-/// that there is.
+/// Whether some arrangement holds all of these keys: a build in an empty table looks through every
+/// way that there is.
 fn fits(options: &CuckooOptions, slot: Slot, keys: &BTreeSet<u64>) -> bool {
     let (_node, executor, table) = new_table(Fabric::Shm, options, PARALLEL);
     let records: Vec<_> = keys
@@ -90,8 +91,8 @@ fn fits(options: &CuckooOptions, slot: Slot, keys: &BTreeSet<u64>) -> bool {
     }
 }
 
-/// Every failure that is predetermined is one, and every one is predetermined: of histories with removals, in
-/// which one client takes over from another or from one that has resigned.
+/// Every failure that is predetermined is one, and every one is predetermined: of histories with
+/// removals, in which one client takes over from another or from one that has resigned.
 #[test]
 fn what_is_known_beforehand_is_so() {
     let (mut full, mut unread, mut moved) = (0, 0, 0);
@@ -189,7 +190,8 @@ impl Filling {
         }
     }
 
-    /// Puts so many keys: how many were refused, and the verbs and most round trips of those, and of others.
+    /// Puts so many keys: how many were refused, and the verbs and most round trips of those, and
+    /// of others.
     fn put(&self, keys: u32) -> [Puts; 2] {
         let mut puts = [Puts::default(); 2];
         for key in 0..keys {
@@ -291,7 +293,8 @@ fn operations_read_no_more_than_they_need() {
     }
 }
 
-/// A writer that was taken over from while it lives inserts at most once before it notices, and ruins nothing.
+/// A writer that was taken over from while it lives inserts at most once before it notices, and
+/// ruins nothing.
 #[test]
 fn a_deposed_writer_notices_when_it_inserts() {
     for slot in SLOTS {

@@ -186,8 +186,8 @@ fn who_gives_up_taking_over_waits_later() {
     }
 }
 
-/// A writer may resign while another client takes over from it, which then claims a table without a writer.
-/// Whoever is refused is told who is the writer.
+/// A writer may resign while another client takes over from it, which then claims a table without a
+/// writer. Whoever is refused is told who is the writer.
 #[test]
 fn taking_over_meets_a_resignation_under_way() {
     let (mut taken, mut refused) = (0, 0);

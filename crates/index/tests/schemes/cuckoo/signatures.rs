@@ -111,8 +111,9 @@ fn insertion_alone_fills_a_table_of_signatures() {
     }
 }
 
-/// Readers beside a writer that replaces the same values again and again, and stops with verb `last`:
-/// what it has written and not published may lie where an old word says that the key's record is.
+/// Readers beside a writer that replaces the same values again and again, and stops with verb
+/// `last`: what it has written and not published may lie where an old word says that the key's
+/// record is.
 fn updates(last: u64, seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed << 32 | last);
     let layout = options(SIGNATURES, 8, ways(2, 4), seed).layout().unwrap();

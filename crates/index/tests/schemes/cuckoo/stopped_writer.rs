@@ -1,5 +1,6 @@
 //! A writer that stops after any verb of an insertion that displaces other keys: readers go on, and
-//! the next writer finds nothing to repair. No key is lost, and none stands twice once it is written.
+//! the next writer finds nothing to repair. No key is lost, and none stands twice once it is
+//! written.
 
 use crate::common::chaos::{Caller, Record, Tally, limits};
 use crate::common::cuckoo::{ORDERS, SLOTS, SimTable, Ways, open, options, ways, world};

@@ -44,7 +44,8 @@ fn a_writer_that_was_taken_for_dead_notices() {
         assert!(successor.block_on(second.put(&slot.key(20), &own)).unwrap());
         let got = executor.block_on(first.get(&key)).unwrap();
         if slot == SIGNATURES {
-            // Both have written into the same free position: a deposed writer that lives can do harm.
+            // Both have written into the same free position: a deposed writer that lives can do
+            // harm.
             assert!(got.is_some_and(|got| *got == own[..] || *got == value(60)[..]));
             continue;
         }

@@ -1,5 +1,6 @@
-//! What insertions into CuckooDuo's index cost, by load factor, when the first one fails, and how often
-//! fingerprints collide, against the paper's formulas (paper 001, section IV, figures 6 and 7).
+//! What insertions into CuckooDuo's index cost, by load factor, when the first one fails, and how
+//! often fingerprints collide, against the paper's formulas (paper 001, section IV, figures 6 and
+//! 7).
 //!
 //! `FARSLOT_SLOTS=3000000` counts in a table of the paper's size; 30 million are its larger one.
 
@@ -96,7 +97,8 @@ impl Filled {
 
 #[test]
 fn full_beyond_the_papers_load_factors_and_never_more_than_two_round_trips() {
-    // Paper 001's own code reaches these, at 3 million slots, but with two round trips an insertion.
+    // Paper 001's own code reaches these, at 3 million slots, but with two round trips an
+    // insertion.
     for (d, paper) in [(4, 0.898), (8, 0.983), (12, 0.995), (16, 0.998)] {
         let filled = fill(shape(slots(), d), 2.0, 1);
         let last = filled.bands.last().unwrap();
@@ -179,9 +181,9 @@ fn as_many_keys_collide_as_theorem_1_says() {
     }
 }
 
-/// Theorem IV.2: with backup fingerprints at most 4 m d (d+1) (d-1) / (3 * 2^2f) collisions cannot be
-/// resolved. That is of backup slots that are set aside; here, where any slot may be one, it is as many
-/// within a factor of two.
+/// Theorem IV.2: with backup fingerprints at most 4 m d (d+1) (d-1) / (3 * 2^2f) collisions cannot
+/// be resolved. That is of backup slots that are set aside; here, where any slot may be one, it is
+/// as many within a factor of two.
 #[test]
 fn few_collisions_stay_unresolved() {
     for bits in [8, 9] {

@@ -1,5 +1,5 @@
-//! What growth costs, as the endpoint counts it and in simulated time, and what it does not cost the operations that
-//! go on meanwhile.
+//! What growth costs, as the endpoint counts it and in simulated time, and what it does not cost
+//! the operations that go on meanwhile.
 
 use crate::common::costs::{most_round_trips, spent};
 use crate::common::duo::{
@@ -78,7 +78,8 @@ fn a_sweep_reads_the_old_buckets_once_and_writes_less_than_all_of_the_new_ones()
     }
 }
 
-/// Of records that are worth a message, only those that go to new buckets are written, and heads of those that have gone.
+/// Of records that are worth a message, only those that go to new buckets are written, and heads of
+/// those that have gone.
 #[test]
 fn a_sweep_of_large_records_writes_those_that_go() {
     let large = Slot {
@@ -223,8 +224,9 @@ fn options_that_no_growth_can_have_are_refused() {
     }
 }
 
-/// Issue: lazy growth at least 6 times as fast as active growth, in the same run. Lazily, the table has its new room as
-/// soon as the growth has begun; the splits are paid by insertions, of which this says how much.
+/// Issue: lazy growth at least 6 times as fast as active growth, in the same run. Lazily, the table
+/// has its new room as soon as the growth has begun; the splits are paid by insertions, of which
+/// this says how much.
 #[test]
 fn lazily_a_growth_is_many_times_as_fast_as_actively() {
     let run = |actively: bool| {

@@ -1,7 +1,8 @@
-//! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several owners one after
-//! the other fill it with coroutines of some threads side by side, some of which grow and sweep it; the threads stop
-//! anywhere, or the last one resigns, and the next one makes its index from the vault, wherever the growth stands. Readers on
-//! other machines look keys up all the while.
+//! Linearizability of a CuckooDuo table that grows under simulated faults: it starts tiny, several
+//! owners one after the other fill it with coroutines of some threads side by side, some of which
+//! grow and sweep it; the threads stop anywhere, or the last one resigns, and the next one makes
+//! its index from the vault, wherever the growth stands. Readers on other machines look keys up all
+//! the while.
 
 use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
@@ -136,7 +137,8 @@ fn run(slot: Slot, seed: u64) -> Tally {
     run.judged(&world)
 }
 
-/// What a thread of an owner does with the table; its coroutines have numbers from `first` on. Buckets that were split count as moves, growths met half way as repairs.
+/// What a thread of an owner does with the table; its coroutines have numbers from `first` on.
+/// Buckets that were split count as moves, growths met half way as repairs.
 async fn own(run: &Run, shape: &Shape, table: &SimTable, first: u32, mut rng: ChaCha8Rng) {
     let _noted = AtEnd(|| run.count(|tally| tally.moves += table.work().buckets_split));
     run.count(|tally| tally.repairs += u64::from(table.unsplit() > 0));

@@ -1,5 +1,5 @@
-//! One client's operations on a CuckooDuo table that grows, by itself and when it is told, against a plain map:
-//! tiny tables, short fingerprints, one owner after the other.
+//! One client's operations on a CuckooDuo table that grows, by itself and when it is told, against
+//! a plain map: tiny tables, short fingerprints, one owner after the other.
 
 use crate::common::duo::{
     Dimensions, GROWING, ShmTable, growing_node, memory_behind, shm_client_with, shm_node,
@@ -55,7 +55,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     (between(), steps(), between(), steps())
 }
 
-/// A table with as much memory as it wants: a key is refused only where its bucket is full of its like.
+/// A table with as much memory as it wants: a key is refused only where its bucket is full of its
+/// like.
 struct Growing;
 
 impl Room for Growing {
@@ -195,7 +196,8 @@ fn a_scan_by_who_did_not_know_that_the_table_has_grown_meets_all_of_it() {
     assert_eq!(met.collect::<BTreeSet<_>>(), (0..keys).collect());
 }
 
-/// One owner after the other, in a region with no byte more than the table's. Whoever is not the owner counts right, too.
+/// One owner after the other, in a region with no byte more than the table's. Whoever is not the
+/// owner counts right, too.
 #[test]
 fn a_table_with_memory_of_its_own_grows_until_that_is_used_up() {
     const MOST: u64 = 3_000;
@@ -238,7 +240,8 @@ fn a_table_with_memory_of_its_own_grows_until_that_is_used_up() {
             held
         });
         assert!(held as f64 > 0.95 * layout.most_slots() as f64, "{held}");
-        // What cannot grow any more does not look for memory at every insertion, which would be a round trip.
+        // What cannot grow any more does not look for memory at every insertion, which would be a
+        // round trip.
         let again = (0..300_u64).map(u64::to_le_bytes);
         executor.block_on(async {
             for key in again.clone() {

@@ -1,5 +1,5 @@
-//! Growth of CuckooDuo's index, without a fabric: wherever a growth stands, every key is found where the index
-//! says, and nowhere else.
+//! Growth of CuckooDuo's index, without a fabric: wherever a growth stands, every key is found
+//! where the index says, and nowhere else.
 
 use farslot_index::duo::placement::counting::Vault;
 use farslot_index::duo::placement::{Placement, Shape, SlotNumber};

@@ -1,8 +1,9 @@
-//! A table that starts with 1,000 slots and takes many keys, under concurrent readers and under faults: every key
-//! that was acknowledged is found, by the owner's coroutines and by readers on another machine, at once and to the end,
-//! and nobody waits long.
+//! A table that starts with 1,000 slots and takes many keys, under concurrent readers and under
+//! faults: every key that was acknowledged is found, by the owner's coroutines and by readers on
+//! another machine, at once and to the end, and nobody waits long.
 //!
-//! `FARSLOT_KEYS=<count>` decides how many; `ten_million_keys`, which is ignored by default, takes 10 million.
+//! `FARSLOT_KEYS=<count>` decides how many; `ten_million_keys`, which is ignored by default, takes
+//! 10 million.
 
 use crate::common::duo::{Dimensions, SimTable, growing, growing_world, memory_behind};
 use crate::common::{INLINE, Slot, TABLE};
@@ -117,8 +118,8 @@ async fn get_keys(table: &SimTable, keys: u64, seen: &Seen, seed: u64) {
     }
 }
 
-/// Looks keys up from another machine: those that are there, and now and then one that is not. Nobody tells the reader
-/// that the table grows.
+/// Looks keys up from another machine: those that are there, and now and then one that is not.
+/// Nobody tells the reader that the table grows.
 async fn get_beside(reader: &DuoReader<SimEndpoint>, keys: u64, seen: &Seen, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     while (seen.there.borrow().len() as u64) < keys {

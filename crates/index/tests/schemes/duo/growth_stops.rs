@@ -1,6 +1,6 @@
-//! An owner of a growing CuckooDuo table may stop after any verb: the next one has what was acknowledged, and what was
-//! removed stays so, although its bytes may be copied with the buckets that they are in. Readers see the same, those too
-//! that knew the table before it grew.
+//! An owner of a growing CuckooDuo table may stop after any verb: the next one has what was
+//! acknowledged, and what was removed stays so, although its bytes may be copied with the buckets
+//! that they are in. Readers see the same, those too that knew the table before it grew.
 
 use crate::common::duo::{Dimensions, SimTable, growing_world, memory_behind, open};
 use crate::common::{INLINE, Slot, TABLE, scan_all};
@@ -31,7 +31,8 @@ fn value(number: u64) -> u64 {
     0xfeed_0000_0000_0000 | number
 }
 
-/// What the owner was told, and the key of the operation that it was not told of, with what may be its value.
+/// What the owner was told, and the key of the operation that it was not told of, with what may be
+/// its value.
 #[derive(Default)]
 struct Told {
     there: RefCell<BTreeMap<u64, u64>>,
@@ -233,7 +234,8 @@ fn run(dimensions: Dimensions, verbs: u64, seed: u64) -> Outcome {
         });
         judge_readers(&told);
         executor.block_on(async {
-            // Into buckets that the owner before may have split, and told nobody of; at first it has no room for them.
+            // Into buckets that the owner before may have split, and told nobody of; at first it
+            // has no room for them.
             if table.slots() > SLOTS {
                 for key in KEYS + 3..2 * KEYS - 4 {
                     told.put(&table, key, value(key)).await.unwrap();
@@ -287,7 +289,8 @@ fn readers_see_what_was_acknowledged_wherever_an_owner_stops() {
 
 #[test]
 fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
-    // An owner dies when it has split buckets, and before it has counted that as a change of the published index.
+    // An owner dies when it has split buckets, and before it has counted that as a change of the
+    // published index.
     let layout = Dimensions::of_paper(256).with_readers().layout(RECORD, 4);
     let memory = memory_behind(&layout, 1 << 20);
     for number in 0..8 {
@@ -310,7 +313,8 @@ fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
     }
 }
 
-/// The header of a table may be of another version, or damaged: what it says is checked before it is believed.
+/// The header of a table may be of another version, or damaged: what it says is checked before it
+/// is believed.
 #[test]
 fn a_header_that_no_growth_has_written_is_refused() {
     // The count of extents; the first one's ratio and region.
@@ -324,7 +328,8 @@ fn a_header_that_no_growth_has_written_is_refused() {
     refuses_headers(Dimensions::of_paper(256), &bad);
 }
 
-/// A table that has grown once refuses what is not right at some places, from its start on; to its readers, too.
+/// A table that has grown once refuses what is not right at some places, from its start on; to its
+/// readers, too.
 fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
     let layout = dimensions.layout(RECORD, 3);
     let memory = memory_behind(&layout, 1 << 20);

@@ -1,5 +1,5 @@
-//! CuckooDuo tables whose records are in a heap: what operations cost, that blocks come back, and that
-//! the next owner and readers find all of it.
+//! CuckooDuo tables whose records are in a heap: what operations cost, that blocks come back, and
+//! that the next owner and readers find all of it.
 
 use crate::common::costs::spent;
 use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader};

@@ -1,7 +1,8 @@
-//! Linearizability of a CuckooDuo table under simulated faults, over several owners one after the other:
-//! each has some threads, and these some coroutines that read and write keys of a nearly full table, with short
-//! fingerprints; its threads stop anywhere or are cut off, the last one resigns, and the next owner makes its index from
-//! the vault. Readers on other machines look keys up all the while.
+//! Linearizability of a CuckooDuo table under simulated faults, over several owners one after the
+//! other: each has some threads, and these some coroutines that read and write keys of a nearly
+//! full table, with short fingerprints; its threads stop anywhere or are cut off, the last one
+//! resigns, and the next owner makes its index from the vault. Readers on other machines look keys
+//! up all the while.
 
 use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};

@@ -1,5 +1,5 @@
-//! CuckooDuo tables: histories under faults, owners that stop, growth, readers beside the owner, and what all of it
-//! costs.
+//! CuckooDuo tables: histories under faults, owners that stop, growth, readers beside the owner,
+//! and what all of it costs.
 
 mod counts;
 mod growth_costs;

@@ -1,6 +1,6 @@
 //! One client's operations on a CuckooDuo table against a plain map: tiny and full tables, short
-//! fingerprints that collide all the time, one operation at a time and many; and those of threads that share a
-//! nearly full one, against a map of each.
+//! fingerprints that collide all the time, one operation at a time and many; and those of threads
+//! that share a nearly full one, against a map of each.
 
 use crate::common::duo::{
     Dimensions, SLOTS, ShmTable, growing_node, memory_behind, shm_client, shm_endpoint, shm_node,
@@ -54,8 +54,8 @@ impl Room for DuoLayout {
         Ok(())
     }
 
-    /// Only a new key is refused, and only where a bucket and the stash can be full, or fingerprints of 8 bits
-    /// collide.
+    /// Only a new key is refused, and only where a bucket and the stash can be full, or
+    /// fingerprints of 8 bits collide.
     fn refuses(&self, key: &[u8], records: &Records, error: &IndexError) -> Checked {
         let IndexError::Full { probed, slots } = error else {
             return Err(TestCaseError::fail(error.to_string()));
@@ -133,7 +133,8 @@ fn said_by(key: &[u8], value: &[u8]) -> (u64, u64) {
     (thread, u64::from(count))
 }
 
-/// Changes keys of its own, and returns what should be there of them; replaces and looks at those that all have.
+/// Changes keys of its own, and returns what should be there of them; replaces and looks at those
+/// that all have.
 async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
     let mut rng = ChaCha8Rng::seed_from_u64(thread);
     let (mut map, mut full, mut newest) = (Map::new(), 0, BTreeMap::new());

@@ -1,5 +1,5 @@
-//! CuckooDuo's placement against a plain set of keys: any dimensions, insertions and removals in any order, and
-//! fingerprints so short that they collide all the time.
+//! CuckooDuo's placement against a plain set of keys: any dimensions, insertions and removals in
+//! any order, and fingerprints so short that they collide all the time.
 
 use crate::common::model::run_cases;
 use farslot_index::duo::placement::counting::Vault;

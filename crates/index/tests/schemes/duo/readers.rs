@@ -1,5 +1,5 @@
-//! Readers beside the owner of a CuckooDuo table: what their lookups cost, that a copy of the index that is old
-//! costs READs and no answer, and what they promise for absent keys.
+//! Readers beside the owner of a CuckooDuo table: what their lookups cost, that a copy of the index
+//! that is old costs READs and no answer, and what they promise for absent keys.
 
 use crate::common::costs::spent;
 use crate::common::duo::{
@@ -101,7 +101,8 @@ fn a_reader_finds_a_key_with_one_read_and_learns_what_it_has_to() {
     let pages = keys * (2 * 32 + 33 * 8);
     assert_eq!(bytes, pages + false_positives * layout.slot_bytes() as u64);
 
-    // The copy takes what the owner's index takes, but for a few bytes a segment and a word a slot of the stash.
+    // The copy takes what the owner's index takes, but for a few bytes a segment and a word a slot
+    // of the stash.
     let few = 512 * 9 + 32 * 24;
     let copy = reader.copy_bytes() as u64;
     assert!(copy <= layout.index_bytes() + few, "{copy} bytes");
@@ -340,7 +341,8 @@ fn a_young_copy_of_a_table_that_grows_says_what_is_absent() {
     };
     // But for fingerprints that are alike.
     assert!(absent() < 10);
-    // What the copy does not know of it may answer as of then; what it learns of it does not take for empty.
+    // What the copy does not know of it may answer as of then; what it learns of it does not take
+    // for empty.
     owner.block_on(table.sweep()).unwrap();
     for number in 0..keys {
         let (trips, found) = look(&executor, &reader, number);
@@ -353,7 +355,8 @@ fn a_young_copy_of_a_table_that_grows_says_what_is_absent() {
     // The counts of the table and of its extent, and how often it has grown.
     assert_eq!(verbs, 3);
 
-    // It knows of a growth of which nothing is split, and learns that it is over by the next one's entry.
+    // It knows of a growth of which nothing is split, and learns that it is over by the next one's
+    // entry.
     owner.block_on(table.grow(&memory, 2)).unwrap();
     executor.block_on(reader.refresh()).unwrap();
     owner.block_on(async {

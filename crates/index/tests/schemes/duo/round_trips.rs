@@ -1,5 +1,5 @@
-//! What operations on a CuckooDuo table cost, as the endpoint counts it, from empty to full (paper 001,
-//! Table I).
+//! What operations on a CuckooDuo table cost, as the endpoint counts it, from empty to full (paper
+//! 001, Table I).
 
 use crate::common::Slot;
 use crate::common::costs::{most_round_trips, spent};

@@ -1,6 +1,6 @@
-//! What [`ReaderPromise::BoundedStaleness`] promises, under simulated faults: a reader answers "absent" for no
-//! key that has been there for longer than it may lag behind, however often the owner moves it, and however the
-//! table grows.
+//! What [`ReaderPromise::BoundedStaleness`] promises, under simulated faults: a reader answers
+//! "absent" for no key that has been there for longer than it may lag behind, however often the
+//! owner moves it, and however the table grows.
 
 use crate::common::chaos::{Tally, limits, rng_of};
 use crate::common::duo::{
@@ -25,7 +25,8 @@ const RUNS: Runs = Runs {
 };
 const LONGEST_RUN: Nanos = 10_000_000_000;
 
-/// What is known of a key besides the table: since when it is certainly there, and not being removed.
+/// What is known of a key besides the table: since when it is certainly there, and not being
+/// removed.
 type Known = Option<Nanos>;
 
 /// What the clients of a run share.

@@ -1,5 +1,5 @@
-//! The linearizability check notices a wrong insertion: over an endpoint that claims slots by a plain WRITE in place of the
-//! compare-and-swap.
+//! The linearizability check notices a wrong insertion: over an endpoint that claims slots by a
+//! plain WRITE in place of the compare-and-swap.
 
 use crate::common::chaos::{ClientKind, run_over};
 use crate::common::{SLOTS, TABLE};
@@ -108,7 +108,8 @@ impl Endpoint for Overwriting {
 fn a_write_in_place_of_the_compare_and_swap_is_noticed() {
     let first_violations = SLOTS.map(|slot| {
         let run = |seed| run_over(slot, seed, ClientKind::default(), Overwriting::of);
-        // A run may also come to something that no run comes to, and panic: that does not count here.
+        // A run may also come to something that no run comes to, and panic: that does not count
+        // here.
         let violates = |seed: &u64| match catch_unwind(|| run(*seed)) {
             Ok(Err(failure)) => matches!(failure.error, CheckError::NotLinearizable(_)),
             _ => false,

@@ -1,5 +1,5 @@
-//! What a cache promises, against histories of clients that write and read at once under simulated faults: answers
-//! no older than the bound, own writes at once, and nothing that goes back in time.
+//! What a cache promises, against histories of clients that write and read at once under simulated
+//! faults: answers no older than the bound, own writes at once, and nothing that goes back in time.
 
 use crate::common::chaos::{Record, limits, perform};
 use crate::common::cuckoo::{open as open_cuckoo, options as cuckoo_options, ways, world};
@@ -164,8 +164,8 @@ impl Opening for Cuckoo {
     }
 }
 
-/// A run of answers that may be as old as they may, and whether its history says that they were no older
-/// than `claimed` of that.
+/// A run of answers that may be as old as they may, and whether its history says that they were no
+/// older than `claimed` of that.
 fn run<O: Opening>(
     opening: &O,
     slot: Slot,
@@ -246,7 +246,8 @@ fn answers_of_cuckoo_tables_are_no_older_than_the_bound() {
     runs(Cuckoo);
 }
 
-/// The judge is not blind: that answers were of the present, or a tenth as old as they may be, is not so.
+/// The judge is not blind: that answers were of the present, or a tenth as old as they may be, is
+/// not so.
 #[test]
 fn histories_show_that_answers_are_old() {
     for (claimed, least) in [(0.0, 30), (0.1, 10)] {
@@ -256,7 +257,8 @@ fn histories_show_that_answers_are_old() {
     }
 }
 
-/// A writer counts up; what a client of many coroutines reads never goes back, and is stale at times.
+/// A writer counts up; what a client of many coroutines reads never goes back, and is stale at
+/// times.
 #[test]
 fn time_does_not_go_back() {
     let mut total = Total::default();

@@ -124,8 +124,8 @@ async fn look(table: &LinearTable<SimEndpoint>, lives: &Lives, key: u64) -> Opti
     Some(found.len())
 }
 
-/// Multi-key tables under faults: a lookup finds what is there all the while, and nothing else, while
-/// others make its hints wrong.
+/// Multi-key tables under faults: a lookup finds what is there all the while, and nothing else,
+/// while others make its hints wrong.
 #[test]
 fn records_that_stay_are_found_under_faults() {
     let (mut found, mut lookups, mut failed) = (0, 0, 0);

@@ -1,5 +1,5 @@
-//! Readers of records out of band while they are replaced, under faults: nobody reads another use of a block
-//! than the one that a slot names.
+//! Readers of records out of band while they are replaced, under faults: nobody reads another use
+//! of a block than the one that a slot names.
 
 use crate::common::chaos::{limits, open, world};
 use crate::common::{HEAP, INLINE, Reads, Slot, TORN};

@@ -1,5 +1,5 @@
-//! Linear tables under faults: histories, clients that stop, what clients remember, and a cache before a table. What no
-//! fabric may change about them is in the tests `suites`.
+//! Linear tables under faults: histories, clients that stop, what clients remember, and a cache
+//! before a table. What no fabric may change about them is in the tests `suites`.
 
 mod broken_insert;
 mod cache_histories;

@@ -1,5 +1,5 @@
-//! Clients that remember where records lie: one round trip where that still holds, and the same answers where it does
-//! not, whatever others do and whatever goes wrong.
+//! Clients that remember where records lie: one round trip where that still holds, and the same
+//! answers where it does not, whatever others do and whatever goes wrong.
 
 use crate::common::chaos::{ClientKind, Tally, run_as};
 use crate::common::costs::cost_of_one;
@@ -33,7 +33,8 @@ fn judge(seeds: u64, kind_of: impl Fn(u64) -> ClientKind) -> Tally {
     total
 }
 
-/// Clients that remember a record, which keys drive each other out of, and ones that remember them all.
+/// Clients that remember a record, which keys drive each other out of, and ones that remember them
+/// all.
 const MOST_RECORDS: [usize; 2] = [1, 64];
 
 #[test]
@@ -50,8 +51,9 @@ fn histories_with_remembered_records_are_linearizable() {
     );
 }
 
-/// An update writes its record and swaps the slot in one batch. Where the send queue has no room for both, the
-/// swap must not follow a WRITE that has failed: the slot would name a record that is not there.
+/// An update writes its record and swaps the slot in one batch. Where the send queue has no room
+/// for both, the swap must not follow a WRITE that has failed: the slot would name a record that is
+/// not there.
 #[test]
 fn histories_with_short_send_queues_are_linearizable() {
     judge(SEEDS / 2, |seed| ClientKind {
@@ -186,8 +188,9 @@ fn what_is_remembered_takes_one_round_trip() {
     assert_eq!(two.update(3, 31, true), (2, 1));
 }
 
-/// Two keys of 16 bytes with one hash of a table with this seed. XXH3 multiplies the halves of such keys, each mixed with
-/// a word that the seed gives: where one is 0 so, the product is, and the hash is that of the other.
+/// Two keys of 16 bytes with one hash of a table with this seed. XXH3 multiplies the halves of such
+/// keys, each mixed with a word that the seed gives: where one is 0 so, the product is, and the
+/// hash is that of the other.
 fn twins(seed: u64) -> [Vec<u8>; 2] {
     /// Those words of XXH3's secret, as the difference of two each.
     const SECRET: [u64; 2] = [
@@ -204,8 +207,8 @@ fn twins(seed: u64) -> [Vec<u8>; 2] {
     })
 }
 
-/// No update takes another key's record for its own, however alike their hashes are. (Of removed keys the table itself
-/// keeps nothing but 61 bits of their hashes.)
+/// No update takes another key's record for its own, however alike their hashes are. (Of removed
+/// keys the table itself keeps nothing but 61 bits of their hashes.)
 #[test]
 fn keys_of_one_hash_are_not_confused() {
     let two = Two::new(HEAP, KeyRule::Unique);

@@ -1,5 +1,5 @@
-//! What operations on a RACE table cost, and how full one gets that does not grow: paper 001, table I, and
-//! figure 9.
+//! What operations on a RACE table cost, and how full one gets that does not grow: paper 001, table
+//! I, and figure 9.
 
 use crate::common::TABLE;
 use crate::common::costs::{cost_of_one, spent};
@@ -119,8 +119,8 @@ fn a_batch_costs_no_more_verbs() {
     );
 }
 
-/// At a load of 0.9 an insertion accesses what paper 001 counts, 32 slots that it reads and a record that it
-/// writes, and the 32 slots once more: the paper counts no second look.
+/// At a load of 0.9 an insertion accesses what paper 001 counts, 32 slots that it reads and a
+/// record that it writes, and the 32 slots once more: the paper counts no second look.
 #[test]
 fn accesses_of_an_insertion_at_load_nine_tenths() {
     let client = Client::new(Dimensions::fixed(30_000, 8));
@@ -174,8 +174,8 @@ fn load_factors(slots: u64, bucket_slots: u32, refusals: u64) -> (f64, f64) {
     })
 }
 
-/// Small tables get fuller than large ones before the first key finds no room: of more buckets, some fill
-/// earlier.
+/// Small tables get fuller than large ones before the first key finds no room: of more buckets,
+/// some fill earlier.
 #[test]
 fn load_factor_at_the_first_refusal() {
     for (bucket_slots, expected) in [(4, 0.835), (8, 0.927), (12, 0.952), (16, 0.964)] {
@@ -189,8 +189,8 @@ fn load_factor_at_the_first_refusal() {
     }
 }
 
-/// Paper 001's size. Its comparison (0.817, 0.920, 0.947, 0.961) has a stash of 32 keys: it fails with the 33rd
-/// that finds no room. This table has no stash, and says so with the first.
+/// Paper 001's size. Its comparison (0.817, 0.920, 0.947, 0.961) has a stash of 32 keys: it fails
+/// with the 33rd that finds no room. This table has no stash, and says so with the first.
 #[test]
 #[ignore = "minutes: 12 million insertions"]
 fn load_factor_at_three_million_slots() {
@@ -205,7 +205,8 @@ fn load_factor_at_three_million_slots() {
     }
 }
 
-/// A client's directory is never longer than a table of its layout can need, whatever the memory says.
+/// A client's directory is never longer than a table of its layout can need, whatever the memory
+/// says.
 #[test]
 fn a_damaged_directory_takes_no_memory() {
     const GROWING: Dimensions = Dimensions {
@@ -214,7 +215,8 @@ fn a_damaged_directory_takes_no_memory() {
         roots: 1,
         most_subtables: 64,
     };
-    /// Splits of one line that the layout has room for: a client's array then has 2^16 entries of 4 bytes.
+    /// Splits of one line that the layout has room for: a client's array then has 2^16 entries of 4
+    /// bytes.
     const MOST_DEPTH: u64 = 16;
     let client = Client::new(GROWING);
     let entry_at = |number: u64| TABLE.plus(4096 + 8 * number);

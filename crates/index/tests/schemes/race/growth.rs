@@ -14,8 +14,9 @@ use std::thread;
 const WRITERS: u64 = 2;
 /// Keys put at once.
 const BATCH: u64 = 64;
-/// Round trips of a put on average, splits included. What one put takes at most is counted in the simulator
-/// (`linearizable.rs`): here it depends on how often the scheduler lets other threads be faster.
+/// Round trips of a put on average, splits included. What one put takes at most is counted in the
+/// simulator (`linearizable.rs`): here it depends on how often the scheduler lets other threads be
+/// faster.
 const MEAN_ROUND_TRIPS: u64 = 6;
 
 fn layout(keys: u64) -> RaceLayout {
@@ -34,8 +35,8 @@ fn record(number: u64) -> ([u8; 8], [u8; 8]) {
     (key.to_le_bytes(), number.to_le_bytes())
 }
 
-/// Puts every key of a writer, a batch at a time, and says how far it has come. Every 16th batch is updated
-/// too.
+/// Puts every key of a writer, a batch at a time, and says how far it has come. Every 16th batch is
+/// updated too.
 fn write(
     node: &Node,
     layout: &RaceLayout,

@@ -1,5 +1,6 @@
-//! Linearizability of RACE tables under simulated faults, over many seeds: of tables that grow, while they
-//! do, and of tables that do not. Clients stop between any two verbs, splits half done included.
+//! Linearizability of RACE tables under simulated faults, over many seeds: of tables that grow,
+//! while they do, and of tables that do not. Clients stop between any two verbs, splits half done
+//! included.
 
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::race::{Dimensions, SHORT, SimTable, VARIED, open, world};
@@ -14,8 +15,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
 
-/// A client that comes when all others have stopped needs no more round trips for an operation, the splits
-/// that it makes or finishes included.
+/// A client that comes when all others have stopped needs no more round trips for an operation, the
+/// splits that it makes or finishes included.
 const MOST_ROUND_TRIPS: u32 = 120;
 
 /// Tables that stay as they are.
@@ -167,8 +168,8 @@ async fn work_once(caller: &Caller<'_, SimTable>, shape: &Shape, turn: u32, rng:
     }
 }
 
-/// A client that knows nothing looks at every key, writes each and looks again: whatever others have left, it is held
-/// up by nothing.
+/// A client that knows nothing looks at every key, writes each and looks again: whatever others
+/// have left, it is held up by nothing.
 async fn write_around(caller: &Caller<'_, SimTable>, keys: u64) {
     caller.look_around(keys).await;
     for key in 0..keys {

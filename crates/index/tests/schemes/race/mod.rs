@@ -1,4 +1,5 @@
-//! RACE tables: maps, costs, growth, histories under faults, and clients that stop in the middle of a split.
+//! RACE tables: maps, costs, growth, histories under faults, and clients that stop in the middle of
+//! a split.
 
 mod counts;
 mod growth;

@@ -1,5 +1,6 @@
-//! A client of a RACE table that stops after any of its verbs, in the middle of a split too, leaves nothing
-//! that holds others up: the next client finds the operation done or not done, and finishes what it meets.
+//! A client of a RACE table that stops after any of its verbs, in the middle of a split too, leaves
+//! nothing that holds others up: the next client finds the operation done or not done, and finishes
+//! what it meets.
 
 use crate::common::chaos::Caller;
 use crate::common::race::{Dimensions, SHORT, SimTable, VARIED, open, world};

@@ -1,5 +1,5 @@
-//! Sealed tables while everything goes wrong: torn, late and lost words, slow and cut-off clients, a
-//! builder that stops after any of its verbs. A lookup answers right, or with an error.
+//! Sealed tables while everything goes wrong: torn, late and lost words, slow and cut-off clients,
+//! a builder that stops after any of its verbs. A lookup answers right, or with an error.
 
 use crate::common::chaos::limits;
 use crate::common::sealed::{Shape, region_bytes, shapes};

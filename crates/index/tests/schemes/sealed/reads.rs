@@ -159,8 +159,8 @@ fn reads_per_lookup_are_those_of_the_model() {
     }
 }
 
-/// Out of band a hit takes one READ more, and so does every record whose signature is right by chance:
-/// one in 256 of the slots that are looked at, or next to none where slots say their homes.
+/// Out of band a hit takes one READ more, and so does every record whose signature is right by
+/// chance: one in 256 of the slots that are looked at, or next to none where slots say their homes.
 #[test]
 fn out_of_band_the_order_saves_the_records_of_others() {
     let of_order = |order| {
@@ -186,7 +186,8 @@ fn out_of_band_the_order_saves_the_records_of_others() {
     }
 }
 
-/// Who wants all records of a key reads on: to the first empty slot, or to the key that comes after.
+/// Who wants all records of a key reads on: to the first empty slot, or to the key that comes
+/// after.
 #[test]
 fn all_matches_of_an_ordered_table_end_behind_the_key() {
     let load = 0.9;

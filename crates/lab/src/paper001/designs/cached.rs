@@ -1,4 +1,5 @@
-//! A design beside a cache of answers: one budget of the client's memory for both (section V-B, figure 11).
+//! A design beside a cache of answers: one budget of the client's memory for both (section V-B,
+//! figure 11).
 
 use super::design::{Design, Moved, Opened};
 use super::trial::Trial;
@@ -8,8 +9,8 @@ use farslot::index::cache::{CacheOptions, Cached};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// A design with a cache of what its index leaves of the trial's `client_bytes`. One client has the table, so that
-/// what it keeps is never out of date.
+/// A design with a cache of what its index leaves of the trial's `client_bytes`. One client has the
+/// table, so that what it keeps is never out of date.
 pub(crate) struct WithCache<D>(PhantomData<D>);
 
 impl<D: Design> Design for WithCache<D> {

@@ -51,8 +51,8 @@ impl Grown {
         self.bytes_read + self.bytes_written
     }
 
-    /// The least nanoseconds in which this NIC can serve so many verbs with so many bytes: at its responder, on its link to the
-    /// client, and on that from it.
+    /// The least nanoseconds in which this NIC can serve so many verbs with so many bytes: at its
+    /// responder, on its link to the client, and on that from it.
     pub(crate) fn least_ns(&self, profile: &NicProfile) -> f64 {
         let responder = profile.responder_ns;
         let served =
@@ -63,8 +63,9 @@ impl Grown {
             .max(link(self.bytes_written))
     }
 
-    /// What the growth of a table with so many bytes of slots would move as paper 001 has it: nothing to copy, which its
-    /// memory's owner does, and each bucket once to the client, by READs of so many bytes.
+    /// What the growth of a table with so many bytes of slots would move as paper 001 has it:
+    /// nothing to copy, which its memory's owner does, and each bucket once to the client, by READs
+    /// of so many bytes.
     pub(crate) const fn of_paper(slots: u64, read: u64) -> Self {
         Self {
             ns: 0,
@@ -133,7 +134,8 @@ async fn measured(
     })
 }
 
-/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is split.
+/// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is
+/// split.
 pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
     // As much again, and the bits that say what is split.
     let room = |layout: &DuoLayout| layout.table_bytes() * 9 / 8;
@@ -171,7 +173,8 @@ pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
     Ok(options.layout()?)
 }
 
-/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of `room` bytes.
+/// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of
+/// `room` bytes.
 fn duo_table(
     growing: &Growing,
     profile: &NicProfile,
@@ -190,7 +193,8 @@ fn duo_table(
     Ok((endpoint, table, memory))
 }
 
-/// MapEmbed: it is copied into other memory, and copies that are not a key's own are removed at once or later.
+/// MapEmbed: it is copied into other memory, and copies that are not a key's own are removed at
+/// once or later.
 pub(crate) fn map_embed(
     growing: &Growing,
     profile: &NicProfile,
@@ -221,8 +225,9 @@ pub(crate) fn map_embed(
     })
 }
 
-/// RACE: one subtable, which is split when a key finds no room; then the client that does so carries over every slot. It
-/// does that beside its later writes, or all at once when it flushes, as here.
+/// RACE: one subtable, which is split when a key finds no room; then the client that does so
+/// carries over every slot. It does that beside its later writes, or all at once when it flushes,
+/// as here.
 pub(crate) fn race(growing: &Growing, profile: &NicProfile) -> Result<Grown> {
     let (endpoint, table) = race_table(growing, growing.slots, 2, profile)?;
     Executor::new(Rc::clone(&endpoint)).block_on(async {

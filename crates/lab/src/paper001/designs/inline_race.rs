@@ -1,13 +1,15 @@
-//! RACE as paper 001 compares itself with it: fixed size, one client, and the records themselves in the slots, so that a
-//! lookup moves 4d whole records (its Table I). For use there is [`farslot::index::race`], with records out of band.
+//! RACE as paper 001 compares itself with it: fixed size, one client, and the records themselves in
+//! the slots, so that a lookup moves 4d whole records (its Table I). For use there is
+//! [`farslot::index::race`], with records out of band.
 //!
 //! ```text
 //! 0        bucket 0: d slots | bucket 1 | ...       in groups of three: main, overflow, main
 //! slot     | 0 if free, else 1 | key | value |      fields of fixed sizes, to a multiple of 8
 //! ```
-//! A lookup reads both places of a key, in one batch: a main bucket and the overflow bucket beside it, each. A write
-//! reads them, then writes the slot: two round trips. Keys without room go to a stash in the client's memory. Operations
-//! may run side by side on different keys; two on one key, as experiments never have them, would both insert it.
+//! A lookup reads both places of a key, in one batch: a main bucket and the overflow bucket beside
+//! it, each. A write reads them, then writes the slot: two round trips. Keys without room go to a
+//! stash in the client's memory. Operations may run side by side on different keys; two on one key,
+//! as experiments never have them, would both insert it.
 
 use super::race::{Pair, pairs};
 use farslot::fabric::{Buffer, Endpoint, EndpointExt, NodeId, RemoteAddr, both};
@@ -78,7 +80,8 @@ pub(crate) struct InlineRace<E> {
     shape: InlineRaceShape,
     hasher: Hasher,
     stash: RefCell<Stash>,
-    /// Free slots that insertions under way are about to fill: RACE's compare-and-swap would let one of them win.
+    /// Free slots that insertions under way are about to fill: RACE's compare-and-swap would let
+    /// one of them win.
     taken: RefCell<HashSet<u64>>,
     entries: Cell<u64>,
 }

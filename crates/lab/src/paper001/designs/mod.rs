@@ -1,4 +1,5 @@
-//! Paper 001's designs side by side: placements that are counted ([`cost`]), and tables that are used ([`trial`]).
+//! Paper 001's designs side by side: placements that are counted ([`cost`]), and tables that are
+//! used ([`trial`]).
 
 mod cached;
 pub(crate) mod cost;

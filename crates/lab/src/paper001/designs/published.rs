@@ -14,8 +14,8 @@ pub(crate) const FINGERPRINT_BITS: u32 = 16;
 /// Slots of the stash.
 pub(crate) const STASH: u32 = 32;
 
-/// The paper's testbed: ConnectX-5 over RoCE at 100 Gb/s, with 3.2 us a round trip (section V-A, figure 7(e)). What the
-/// paper does not say is as in paper 000's profile of the same NIC.
+/// The paper's testbed: ConnectX-5 over RoCE at 100 Gb/s, with 3.2 us a round trip (section V-A,
+/// figure 7(e)). What the paper does not say is as in paper 000's profile of the same NIC.
 pub(crate) fn testbed() -> NicProfile {
     NicProfile {
         name: "paper-001".into(),
@@ -102,9 +102,9 @@ pub(crate) const TABLE_1: [Table1; 4] = [
     },
 ];
 
-/// Microseconds that each verb of a batch takes the testbed beside the first and beside its bytes: what a lookup of RACE, two
-/// READs of 16 slots, takes longer in Table I than one of TEA, one READ of 16 slots, less 2 KiB at 100 Gb/s. Fitted, on
-/// these two cells.
+/// Microseconds that each verb of a batch takes the testbed beside the first and beside its bytes:
+/// what a lookup of RACE, two READs of 16 slots, takes longer in Table I than one of TEA, one READ
+/// of 16 slots, less 2 KiB at 100 Gb/s. Fitted, on these two cells.
 pub(crate) const FURTHER_VERB_US: f64 = TABLE_1[2].lookup.us - TABLE_1[3].lookup.us - 0.16;
 /// How many times as much two threads do as one, at most: section V-B says 1.6 to 1.8.
 pub(crate) const GAIN_OF_DOUBLED_THREADS: f64 = 1.8;
@@ -147,10 +147,11 @@ pub(crate) const TABLE_3: [Table3; 8] = [
     row("D", "latest",    [3.35, 3.66, 5.03, 3.88], [1.84, 2.09, 2.68, 2.11]),
 ];
 
-/// The client's memory by the remote memory's bytes of records, where index and cache share it (section V-B).
+/// The client's memory by the remote memory's bytes of records, where index and cache share it
+/// (section V-B).
 pub(crate) const CLIENT_MEMORY: f64 = 0.017;
-/// Operations of a workload by the table's slots (section V: 300,000 on 30 million): how often keys come again, and
-/// so what a cache is worth, depends on it.
+/// Operations of a workload by the table's slots (section V: 300,000 on 30 million): how often keys
+/// come again, and so what a cache is worth, depends on it.
 pub(crate) const OPERATIONS_PER_SLOT: f64 = 0.01;
 
 /// Slots of a bucket in the figures by bucket size.
@@ -163,6 +164,6 @@ pub(crate) const MAP_EMBED_LOADS: [f64; 4] = [0.894, 0.916, 0.921, 0.932];
 pub(crate) const TEA_LOADS: [f64; 4] = [0.625, 0.788, 0.852, 0.888];
 pub(crate) const RACE_LOADS: [f64; 4] = [0.817, 0.920, 0.947, 0.961];
 
-/// Seconds in which a table of 30 million slots is doubled (section V-C, Table I): CuckooDuo actively, RACE, MapEmbed
-/// actively, CuckooDuo lazily, MapEmbed lazily.
+/// Seconds in which a table of 30 million slots is doubled (section V-C, Table I): CuckooDuo
+/// actively, RACE, MapEmbed actively, CuckooDuo lazily, MapEmbed lazily.
 pub(crate) const GROWTH_SECONDS: [f64; 5] = [4.0, 7.9, 8.1, 0.6, 0.708];

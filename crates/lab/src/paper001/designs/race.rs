@@ -1,10 +1,11 @@
 //! RACE's placement, to be counted: where keys go, without growth.
 //!
-//! Buckets come in groups of three: a main one, an overflow bucket, and another main one. A key has two main
-//! buckets by two hash functions, each read together with its group's overflow bucket; it goes to the emptier pair, there
-//! to the main bucket first.
+//! Buckets come in groups of three: a main one, an overflow bucket, and another main one. A key has
+//! two main buckets by two hash functions, each read together with its group's overflow bucket; it
+//! goes to the emptier pair, there to the main bucket first.
 //!
-//! Source: RACE (ATC 2021, and TOS 2022) as paper 001, section II-B, describes it, and the code published with that.
+//! Source: RACE (ATC 2021, and TOS 2022) as paper 001, section II-B, describes it, and the code
+//! published with that.
 
 use super::cost::{Cost, Placed};
 use farslot::index::hash::{derive, scale};

@@ -1,5 +1,5 @@
-//! The designs that are compared, each as the paper has it. A design more is an implementation of [`Design`] and an entry
-//! in [`SCHEMES`].
+//! The designs that are compared, each as the paper has it. A design more is an implementation of
+//! [`Design`] and an entry in [`SCHEMES`].
 
 use super::design::{Design, Moved, Opened};
 use super::inline_race::{InlineRace, InlineRaceShape};
@@ -206,8 +206,8 @@ impl Design for InlineRaceDesign {
     }
 }
 
-/// RACE as the index crate has it, for any number of writers: its records are out of band, and a slot is a word. One
-/// subtable, which does not split.
+/// RACE as the index crate has it, for any number of writers: its records are out of band, and a
+/// slot is a word. One subtable, which does not split.
 struct RaceDesign;
 
 fn race_layout(trial: &Trial) -> Result<RaceLayout> {

@@ -1,10 +1,11 @@
-//! The paper's own placements, to be counted beside ours: backup slots that are set aside, filled first or last;
-//! and a walk in place of the search.
+//! The paper's own placements, to be counted beside ours: backup slots that are set aside, filled
+//! first or last; and a walk in place of the search.
 //!
-//! Of the d slots of a bucket of the first array, d2 are for backup fingerprints, and what is in them is never
-//! moved. Which of a key's places is taken first decides what the table can do, and the paper has its figures from both
-//! orders: filled first, they let the table get full, but each insertion reads the keys of a bucket; filled last,
-//! insertions are cheap, but the table is full early.
+//! Of the d slots of a bucket of the first array, d2 are for backup fingerprints, and what is in
+//! them is never moved. Which of a key's places is taken first decides what the table can do, and
+//! the paper has its figures from both orders: filled first, they let the table get full, but each
+//! insertion reads the keys of a bucket; filled last, insertions are cheap, but the table is full
+//! early.
 
 use super::cost::{Cost, Placed};
 use farslot::index::hash::{derive, scale};
@@ -23,8 +24,9 @@ pub(crate) enum Order {
 pub(crate) enum Search {
     /// Breadth first, moving at most so many records.
     Breadth(u32),
-    /// Depth first: a random slot of the bucket, and if a record is in it, a random slot of that one's other
-    /// bucket, and so on, at most so many. Free slots beside the one that is drawn are not seen.
+    /// Depth first: a random slot of the bucket, and if a record is in it, a random slot of that
+    /// one's other bucket, and so on, at most so many. Free slots beside the one that is drawn are
+    /// not seen.
     Depth(u32),
 }
 
@@ -40,7 +42,8 @@ pub(crate) struct SplitShape {
     pub(crate) fingerprint_bits: u32,
     /// Slots of the stash: s.
     pub(crate) stash: u64,
-    /// Whether keys whose fingerprints collide take no slot of the stash: for figures of paths alone.
+    /// Whether keys whose fingerprints collide take no slot of the stash: for figures of paths
+    /// alone.
     pub(crate) collisions_aside: bool,
     pub(crate) order: Order,
     pub(crate) search: Search,
@@ -152,7 +155,8 @@ impl Split {
             .map(|(slot, _)| slot)
     }
 
-    /// Whether a key of this bucket could stand by its backup fingerprint: no other that is there has the same.
+    /// Whether a key of this bucket could stand by its backup fingerprint: no other that is there
+    /// has the same.
     fn may_back_up(&self, hash: u64) -> bool {
         let of = self.places(hash);
         let others = self.slots_of(of.first).map(|slot| self.hashes[slot]);
@@ -161,19 +165,21 @@ impl Split {
             .all(|other| self.places(other).backup != of.backup)
     }
 
-    /// Whether a key that stands by its backup fingerprint could stand by its primary one, beside `other`.
+    /// Whether a key that stands by its backup fingerprint could stand by its primary one, beside
+    /// `other`.
     fn may_stand(&self, hash: u64, other: u64) -> bool {
         let (of, other) = (self.places(hash), self.places(other));
         self.primary_twin(&of).is_none() && of.primary != other.primary
     }
 
-    /// Lets a key in whose fingerprints collide, by adjustments within its bucket; gives what is then to be placed,
-    /// which collides no more, or nothing if the key cannot be let in.
+    /// Lets a key in whose fingerprints collide, by adjustments within its bucket; gives what is
+    /// then to be placed, which collides no more, or nothing if the key cannot be let in.
     fn resolve(&mut self, hash: u64, cost: &mut Cost) -> Option<Resolved> {
         let of = self.places(hash);
         cost.access(self.shape.bucket_slots as u64);
         if let Some(slot) = self.backup_twin(&of) {
-            // Whoever stands there stands by its primary fingerprint from now on, in the place of another.
+            // Whoever stands there stands by its primary fingerprint from now on, in the place of
+            // another.
             let other = self.hashes[slot];
             if self.primary_twin(&of).is_some() || !self.may_stand(other, hash) {
                 return None;
@@ -194,7 +200,8 @@ impl Split {
         if self.may_back_up(hash) {
             return self.back_up(hash, cost);
         }
-        // The other of the two, whose first bucket is the same one, stands by its backup fingerprint.
+        // The other of the two, whose first bucket is the same one, stands by its backup
+        // fingerprint.
         if !self.may_back_up(twin_hash) || self.places(twin_hash).backup == of.backup {
             return None;
         }

@@ -1,5 +1,6 @@
-//! The placements beside the published counts, which are of 3 million slots: `FARSLOT_SLOTS=3000000` counts in as many.
-//! Smaller tables get fuller before the first key is refused.
+//! The placements beside the published counts, which are of 3 million slots:
+//! `FARSLOT_SLOTS=3000000` counts in as many. Smaller tables get fuller before the first key is
+//! refused.
 
 use super::cost::Filled;
 use super::ours::Ours;
@@ -60,8 +61,8 @@ fn backup_slots_first_fill_the_table_and_primary_slots_first_do_not() {
     assert!(loads[0] > loads[1]);
 }
 
-/// At low loads a bucket is read for nearly every second key where backup slots are first, and for none where they
-/// are last.
+/// At low loads a bucket is read for nearly every second key where backup slots are first, and for
+/// none where they are last.
 #[test]
 fn backup_slots_first_read_buckets_early() {
     let reads = |order| {

@@ -1,10 +1,11 @@
 //! Zipf's distribution as YCSB draws from it.
 //!
-//! YCSB's default ("scrambled Zipfian") draws from 10^10 items, however many keys there are, and maps them onto the
-//! keys by a hash: a flatter distribution than Zipf's over the keys, which decides what a cache is worth.
+//! YCSB's default ("scrambled Zipfian") draws from 10^10 items, however many keys there are, and
+//! maps them onto the keys by a hash: a flatter distribution than Zipf's over the keys, which
+//! decides what a cache is worth.
 //!
-//! Source: YCSB's core workload, and Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994),
-//! for drawing without a table of all items.
+//! Source: YCSB's core workload, and Gray et al., "Quickly generating billion-record synthetic
+//! databases" (SIGMOD 1994), for drawing without a table of all items.
 
 use rand::{Rng, RngExt};
 
@@ -48,7 +49,8 @@ impl YcsbZipf {
     }
 }
 
-/// The weight of the first `items` items, of which there are at least [`TERMS`], by Euler and Maclaurin.
+/// The weight of the first `items` items, of which there are at least [`TERMS`], by Euler and
+/// Maclaurin.
 fn weight(items: f64, skew: f64) -> f64 {
     let last = f64::from(TERMS);
     let first: f64 = (1..=TERMS).map(|rank| f64::from(rank).powf(-skew)).sum();

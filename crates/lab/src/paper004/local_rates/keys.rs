@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program that prints the corpus, with the whole of it asked for, and the Debian package that it is in.
+/// The program that prints the corpus, with the whole of it asked for, and the Debian package that
+/// it is in.
 const CORPUS: (&str, [&str; 2], &str) = ("bible", ["-f", "gen1:1-rev22:21"], "bible-kjv");
 /// The tree of files whose contents are fingerprinted.
 const TREE: &str = "/usr";
@@ -29,8 +30,9 @@ pub(crate) fn integers(count: usize, seed: u64) -> Vec<u32> {
     random_integers(seed).take(count).collect()
 }
 
-/// MD5 fingerprints of the files under `/usr` of up to a MiB, each content once, at most so many: for the paper's
-/// MacOS trace, the fingerprints of a server's files, which is not to be had any more.
+/// MD5 fingerprints of the files under `/usr` of up to a MiB, each content once, at most so many:
+/// for the paper's MacOS trace, the fingerprints of a server's files, which is not to be had any
+/// more.
 ///
 /// # Errors
 /// [`LabError::TooFewKeys`] if there are fewer than `least`.
@@ -88,11 +90,13 @@ fn fingerprint(content: &[u8]) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
-/// Document-word pairs, as the paper's DocWords: a verse of the King James Bible is a document. The corpus is one that
-/// Debian ships; bags of words such as the paper's (the UCI repository's) no package has.
+/// Document-word pairs, as the paper's DocWords: a verse of the King James Bible is a document. The
+/// corpus is one that Debian ships; bags of words such as the paper's (the UCI repository's) no
+/// package has.
 ///
 /// # Errors
-/// [`LabError::NoCorpus`] if the program that prints it is not there or fails; [`LabError::TooFewKeys`].
+/// [`LabError::NoCorpus`] if the program that prints it is not there or fails;
+/// [`LabError::TooFewKeys`].
 pub(crate) fn document_words(least: usize, progress: Progress<'_>) -> Result<Vec<u64>> {
     let (program, arguments, package) = CORPUS;
     progress("document-word pairs");
@@ -113,8 +117,8 @@ pub(crate) fn document_words(least: usize, progress: Progress<'_>) -> Result<Vec
     enough("document-word pairs", pairs_of(&text), least)
 }
 
-/// The pairs of a text of a document a line, each beginning with its name: the document's number in the high half, the
-/// word's in the low one, and each pair once.
+/// The pairs of a text of a document a line, each beginning with its name: the document's number in
+/// the high half, the word's in the low one, and each pair once.
 fn pairs_of(text: &str) -> Vec<u64> {
     let mut numbers = HashMap::new();
     let mut pairs = Vec::new();

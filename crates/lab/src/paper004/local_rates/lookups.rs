@@ -1,4 +1,5 @@
-//! Figures 10 to 12: lookups a second of keys that are there and of ones that are not, of each trace.
+//! Figures 10 to 12: lookups a second of keys that are there and of ones that are not, of each
+//! trace.
 
 use super::{
     DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, in_turns, keys, on_empty,
@@ -23,7 +24,8 @@ const SCALE: Scale = Scale {
 /// One key of so many is never inserted.
 const HELD_BACK: usize = 8;
 
-/// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, for keys that are there and ones that are not.
+/// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, for keys that are there and ones
+/// that are not.
 type Paper = [[Option<f64>; 3]; 2];
 
 /// RandomInteger.

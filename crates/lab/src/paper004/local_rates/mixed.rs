@@ -28,7 +28,8 @@ type Value = [u64; 4];
 /// Bytes of a key and its value.
 const RECORD: f64 = (size_of::<Key>() + size_of::<Value>()) as f64;
 
-/// Table 1 of the paper: the part of the operations that insert, and of those that update; the rest look up.
+/// Table 1 of the paper: the part of the operations that insert, and of those that update; the rest
+/// look up.
 const WORKLOADS: [(&str, f64, f64); 5] = [
     ("YCSB-1", 1.0, 0.0),
     ("YCSB-2", 0.75, 0.0),
@@ -37,7 +38,8 @@ const WORKLOADS: [(&str, f64, f64); 5] = [
     ("YCSB-5", 0.0, 0.05),
 ];
 
-/// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, over YCSB-1 to YCSB-4: the least and the most.
+/// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, over YCSB-1 to YCSB-4: the least
+/// and the most.
 const BETWEEN: [[f64; 2]; 3] = [[1.25, 1.70], [1.25, 1.55], [1.10, 1.50]];
 /// The same of YCSB-5, as far as the paper's text says it.
 const WITHOUT_INSERTIONS: [Option<f64>; 3] = [Some(1.0), None, None];
@@ -102,7 +104,8 @@ impl Job<Key, Value> for Workload<'_> {
                         std::hint::black_box(table.get(&self.keys[number as usize]));
                     }
                     Operation::Update(number) => {
-                        // Of a key that was dropped it is one more attempt to insert it, as the paper says.
+                        // Of a key that was dropped it is one more attempt to insert it, as the
+                        // paper says.
                         let _ = table.insert(self.keys[number as usize], value(!number));
                     }
                 }
@@ -114,8 +117,8 @@ impl Job<Key, Value> for Workload<'_> {
     }
 }
 
-/// What is done in one workload, to tables whose insertions need up to so many keys. Lookups and updates are of
-/// records that were inserted before, popular ones more often.
+/// What is done in one workload, to tables whose insertions need up to so many keys. Lookups and
+/// updates are of records that were inserted before, popular ones more often.
 fn operations(inserts: f64, updates: f64, keys: u32, scale: &Scale) -> Vec<Operation> {
     let mut random = ChaCha8Rng::seed_from_u64(scale.seed);
     let popularity = Zipf::new(keys, SKEW);

@@ -1,8 +1,8 @@
 //! Paper 004, figures 7 to 13: how many operations a second the in-process tables do, timed.
 //!
-//! Times are those of the processor for the one thread that works, so that what else runs on the machine
-//! counts less; and designs take turns, so that it counts for all of them. Rates are of this machine; what
-//! is to be compared with the paper's are the ratios.
+//! Times are those of the processor for the one thread that works, so that what else runs on the
+//! machine counts less; and designs take turns, so that it counts for all of them. Rates are of
+//! this machine; what is to be compared with the paper's are the ratios.
 
 mod insertions;
 pub(crate) mod keys;
@@ -24,8 +24,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// As many keys a slot as every design needs on its way to the highest occupancy: 1.217 by theory for one-slot
-/// buckets, more where walks are given up.
+/// As many keys a slot as every design needs on its way to the highest occupancy: 1.217 by theory
+/// for one-slot buckets, more where walks are given up.
 const KEYS_PER_SLOT: f64 = 1.3;
 
 /// The occupancy at which the paper compares tables, where keys without a place were dropped.
@@ -102,8 +102,8 @@ where
     })
 }
 
-/// Does a job on all designs, one after the other, as often as the scale says; which of them is first
-/// changes. Returns what it gave by design and round.
+/// Does a job on all designs, one after the other, as often as the scale says; which of them is
+/// first changes. Returns what it gave by design and round.
 fn in_turns<T>(
     scale: &Scale,
     mut job: impl FnMut(Design) -> Result<T>,
@@ -130,7 +130,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// That of `work`, which says how many operations it did: by the processor's time for this thread.
+    /// That of `work`, which says how many operations it did: by the processor's time for this
+    /// thread.
     fn of(work: impl FnOnce() -> u64) -> Self {
         let start = thread_time();
         let operations = work();

@@ -1,4 +1,5 @@
-//! A client of PostgreSQL's protocol, version 3: as much of it as the workloads need, with pipelining.
+//! A client of PostgreSQL's protocol, version 3: as much of it as the workloads need, with
+//! pipelining.
 
 use super::failure::failure;
 use crate::Result;
@@ -84,7 +85,8 @@ impl Connection {
         self.expect_done()
     }
 
-    /// Adds the execution of a prepared statement to what [`Self::flush`] sends: a transaction of its own.
+    /// Adds the execution of a prepared statement to what [`Self::flush`] sends: a transaction of
+    /// its own.
     pub(super) fn execute(&mut self, name: &str, parameters: &[i64]) {
         self.message(b'B', |to| {
             put_text(to, "");

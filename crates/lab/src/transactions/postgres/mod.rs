@@ -1,5 +1,5 @@
-//! The workloads on PostgreSQL: each transaction is one prepared statement, of several steps by a function. Those of
-//! one connection are pipelined.
+//! The workloads on PostgreSQL: each transaction is one prepared statement, of several steps by a
+//! function. Those of one connection are pipelined.
 
 mod connection;
 mod failure;

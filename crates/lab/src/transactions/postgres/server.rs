@@ -1,4 +1,5 @@
-//! A PostgreSQL server for a measurement: in a directory of its own, trusting this host, on loopback.
+//! A PostgreSQL server for a measurement: in a directory of its own, trusting this host, on
+//! loopback.
 
 use super::connection::Connection;
 use super::failure::{PEER, failure};
@@ -22,8 +23,8 @@ pub(super) struct Server {
     directory: PathBuf,
 }
 
-/// Settings beside the defaults: what is committed is not waited for on the disk, and transactions are serializable as
-/// those of the others are.
+/// Settings beside the defaults: what is committed is not waited for on the disk, and transactions
+/// are serializable as those of the others are.
 const SETTINGS: [&str; 7] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -165,7 +166,8 @@ pub(crate) fn is_installed() -> bool {
     programs().is_some()
 }
 
-/// Processor seconds that a server has used: of its first process, of those that it has, and of those that have ended.
+/// Processor seconds that a server has used: of its first process, of those that it has, and of
+/// those that have ended.
 pub(super) fn cpu_seconds(server: u32) -> Result<f64> {
     let unreadable = |error: std::io::Error| farslot_bench::BenchError::Process {
         process: server,
@@ -190,7 +192,8 @@ pub(super) fn cpu_seconds(server: u32) -> Result<f64> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// A process' parent, its own ticks, and those of its children that have ended, of its `/proc/PID/stat` (proc(5)).
+/// A process' parent, its own ticks, and those of its children that have ended, of its
+/// `/proc/PID/stat` (proc(5)).
 fn times(stat: &str) -> Option<(u32, u64, u64)> {
     // The name is in parentheses and may have anything in it.
     let (_, fields) = stat.rsplit_once(')')?;

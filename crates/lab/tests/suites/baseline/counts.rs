@@ -1,5 +1,5 @@
-//! What operations on the tables for comparison cost, as the endpoint counts it, and when the first insertion
-//! fails (paper 001, Table I and figure 9).
+//! What operations on the tables for comparison cost, as the endpoint counts it, and when the first
+//! insertion fails (paper 001, Table I and figure 9).
 //!
 //! `FARSLOT_SLOTS=3000000` counts in tables of the size of the published counts.
 
@@ -151,8 +151,9 @@ fn tea_fills_up_as_published() {
     }
 }
 
-/// The published code counts sixteen bucket READs and sixteen WRITEs for each number that a cell gets: moved 13.0,
-/// accesses 26.9, items 124 an insertion at a load of 0.9. Here only what has to be moved is written.
+/// The published code counts sixteen bucket READs and sixteen WRITEs for each number that a cell
+/// gets: moved 13.0, accesses 26.9, items 124 an insertion at a load of 0.9. Here only what has to
+/// be moved is written.
 #[test]
 fn map_embeds_cells_change_as_often_as_published() {
     let mut filling = map_embed(&options(8, 32));
@@ -174,8 +175,9 @@ fn map_embeds_cells_change_as_often_as_published() {
     assert!((published / 13.0 - 1.0).abs() < 0.15, "{published}");
 }
 
-/// The published code, at a load of 0.68: 4.4 READs of both buckets an insertion, and as many WRITEs, for it writes
-/// walks that it gives up too. Most of the READs are those of such walks, of which a small table has none or a few.
+/// The published code, at a load of 0.68: 4.4 READs of both buckets an insertion, and as many
+/// WRITEs, for it writes walks that it gives up too. Most of the READs are those of such walks, of
+/// which a small table has none or a few.
 #[test]
 fn teas_walks_are_as_long_as_published() {
     let mut filling = tea(&options(8, tea_stash()));
@@ -187,8 +189,8 @@ fn teas_walks_are_as_long_as_published() {
     let stashed = (work.stashed - before.stashed) as f64 / insertions;
     let reads = cost.accesses - (1.0 + moved - stashed);
     println!("at 0.68: {cost:?}, {reads:.2} READs, {moved:.2} moved, {stashed:.5} stashed");
-    // The newcomer's buckets, those of each record that was moved (once or more often), and of a thousand where a walk
-    // is given up.
+    // The newcomer's buckets, those of each record that was moved (once or more often), and of a
+    // thousand where a walk is given up.
     assert!(
         moved > 0.0 && reads >= 1.0 + moved + 1000.0 * stashed,
         "{reads}"

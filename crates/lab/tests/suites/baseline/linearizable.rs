@@ -1,5 +1,6 @@
-//! Linearizability of the tables for comparison under simulated faults: coroutines of one client read and write keys
-//! of a nearly full table, some are dropped half way, and MapEmbed grows meanwhile.
+//! Linearizability of the tables for comparison under simulated faults: coroutines of one client
+//! read and write keys of a nearly full table, some are dropped half way, and MapEmbed grows
+//! meanwhile.
 
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::run::{Run, Turns};

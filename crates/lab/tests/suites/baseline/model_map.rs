@@ -1,5 +1,5 @@
-//! One client's operations on the tables for comparison against a plain map: tiny and full tables, one
-//! operation at a time and many, before and after growth.
+//! One client's operations on the tables for comparison against a plain map: tiny and full tables,
+//! one operation at a time and many, before and after growth.
 
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, INLINE_SHORT, Slot, TABLE};

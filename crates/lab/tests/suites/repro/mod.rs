@@ -379,7 +379,8 @@ fn smart_cuckoo_fails_as_random_graphs_say_and_walks_into_nothing() {
         ..SMALL
     };
     let report = checked("004-fig1", &options);
-    // Paper 004's figure 1, by the theory: within 5 % at its full size, where few failures are less noisy.
+    // Paper 004's figure 1, by the theory: within 5 % at its full size, where few failures are less
+    // noisy.
     for (occupancy, expected, error) in [
         (0.6, 0.68, 0.12),
         (0.7, 4.1, 0.05),
@@ -508,7 +509,8 @@ fn rates_are_of_all_designs_beside_the_papers_ratios() {
     }
 }
 
-/// With the theory's number of keys, one-slot buckets reach the paper's occupancy, and so does a mixture that inserts.
+/// With the theory's number of keys, one-slot buckets reach the paper's occupancy, and so does a
+/// mixture that inserts.
 #[test]
 fn memory_beside_the_records_is_as_the_occupancies_say() {
     let options = Options {

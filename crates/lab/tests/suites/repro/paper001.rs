@@ -9,7 +9,8 @@ const WITH_CACHE: Options = Options {
     ..SMALL
 };
 
-/// The ratio of what the model of the paper's testbed says to the paper's figure, in the row whose cell begins like this.
+/// The ratio of what the model of the paper's testbed says to the paper's figure, in the row whose
+/// cell begins like this.
 fn modelled(report: &ReproReport, cell: &str) -> f64 {
     let row = report.rows.iter().find(|row| row.cell.starts_with(cell));
     let row = row.unwrap_or_else(|| panic!("no {cell:?}"));
@@ -67,7 +68,8 @@ fn table_3_has_half_the_operations_of_each_kind() {
     is_explained(&report);
     let of_paper = |row: &&farslot_lab::ReproRow| !row.cell.contains("out of band");
     for row in report.rows.iter().filter(of_paper) {
-        // One round trip a lookup, two an update or an insertion, of CuckooDuo one; each near 3.2 us.
+        // One round trip a lookup, two an update or an insertion, of CuckooDuo one; each near 3.2
+        // us.
         let range = match (row.cell.contains("YCSB-A"), row.cell.contains("cached")) {
             (true, false) => 4.6..5.6,
             (false, false) => 3.2..3.9,
@@ -286,7 +288,8 @@ fn the_supplement_has_all_its_figures() {
     }
     assert!(of("load factor when full, CuckooDuo") > 0.97);
     assert!(of("round trips an insertion below 0.7") < 1.02);
-    // The paper's threads, from one operation alone. Small tables are told of each few insertions and removals.
+    // The paper's threads, from one operation alone. Small tables are told of each few insertions
+    // and removals.
     for operation in ["lookup", "update"] {
         let ratio = modelled(
             &report,
@@ -312,7 +315,8 @@ fn the_supplement_has_all_its_figures() {
     assert!((15.0..33.0).contains(&most), "{most}");
 }
 
-/// `FARSLOT_REPRO=001-table1 cargo test -p farslot-lab --test suites own_scale -- --ignored --nocapture`
+/// `FARSLOT_REPRO=001-table1 cargo test -p farslot-lab --test suites own_scale -- --ignored
+/// --nocapture`
 #[test]
 #[ignore = "minutes each: paper 001's reports at their own scales, or the one that FARSLOT_REPRO names"]
 fn is_explained_at_its_own_scale() {

@@ -3,8 +3,9 @@
 use super::{checked, ours};
 use farslot_lab::repro::Options;
 
-/// Round trips within 5% of the paper's, latencies within 15%, and chunks that are chosen never more than 3% slower than the best
-/// fixed ones. The table is large enough for its clusters at a load of 0.9.
+/// Round trips within 5% of the paper's, latencies within 15%, and chunks that are chosen never
+/// more than 3% slower than the best fixed ones. The table is large enough for its clusters at a
+/// load of 0.9.
 #[test]
 fn find_or_put_takes_what_the_paper_says() {
     let options = Options {
@@ -28,8 +29,8 @@ fn find_or_put_takes_what_the_paper_says() {
     }
 }
 
-/// Two machines with one process each within 15% of the paper's, and the largest cluster too; nowhere less than a tenth below, nor
-/// more than twice as much.
+/// Two machines with one process each within 15% of the paper's, and the largest cluster too;
+/// nowhere less than a tenth below, nor more than twice as much.
 #[test]
 fn find_or_puts_of_many_machines_are_as_the_paper_says_at_both_ends() {
     let options = Options {
@@ -52,7 +53,8 @@ fn find_or_puts_of_many_machines_are_as_the_paper_says_at_both_ends() {
     }
 }
 
-/// Section 4.3's probes within 3%, and chunks that are chosen at most 3% slower than the best fixed ones at every load factor.
+/// Section 4.3's probes within 3%, and chunks that are chosen at most 3% slower than the best fixed
+/// ones at every load factor.
 #[test]
 fn chunks_that_are_chosen_are_as_fast_as_the_best_at_every_load() {
     let options = Options {

@@ -11,8 +11,8 @@ const FEW: Options = Options {
     seed: 7,
 };
 
-/// A report with all figures that the paper's text states, each fitted or predicted, and what is not within 15% of the
-/// paper's named.
+/// A report with all figures that the paper's text states, each fitted or predicted, and what is
+/// not within 15% of the paper's named.
 fn emulated(id: &str, beside_the_paper: usize) -> ReproReport {
     let report = checked(id, &FEW);
     let beside = report.rows.iter().filter(|row| row.paper.is_some());

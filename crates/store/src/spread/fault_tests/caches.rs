@@ -18,8 +18,8 @@ fn cached<O>(opener: O, bound: Nanos) -> Caching<O> {
     }
 }
 
-/// Nor does the client's cache: whatever it may still say of other nodes, of that one it says nothing from before, once
-/// it is known.
+/// Nor does the client's cache: whatever it may still say of other nodes, of that one it says
+/// nothing from before, once it is known.
 #[test]
 fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
     let (scheme, _) = linear();
@@ -39,8 +39,8 @@ fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
     assert!(losses.adopted > 50 && losses.hits > 500, "{losses:?}");
 }
 
-/// The same in the open: what is in the cache when the node goes is not said again when it is back, whichever of its
-/// keys is asked for first.
+/// The same in the open: what is in the cache when the node goes is not said again when it is back,
+/// whichever of its keys is asked for first.
 #[test]
 fn a_cache_goes_with_the_memory_that_it_is_of() {
     for asks_for_cached_first in [true, false] {

@@ -1,4 +1,5 @@
-//! Tables that are dropped, renamed, emptied and made anew at the same place, while others use them and clients die.
+//! Tables that are dropped, renamed, emptied and made anew at the same place, while others use them
+//! and clients die.
 
 use super::super::{drop_table, empty, rename};
 use super::*;

@@ -1,5 +1,5 @@
-//! Tables over several nodes, most of them simulated: every operation of every scheme, and nodes that stop and come
-//! back.
+//! Tables over several nodes, most of them simulated: every operation of every scheme, and nodes
+//! that stop and come back.
 
 mod dropping;
 mod lost;

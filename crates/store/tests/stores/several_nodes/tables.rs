@@ -124,8 +124,8 @@ fn a_batch_goes_to_three_nodes_at_once() {
     let [(doorbells, time), (doorbells_of_3, time_of_3)] = measured[..] else {
         panic!("two were measured");
     };
-    // The simulator counts a doorbell for each queue pair that has something to send. 96 keys are three windows of 32
-    // for one node, and one window for each of three.
+    // The simulator counts a doorbell for each queue pair that has something to send. 96 keys are
+    // three windows of 32 for one node, and one window for each of three.
     assert!(
         doorbells_of_3 <= 2 * doorbells,
         "{doorbells_of_3}, {doorbells}"
