@@ -127,6 +127,7 @@ pub struct TableRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
     /// Drawn when the record was written: a table that was emptied or renamed has another. Never 0.
+    #[serde(default)]
     pub id: u64,
     /// The id of the table in whose place this one has come, if it was made by emptying or renaming
     /// one.

@@ -6,7 +6,7 @@
 //! that it is gone; dropping it again finishes it.
 
 use super::find::{Found, Place, find, nodes_of};
-use crate::catalog::{Catalog, NewPartition, TableRecord};
+use crate::catalog::{Catalog, LEASE, NewPartition, TableRecord};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
@@ -115,6 +115,8 @@ pub(crate) async fn rename<E: Endpoint>(
         let renamed = catalog.rename(name, to, parts.creation).await;
         renamed.map_err(|error| nodes.named(node, error))?;
     }
+    // By then nobody uses it under the name before any more.
+    endpoint.sleep(LEASE).await;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::lease::{Leased, Leasing};
 use crate::{ErrorKind, TableRecord};
 use farslot_fabric::AnyEndpoint;
 use farslot_index::Index;
+use xxhash_rust::xxh3::xxh3_64;
 
 type Over = Leased<AnyEndpoint>;
 
@@ -23,11 +24,13 @@ fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Over> {
     Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
 }
 
-/// A value that says which table it was put into, under which key.
+/// A value that says which table it was put into, under which key. A table that was renamed is the same.
 fn mark(record: &TableRecord, key: u64) -> [u8; 16] {
+    let scheme = serde_json::to_vec(&record.scheme).unwrap();
+    let table = xxh3_64(&scheme) ^ record.offset;
     let mut value = [0; 16];
-    value[..8].copy_from_slice(&record.id.to_le_bytes());
-    value[8..].copy_from_slice(&(record.id ^ key).to_le_bytes());
+    value[..8].copy_from_slice(&table.to_le_bytes());
+    value[8..].copy_from_slice(&(table ^ key).to_le_bytes());
     value
 }
 

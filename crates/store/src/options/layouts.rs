@@ -1,0 +1,195 @@
+//! From what is asked for to the layout of a scheme.
+
+use super::{HashKind, TableOptions};
+use crate::Result;
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
+use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
+use farslot_index::duo::{DuoLayout, DuoOptions};
+use farslot_index::linear::{LinearLayout, LinearOptions};
+use farslot_index::race::{RaceLayout, RaceOptions};
+use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
+use farslot_index::{FieldSize, Hasher, IndexError, Record, Sizing, SlotKind};
+use std::ops::RangeInclusive;
+
+impl TableOptions {
+    pub(super) fn sealed_for(&self, records: &[Record<'_>]) -> Result<SealedLayout> {
+        Ok(self.sealed_options()?.layout_for(records)?)
+    }
+
+    /// Refuses growth where tables do not grow.
+    fn no_growth(&self) -> Result<()> {
+        match self.most_capacity {
+            None => Ok(()),
+            Some(most) => {
+                let limit = "of RACE and of CuckooDuo tables";
+                Err(bad_option("capacity to grow to", most, limit))
+            }
+        }
+    }
+
+    /// Refuses buckets that are too small or too large, and a load factor at which tables of such
+    /// buckets are full.
+    fn check_buckets(
+        &self,
+        bucket_slots: u32,
+        range: RangeInclusive<u32>,
+        limit: f64,
+    ) -> Result<()> {
+        if !range.contains(&bucket_slots) {
+            let limit = format!("{} to {}", range.start(), range.end());
+            return Err(bad_option("bucket slots", bucket_slots, limit));
+        }
+        match self.sizing.load_factor {
+            Some(load_factor) if load_factor > limit => {
+                let limit = format!("at most {limit} with buckets of {bucket_slots}");
+                Err(bad_option("load factor", load_factor, limit))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the room in slots where only linear tables have it.
+    fn no_inline_bytes(&self) -> Result<()> {
+        match self.inline_bytes {
+            None => Ok(()),
+            Some(bytes) => Err(bad_option("inline bytes", bytes, "for Hybrid slots only")),
+        }
+    }
+
+    pub(super) fn sealed_options(&self) -> Result<SealedOptions> {
+        self.no_growth()?;
+        self.no_inline_bytes()?;
+        let form = match self.slot {
+            None => None,
+            Some(SlotKind::Inline) => Some(SealedForm::Inline),
+            Some(SlotKind::Heap) => Some(SealedForm::OutOfBand),
+            Some(other) => {
+                let limit = "Inline or Heap in a sealed table";
+                return Err(bad_option("slot", format!("{other:?}"), limit));
+            }
+        };
+        Ok(SealedOptions {
+            form,
+            ..SealedOptions::new(self.of_a_new_table())
+        })
+    }
+
+    /// Bytes of the largest record out of band.
+    pub(super) const fn largest_record(&self) -> u64 {
+        (self.sizing.key.most() + self.sizing.value.most() + 8).next_multiple_of(8) as u64
+    }
+
+    pub(super) fn linear(&self) -> Result<LinearLayout> {
+        self.no_growth()?;
+        let options = LinearOptions {
+            sizing: self.of_a_new_table(),
+            slot: self.slot,
+            inline_bytes: self.inline_bytes,
+        };
+        Ok(options.layout()?)
+    }
+
+    pub(super) fn cuckoo_layout(&self, shape: CuckooShape) -> Result<CuckooLayout> {
+        self.no_growth()?;
+        self.no_inline_bytes()?;
+        let load_factor = self.sizing.load_factor.unwrap_or(shape.load_factor());
+        if let Some(limit) = shape.limit().filter(|limit| load_factor > *limit) {
+            let CuckooShape { ways, bucket_slots } = shape;
+            let limit = format!("at most {limit} with {ways} ways and buckets of {bucket_slots}");
+            return Err(bad_option("load factor", load_factor, limit));
+        }
+        let options = CuckooOptions {
+            sizing: Sizing {
+                load_factor: Some(load_factor),
+                ..self.of_a_new_table()
+            },
+            ways: shape.ways,
+            bucket_slots: shape.bucket_slots,
+            slot: self.slot,
+        };
+        Ok(options.layout()?)
+    }
+
+    pub(super) fn duo_layout(&self, shape: DuoShape) -> Result<DuoLayout> {
+        self.no_inline_bytes()?;
+        self.check_buckets(shape.bucket_slots, 4..=16, shape.limit())?;
+        let sizing = self.of_a_new_table();
+        let options = DuoOptions {
+            most_capacity: self.most_capacity,
+            slot: self.slot.unwrap_or_else(|| self.duo_slot()),
+            bucket_slots: shape.bucket_slots,
+            fingerprint_bits: shape.fingerprint_bits,
+            readers: shape.readers,
+            ..DuoOptions::new(Sizing {
+                load_factor: sizing.load_factor.or(Some(shape.load_factor())),
+                ..sizing
+            })
+        };
+        Ok(options.layout()?)
+    }
+
+    /// What suits the sizes: records in the slots where these are small, or of one length and not
+    /// large. A lookup reads its whole slot, whose room is that of the longest record.
+    const fn duo_slot(&self) -> SlotKind {
+        let fixed = matches!(
+            (self.sizing.key, self.sizing.value),
+            (FieldSize::Fixed(_), FieldSize::Fixed(_))
+        );
+        let longest = self.sizing.key.most();
+        let longest = longest.saturating_add(self.sizing.value.most());
+        match longest {
+            ..=64 => SlotKind::Inline,
+            65..=256 if fixed => SlotKind::Inline,
+            _ => SlotKind::Heap,
+        }
+    }
+
+    pub(super) fn race_layout(&self, shape: RaceShape) -> Result<RaceLayout> {
+        self.no_inline_bytes()?;
+        self.check_buckets(shape.bucket_slots, 4..=32, shape.limit())?;
+        if let Some(slot) = self.slot.filter(|slot| *slot != SlotKind::Heap) {
+            return Err(bad_option(
+                "slot",
+                format!("{slot:?}"),
+                "Heap in a RACE table",
+            ));
+        }
+        let sizing = self.of_a_new_table();
+        let options = RaceOptions {
+            most_capacity: self.most_capacity,
+            bucket_slots: shape.bucket_slots,
+            ..RaceOptions::new(Sizing {
+                load_factor: sizing.load_factor.or(Some(shape.load_factor())),
+                ..sizing
+            })
+        };
+        Ok(options.layout()?)
+    }
+
+    /// The sizing with the seed and the hash function of a table that is made now.
+    fn of_a_new_table(&self) -> Sizing {
+        let seed = rand::random();
+        Sizing {
+            hasher: match self.hash {
+                HashKind::Xxh3 => Hasher::Xxh3 { seed },
+                HashKind::Knuth => Hasher::Knuth,
+            },
+            seed,
+            ..self.sizing
+        }
+    }
+}
+
+pub(super) fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> crate::StoreError {
+    let (value, limit) = (value.to_string(), limit.into());
+    IndexError::BadOption {
+        option,
+        value,
+        limit,
+    }
+    .into()
+}
