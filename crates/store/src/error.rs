@@ -345,3 +345,18 @@ impl StoreError {
         }
     }
 }
+
+/// The error of an option that no table can have.
+pub(crate) fn bad_option(
+    option: &'static str,
+    value: impl ToString,
+    limit: impl Into<String>,
+) -> StoreError {
+    let (value, limit) = (value.to_string(), limit.into());
+    IndexError::BadOption {
+        option,
+        value,
+        limit,
+    }
+    .into()
+}

@@ -2,13 +2,14 @@
 
 use super::{HashKind, TableOptions};
 use crate::Result;
+use crate::error::bad_option;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
-use farslot_index::{FieldSize, Hasher, IndexError, Record, Sizing, SlotKind};
+use farslot_index::{FieldSize, Hasher, Record, Sizing, SlotKind};
 use std::ops::RangeInclusive;
 
 impl TableOptions {
@@ -178,18 +179,4 @@ impl TableOptions {
             ..self.sizing
         }
     }
-}
-
-pub(super) fn bad_option(
-    option: &'static str,
-    value: impl ToString,
-    limit: impl Into<String>,
-) -> crate::StoreError {
-    let (value, limit) = (value.to_string(), limit.into());
-    IndexError::BadOption {
-        option,
-        value,
-        limit,
-    }
-    .into()
 }

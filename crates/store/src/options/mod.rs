@@ -2,8 +2,8 @@
 
 mod layouts;
 
-use self::layouts::bad_option;
 use crate::deduplicate::last_of_each_key;
+use crate::error::bad_option;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};

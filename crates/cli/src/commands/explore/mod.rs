@@ -19,7 +19,7 @@ use ranks::{Fabric, RankArgs, Told};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subject::Subject;
+use subject::{Found, Subject};
 
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
@@ -88,13 +88,6 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         output::line(violated)?;
     }
     Err(Failure::Told)
-}
-
-/// What a command has to tell.
-struct Found {
-    report: Report,
-    /// The steps to a state that violates the invariant.
-    trace: Option<Vec<(String, String)>>,
 }
 
 fn explore_file(args: &Args) -> Result<Option<Found>> {

@@ -1,6 +1,5 @@
 //! What several ranks explore: the same on all of them.
 
-use super::Found;
 use crate::failure::{Failure, Result};
 use farslot::fabric::Endpoint;
 use farslot::fabric::sim::FaultPlan;
@@ -13,6 +12,13 @@ use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
+
+/// What a command has to tell.
+pub(super) struct Found {
+    pub(super) report: Report,
+    /// The steps to a state that violates the invariant.
+    pub(super) trace: Option<Vec<(String, String)>>,
+}
 
 /// How bad the simulator's faults are: as the test suites have them.
 const CHAOS: f64 = 0.6;
