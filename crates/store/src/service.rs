@@ -11,6 +11,7 @@
 //! not begun, nor what makes no sense.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -214,18 +215,20 @@ impl Service {
         };
         let extent = record.extent();
         let limits = Limits::default();
+        // Over endpoints of the clients' own types, so that tables are compiled for no others. They
+        // have no lease: whether the table is there is seen before every call.
         let (session, lent) = match &self.memory {
             Memory::Mapped(node) => {
                 let node = node.upgrade().ok_or(Status::NotServed)?;
                 let endpoint = ShmEndpoint::confined(vec![node], extent.clone(), limits);
-                let executor = Executor::new(Rc::new(endpoint));
+                let executor = Executor::new(Rc::new(Leased::new(endpoint)));
                 (self.sessions.session(executor, NODE, record), None)
             }
             Memory::Lent => {
                 let endpoint = OwnerEndpoint::new(memory.bytes(), extent.clone(), limits);
                 let endpoint = Rc::new(endpoint);
                 let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
-                let executor = Executor::new(Rc::new(any));
+                let executor = Executor::new(Rc::new(Leased::new(any)));
                 let open = || self.sessions.session(executor, NODE, record);
                 (endpoint.lend(memory, now, open), Some(endpoint))
             }

@@ -11,7 +11,7 @@ use crate::spread::{
     self, ByCalls, Caching, CallRule, KnownSizes, Opener, OverNodes, Spread, SpreadTable,
 };
 use crate::{Access, OpenOptions, Result, Table};
-use farslot_fabric::{Endpoint, Executor, Nanos, NodeId};
+use farslot_fabric::{Executor, Nanos, NodeId};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::rc::Rc;
@@ -82,7 +82,7 @@ impl Sessions {
     }
 
     /// A session with a table on one node.
-    pub(crate) fn session<E: Endpoint>(
+    pub(crate) fn session<E: Leasing>(
         &self,
         executor: Executor<E>,
         node: NodeId,
@@ -99,7 +99,7 @@ impl Sessions {
         }
     }
 
-    fn on_one<E: Endpoint, O: Opener<E>>(
+    fn on_one<E: Leasing, O: Opener<E>>(
         &self,
         (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
         opener: O,
