@@ -47,7 +47,8 @@ typedef enum {
 typedef struct fs_job fs_job;
 
 /*
- A map: elements of up to so many bytes, each with an index that it keeps, and a value of some words.
+ A map: elements of up to so many bytes, each with an index that it keeps, and a value of some
+ words.
  */
 typedef struct fs_map fs_map;
 
@@ -66,23 +67,24 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Why the last call of this thread that failed did, as text. It is good until the thread's next call of this library.
+ Why the last call of this thread that failed did, as text. It is good until the thread's next
+ call of this library.
  */
 const char *fs_error_message(void);
 
 /*
- Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at `rendezvous`, "HOST:PORT", which may be
- null for a process alone. Null if that fails. To be freed by fs_job_free.
+ Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at
+ `rendezvous`, "HOST:PORT", which may be null for a process alone. Null if that fails. To be
+ freed by fs_job_free.
 
  # Safety
  `rendezvous` is null or a text that ends with a zero.
  */
-fs_job *fs_job_join(uint32_t rank,
-                    uint32_t ranks,
-                    const char *rendezvous);
+fs_job *fs_job_join(uint32_t rank, uint32_t ranks, const char *rendezvous);
 
 /*
- The same with rank and number of ranks from the environment that mpirun or srun sets; a process alone without one.
+ The same with rank and number of ranks from the environment that mpirun or srun sets; a process
+ alone without one.
 
  # Safety
  As of fs_job_join.
@@ -106,7 +108,8 @@ uint32_t fs_job_rank(const fs_job *job);
 uint32_t fs_job_ranks(const fs_job *job);
 
 /*
- Waits until all processes of the job have called it. Returns whether they have: false, with a message, if one has died.
+ Waits until all processes of the job have called it. Returns whether they have: false, with a
+ message, if one has died.
 
  # Safety
  `job` is null or a job that was not freed, and no other thread uses it now.
@@ -122,9 +125,10 @@ bool fs_job_barrier(fs_job *job);
 void fs_job_free(fs_job *job);
 
 /*
- A map of this process's own: elements of `element_bytes` bytes, or of up to so many if their length `varies`, with values of
- `value_words` words of 8 bytes; `buckets` for elements, and `element_words` words for elements, their values and, where that
- varies, their lengths. Null if that fails. To be freed by fs_map_free.
+ A map of this process's own: elements of `element_bytes` bytes, or of up to so many if their
+ length `varies`, with values of `value_words` words of 8 bytes; `buckets` for elements, and
+ `element_words` words for elements, their values and, where that varies, their lengths. Null if
+ that fails. To be freed by fs_map_free.
  */
 fs_map *fs_map_new(size_t element_bytes,
                    bool varies,
@@ -133,8 +137,9 @@ fs_map *fs_map_new(size_t element_bytes,
                    uint64_t element_words);
 
 /*
- A map that the processes of a job share, on one machine: each owns so many buckets, and so many words for the elements that it
- inserts. All of them call this, in the same order as other calls for the job. Null if that fails.
+ A map that the processes of a job share, on one machine: each owns so many buckets, and so many
+ words for the elements that it inserts. All of them call this, in the same order as other calls
+ for the job. Null if that fails.
 
  # Safety
  `job` is null or a job that was not freed, and no other thread uses it now.
@@ -147,7 +152,8 @@ fs_map *fs_map_of_job(fs_job *job,
                       uint64_t element_words_per_rank);
 
 /*
- Space for one thread's elements of one map. To be freed by fs_spare_free, before or after the map.
+ Space for one thread's elements of one map. To be freed by fs_spare_free, before or after the
+ map.
  */
 fs_spare *fs_spare_new(void);
 
@@ -160,13 +166,14 @@ fs_spare *fs_spare_new(void);
 void fs_spare_free(fs_spare *spare);
 
 /*
- Finds an element or inserts it, with the words of `value` as its value, or zeros if that is null: FS_FOUND, FS_INSERTED or
- FS_FULL; FS_ERROR for an element of another length. Its index goes to `index`, unless that is null. The value of an element that
- is there stays as it is.
+ Finds an element or inserts it, with the words of `value` as its value, or zeros if that is
+ null: FS_FOUND, FS_INSERTED or FS_FULL; FS_ERROR for an element of another length. Its index
+ goes to `index`, unless that is null. The value of an element that is there stays as it is.
 
  # Safety
- `map` is null or a map that was not freed; `spare` is null or was not freed, and no other thread uses it now; `bytes` are
- `len`; `value` is null or as many words as values of the map; `index` is null or has room for a word.
+ `map` is null or a map that was not freed; `spare` is null or was not freed, and no other thread
+ uses it now; `bytes` are `len`; `value` is null or as many words as values of the map; `index`
+ is null or has room for a word.
  */
 fs_outcome fs_map_find_or_put(const fs_map *map,
                               fs_spare *spare,
@@ -176,31 +183,26 @@ fs_outcome fs_map_find_or_put(const fs_map *map,
                               uint64_t *index);
 
 /*
- Finds an element: FS_FOUND, with its index in `index` unless that is null, or FS_ABSENT; FS_ERROR for an element of another
- length.
+ Finds an element: FS_FOUND, with its index in `index` unless that is null, or FS_ABSENT;
+ FS_ERROR for an element of another length.
 
  # Safety
  As of fs_map_find_or_put.
  */
-fs_outcome fs_map_find(const fs_map *map,
-                       const uint8_t *bytes,
-                       size_t len,
-                       uint64_t *index);
+fs_outcome fs_map_find(const fs_map *map, const uint8_t *bytes, size_t len, uint64_t *index);
 
 /*
- Copies the bytes of the element with this index to `to`, as many as there is room for, and returns how many it has. SIZE_MAX,
- with a message, where there cannot be an element.
+ Copies the bytes of the element with this index to `to`, as many as there is room for, and
+ returns how many it has. SIZE_MAX, with a message, where there cannot be an element.
 
  # Safety
  `map` is null or a map that was not freed; `to` has room for `room` bytes, or `room` is 0.
  */
-size_t fs_map_get(const fs_map *map,
-                  uint64_t index,
-                  uint8_t *to,
-                  size_t room);
+size_t fs_map_get(const fs_map *map, uint64_t index, uint8_t *to, size_t room);
 
 /*
- Loads a word of the value of the element with this index into `to`. Returns whether there is one.
+ Loads a word of the value of the element with this index into `to`. Returns whether there is
+ one.
 
  # Safety
  `map` is null or a map that was not freed; `to` has room for a word.
@@ -216,8 +218,8 @@ bool fs_map_load(const fs_map *map, uint64_t index, size_t word_of, uint64_t *to
 bool fs_map_store(const fs_map *map, uint64_t index, size_t word_of, uint64_t value);
 
 /*
- Replaces a word of the value of the element with this index by `value` if it is `expected`, and writes what it was to `was`,
- unless that is null. Returns whether there is such a word.
+ Replaces a word of the value of the element with this index by `value` if it is `expected`, and
+ writes what it was to `was`, unless that is null. Returns whether there is such a word.
 
  # Safety
  `map` is null or a map that was not freed; `was` is null or has room for a word.
@@ -230,8 +232,9 @@ bool fs_map_compare_swap(const fs_map *map,
                          uint64_t *was);
 
 /*
- Sets flags in a word of the value of the element with this index, and writes the word before to `was`, unless that is null: of all
- who set a flag, one sees it unset. Returns whether there is such a word.
+ Sets flags in a word of the value of the element with this index, and writes the word before to
+ `was`, unless that is null: of all who set a flag, one sees it unset. Returns whether there is
+ such a word.
 
  # Safety
  As of fs_map_compare_swap.
@@ -251,21 +254,20 @@ bool fs_map_set_flags(const fs_map *map,
 void fs_map_free(fs_map *map);
 
 /*
- A set of this process's own with so many buckets, one for each word and some more: above nine tenths it gets slow, and full
- at last. Null if that fails. To be freed by fs_word_set_free.
+ A set of this process's own with so many buckets, one for each word and some more: above nine
+ tenths it gets slow, and full at last. Null if that fails. To be freed by fs_word_set_free.
  */
 fs_word_set *fs_word_set_new(uint64_t buckets);
 
 /*
- A set that the processes of a job share, on one machine: each owns so many buckets of it. All of them call this, in the same
- order as other calls for the job. Null if that fails. The memory of a process that has ended stays for as long as others use
- the set.
+ A set that the processes of a job share, on one machine: each owns so many buckets of it. All of
+ them call this, in the same order as other calls for the job. Null if that fails. The memory of
+ a process that has ended stays for as long as others use the set.
 
  # Safety
  `job` is null or a job that was not freed, and no other thread uses it now.
  */
-fs_word_set *fs_word_set_of_job(fs_job *job,
-                                uint64_t buckets_per_rank);
+fs_word_set *fs_word_set_of_job(fs_job *job, uint64_t buckets_per_rank);
 
 /*
  Finds a word or inserts it: FS_FOUND, FS_INSERTED or FS_FULL; FS_ERROR for a word of 64 bits.
@@ -276,11 +278,12 @@ fs_word_set *fs_word_set_of_job(fs_job *job,
 fs_outcome fs_word_set_find_or_put(const fs_word_set *set, uint64_t word);
 
 /*
- Finds or inserts `count` words in turn, whose waits for memory overlap, and writes what became of each to `outcomes`. Returns
- false, and inserts none, if one is of 64 bits.
+ Finds or inserts `count` words in turn, whose waits for memory overlap, and writes what became
+ of each to `outcomes`. Returns false, and inserts none, if one is of 64 bits.
 
  # Safety
- `set` is null or a set that was not freed; `words` and `outcomes` have room for `count`, or `count` is 0.
+ `set` is null or a set that was not freed; `words` and `outcomes` have room for `count`, or
+ `count` is 0.
  */
 bool fs_word_set_find_or_put_all(const fs_word_set *set,
                                  const uint64_t *words,

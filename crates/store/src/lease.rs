@@ -28,6 +28,9 @@ pub(crate) trait Leasing: Endpoint {
     /// From now on this endpoint has that table open on a node, and no other: it was seen there at
     /// `since`.
     fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos);
+
+    /// From now on this endpoint has no table open on a node, and may look for one there.
+    fn end_lease(&self, node: NodeId);
 }
 
 /// An endpoint that posts to a table's memory only while it is the table's.
@@ -169,12 +172,20 @@ impl<E: Endpoint> Leasing for Leased<E> {
             asked: RefCell::default(),
         });
     }
+
+    fn end_lease(&self, node: NodeId) {
+        if let Some(lease) = self.leases.borrow_mut().get_mut(usize::from(node.0)) {
+            *lease = None;
+        }
+    }
 }
 
 /// In tests of partitions, whose tables nobody drops.
 #[cfg(test)]
 impl Leasing for farslot_fabric::sim::SimEndpoint {
     fn lease(&self, _: NodeId, _: &TableRecord, _: Nanos) {}
+
+    fn end_lease(&self, _: NodeId) {}
 }
 
 /// The first address of a verb.

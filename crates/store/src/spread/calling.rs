@@ -38,6 +38,10 @@ pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
 impl<E: Endpoint, O: Opener<E>> Opener<E> for ByCalls<O> {
     type Client = Calling<E, O::Client>;
 
+    fn client_bytes(&self, scheme: &Scheme) -> u64 {
+        self.opener.client_bytes(scheme)
+    }
+
     async fn open(
         &self,
         endpoint: Rc<E>,

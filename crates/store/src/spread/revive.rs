@@ -48,6 +48,8 @@ impl<E: Leasing, O: Opener<E>> Spread<E, O> {
         };
         for _ in 0..MOST_ATTEMPTS {
             self.come_up(number)?;
+            // Of the partition that was there: what is there now has another id.
+            self.endpoint.end_lease(part.node.get());
             let (sample, places, since) =
                 match find(&*self.endpoint, &self.nodes, &self.name).await? {
                     Found::Spread(table) if table.common.creation == self.common.creation => {
