@@ -65,15 +65,20 @@ pub fn report(failure: &Failure, as_json: bool) {
     }
 }
 
-/// Refuses a file that could not be written when the work is done: it is left as it is, or empty.
+/// Refuses a file that could not be written when the work is done. It is left as it is, and one that
+/// is not there yet is not there afterwards.
 ///
 /// # Errors
 /// What the system says.
 pub fn check_writable(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened
-        .map(drop)
-        .map_err(Failure::io(path.display().to_string()))
+    let name = || path.display().to_string();
+    opened.map_err(Failure::io(name()))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(Failure::io(name()))?;
+    }
+    Ok(())
 }
 
 /// A table that fits the terminal's width, or as many columns as COLUMNS says; elsewhere it is as

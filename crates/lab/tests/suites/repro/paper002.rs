@@ -64,12 +64,14 @@ fn chunks_that_are_chosen_are_as_fast_as_the_best_at_every_load() {
         seed: 3,
     };
     let report = checked("002-fig2", &options);
-    let beside: Vec<_> = report.rows.iter().filter_map(|row| row.ratio).collect();
-    assert_eq!(beside.len(), 2);
-    assert!(
-        beside.iter().all(|ratio| (ratio - 1.0).abs() < 0.03),
-        "{beside:?}"
-    );
+    let compared = report.rows.iter();
+    let compared = compared.filter_map(|row| Some((&*row.cell, row.ratio?)));
+    let (probes, table): (Vec<_>, Vec<_>) = compared.partition(|(cell, _)| cell.contains("0.75"));
+    assert_eq!(probes.len(), 2);
+    let within =
+        |rows: &[(&str, f64)], most: f64| rows.iter().all(|(_, ratio)| (ratio - 1.0).abs() < most);
+    assert!(within(&probes, 0.03), "{probes:?}");
+    assert!(within(&table, 0.15), "{table:?}");
     let chosen = report
         .rows
         .iter()
