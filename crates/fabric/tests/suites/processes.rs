@@ -343,7 +343,7 @@ fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
 
 #[test]
 #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
-fn a_process_that_hangs_is_served_from_by_its_nic() {
+fn a_hung_process_is_served_from_over_verbs_by_its_nic() {
     let served = Served::start::<Verbs>("127.0.0.1:0");
     let executor = client::<Verbs>(std::slice::from_ref(&served.address), PATIENT);
     let endpoint = executor.endpoint();
