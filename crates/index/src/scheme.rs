@@ -194,8 +194,12 @@ impl<S: SchemeClient> Index for S {
     async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
+        mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
+        // So the drivers are compiled once for a scheme, whatever the keys come from.
+        let mut keys = keys.into_iter();
+        let keys: &mut dyn Iterator<Item = &'k [u8]> = &mut keys;
+        let done: &mut dyn FnMut(usize, Result<Option<Value>>) = &mut done;
         self.find_many(keys, done).await;
     }
 

@@ -3,6 +3,7 @@
 //! memory run themselves again in a process of their own.
 
 mod alone;
+mod attacked;
 mod bed;
 mod calls;
 mod exchange;
@@ -14,6 +15,7 @@ mod processes;
 mod proxy;
 #[path = "../common/raw.rs"]
 mod raw;
+mod served;
 mod shm_alone;
 mod shm_processes;
 mod sim_calls;
