@@ -188,7 +188,8 @@ impl<E: Endpoint> Owner<E> {
             Operation::Put(..)
             | Operation::Update(..)
             | Operation::Replace(..)
-            | Operation::Remove(_) => 0,
+            | Operation::Remove(_)
+            | Operation::RemoveIf(..) => 0,
         }
     }
 

@@ -32,7 +32,8 @@ fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outc
         | Operation::FindOrPut(..)
         | Operation::Update(..)
         | Operation::Replace(..)
-        | Operation::Remove(_) => Err(error),
+        | Operation::Remove(_)
+        | Operation::RemoveIf(..) => Err(error),
     }
 }
 

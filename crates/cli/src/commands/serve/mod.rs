@@ -2,6 +2,7 @@
 
 mod audit;
 mod grants;
+mod redis;
 
 use self::audit::{Tables, audit_to};
 use self::grants::Grants;
@@ -10,9 +11,11 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use bytesize::ByteSize;
 use farslot::{Address, Secret, Server, ServerOptions};
+use farslot_gateway::Gateway;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -47,6 +50,8 @@ pub struct Args {
     /// second of each kind
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
+    #[command(flatten)]
+    redis: redis::Args,
     /// Serve an address that other machines can reach to anybody, without a secret
     #[arg(long)]
     insecure: bool,
@@ -115,14 +120,17 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             "no secret is needed: whoever is on this machine can use the memory"
         });
     }
+    let gateway = redis::start(&args.redis, &server, args.insecure)?;
     announce(
         server.addresses(),
+        gateway.as_ref().map(Gateway::address),
         bytes,
         options.secret.is_some(),
         context.json,
     )?;
     let mut tables = audit.map(|audit| Tables::new(audit, &server));
     admission.keep_in_force(&args, context, &server, &told, &mut tables);
+    drop(gateway);
     drop(server);
     Ok(())
 }
@@ -267,19 +275,26 @@ impl Admission {
     }
 }
 
-fn announce(addresses: &[Address], bytes: u64, with_secret: bool, as_json: bool) -> Result<()> {
+fn announce(
+    addresses: &[Address],
+    redis: Option<SocketAddr>,
+    bytes: u64,
+    with_secret: bool,
+    as_json: bool,
+) -> Result<()> {
     let pid = std::process::id();
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let redis = redis.map(|address| format!("redis://{address}"));
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
-            "secret_needed": with_secret,
+            "redis": redis, "secret_needed": with_secret,
         }))
     } else {
         output::line(format!(
             "serving {} at {} (process {pid}; Ctrl-C or kill {pid} ends it)",
             output::sized(bytes),
-            addresses.join(" and "),
+            [&addresses[..], redis.as_slice()].concat().join(" and "),
         ))
     };
     match said {
