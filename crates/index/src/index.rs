@@ -107,31 +107,44 @@ pub trait Index {
         operations: &[Operation<'_>],
         done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let is_get = |number: &usize| matches!(operations[*number], Operation::Get(_));
-        let (gets, others): (Vec<_>, Vec<_>) = (0..operations.len()).partition(is_get);
+        let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
+        if !operations.iter().any(is_get) {
+            return self.write_many(operations, done).await;
+        }
+        let numbers = 0..operations.len();
+        let (gets, others): (Vec<_>, Vec<_>) =
+            numbers.partition(|number| is_get(&operations[*number]));
         // Nobody else borrows it while it is called: a callback that uses the table begins a batch
         // of its own.
         let done = RefCell::new(done);
-        let run = others.iter().map(|number| self.run(operations[*number]));
+        let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
         let keys = gets.iter().map(|number| operations[*number].key());
         // Writes take as many round trips as gets or more, so theirs begin first.
         both(
             async {
                 if !others.is_empty() {
                     let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
-                    window(BATCH_WIDTH, run, done).await;
+                    self.write_many(&writes, done).await;
                 }
             },
             async {
-                if !gets.is_empty() {
-                    let done = |at: usize, value: Result<Option<Value>>| {
-                        (done.borrow_mut())(gets[at], value.map(Outcome::Value));
-                    };
-                    self.get_many(keys, done).await;
-                }
+                let done = |at: usize, value: Result<Option<Value>>| {
+                    (done.borrow_mut())(gets[at], value.map(Outcome::Value));
+                };
+                self.get_many(keys, done).await;
             },
         )
         .await;
+    }
+
+    /// As [`Index::run_many`], for operations of which none is a get.
+    async fn write_many(
+        &self,
+        operations: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let run = operations.iter().map(|operation| self.run(*operation));
+        window(BATCH_WIDTH, run, done).await;
     }
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or

@@ -107,6 +107,17 @@ pub trait SchemeClient: Sized {
         window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
     }
 
+    /// Does many operations that are no gets, and books each to its class: side by side, where the
+    /// scheme has nothing better.
+    async fn write_many(
+        &self,
+        writes: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let writes = writes.iter().map(|write| self.run(*write));
+        window(BATCH_WIDTH, writes, done).await;
+    }
+
     /// Makes the key have this value; true if it is new.
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
 
@@ -197,6 +208,14 @@ impl<S: SchemeClient> Index for S {
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
         self.find_many(keys, done).await;
+    }
+
+    async fn write_many(
+        &self,
+        writes: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        SchemeClient::write_many(self, writes, done).await;
     }
 
     async fn scan(

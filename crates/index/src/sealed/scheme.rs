@@ -29,7 +29,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
     }
 
     async fn find_many<'k>(

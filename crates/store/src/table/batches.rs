@@ -26,11 +26,9 @@ impl Table {
     /// # }
     /// ```
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session
-            .get_many(keys, &mut |number, answer| match answer {
-                Ok(value) => done(number, Ok(value.as_deref())),
-                Err(error) => done(number, Err(error)),
-            });
+        self.session.get_many(keys, &mut |number, told| {
+            done(number, told.map_err(|error| *error));
+        });
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
