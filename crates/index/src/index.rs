@@ -4,6 +4,7 @@ use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, 
 use farslot_fabric::{Nanos, both, window};
 use std::cell::RefCell;
 use std::ops::AddAssign;
+use std::pin::Pin;
 
 /// A key and its value.
 pub type Record<'r> = (&'r [u8], &'r [u8]);
@@ -69,6 +70,12 @@ pub struct ClientState {
     pub cache: CacheCounts,
 }
 
+/// What a get answers.
+pub type Got = Result<Option<Value>>;
+
+/// The rest of a get that has to wait for something.
+pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
+
 /// A remote hash table as one thread's coroutines see it.
 ///
 /// Operations on one key are linearizable for the writers that the scheme admits. An operation that
@@ -87,6 +94,13 @@ pub trait Index {
     /// The key's value; of a multi-key table, that of the first record found. As
     /// [`Operation::Get`], in a future that has no room for a write.
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Answers a get without a future, where nothing has to be waited for: mostly so where the memory
+    /// is mapped. Else the rest of the get, if it has begun, or nothing.
+    #[inline]
+    fn get_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        None
+    }
 
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;

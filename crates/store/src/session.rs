@@ -128,7 +128,11 @@ impl<E: Endpoint, I: Index> OnOneNode<E, I> {
 impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(self.executor.block_on(self.index.get(key))?)
+        Ok(match self.index.get_at_once(key) {
+            Some(Ok(got)) => got,
+            Some(Err(rest)) => self.executor.block_on(rest),
+            None => self.executor.block_on(self.index.get(key)),
+        }?)
     }
 
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

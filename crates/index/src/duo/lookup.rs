@@ -56,6 +56,8 @@ struct Fetched {
 pub(crate) struct Hold;
 
 impl<E: Endpoint> Lookup for DuoTable<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;

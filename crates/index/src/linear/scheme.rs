@@ -2,6 +2,7 @@
 
 use super::client::LinearTable;
 use super::words::WordWrites;
+use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
     BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result, SchemeClient,
@@ -26,6 +27,11 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         step::run(self, key).await
+    }
+
+    #[inline]
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        step::find_at_once(self, key)
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
@@ -152,6 +158,6 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     fn word_writes(&self) -> Option<WordWrites<'_, E>> {
         let has_words = !self.layout.kind.has_heads();
-        has_words.then(|| WordWrites(self))
+        has_words.then_some(WordWrites(self))
     }
 }

@@ -143,10 +143,7 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
     #[inline(always)]
     fn look(&self, write: &Self::Key<'_>, walk: &mut Walk, read: &mut impl Read) -> Next<Aside> {
         let table = self.0;
-        for (piece, slots) in [
-            (0, 0..walk.before_end),
-            (1, walk.before_end..walk.slots),
-        ] {
+        for (piece, slots) in [(0, 0..walk.before_end), (1, walk.before_end..walk.slots)] {
             while walk.distance - walk.first < slots.end {
                 let from = (walk.distance - walk.first - slots.start) as usize;
                 let end = (slots.end - slots.start) as usize;
@@ -362,9 +359,7 @@ impl<E: Endpoint> WordWrites<'_, E> {
                 self.wants_value(walk, word, write.word)
             }
             (Operation::FindOrPut(..), true) => Next::Found(table.found_in(word)),
-            (Operation::FindOrPut(..), false) if is_multi => {
-                Next::Aside(Aside::BehindDead(word))
-            }
+            (Operation::FindOrPut(..), false) if is_multi => Next::Aside(Aside::BehindDead(word)),
             (Operation::FindOrPut(..), false) => self.wants_value(walk, word, write.word),
             (Operation::Replace(_, expected, _), true) => {
                 let there = table.value_of(word);

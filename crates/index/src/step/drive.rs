@@ -3,11 +3,27 @@
 use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
 use super::mapped;
 use super::received::Received;
-use crate::client::side_by_side;
+use crate::client::{let_others_run, side_by_side};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+
+/// Does one operation. The answer of a lookup is the key's value.
+#[inline]
+pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
+    let key = table.key(asked)?;
+    let mut search = L::Search::default();
+    table.prepare(&key, &mut search);
+    let next = table.begin(&key, &mut search);
+    let answer = drive(table, &key, &mut search, next).await;
+    // In place it has not waited, and who does one operation after the other shall not keep all
+    // others waiting.
+    if table.in_place().is_some() && table.endpoint().core().is_turn_over() {
+        let_others_run().await;
+    }
+    answer
+}
 
 /// Goes on with a lookup until it ends.
 #[inline]

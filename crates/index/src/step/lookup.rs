@@ -11,6 +11,8 @@ pub(crate) const MOST_PIECES: usize = 32;
 pub(crate) trait Lookup {
     /// Whether it may [swap](Next::Swap) words.
     const WRITES: bool = false;
+    /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
+    const PREPARES: bool = false;
 
     /// What its asides use.
     type Endpoint: Endpoint;
@@ -215,4 +217,4 @@ pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
     Next::Failed(Box::new(error.into()))
 }
 
-pub(super) type Answer = Result<Option<Value>>;
+pub(super) use crate::index::{Got as Answer, Rest};

@@ -23,30 +23,22 @@ mod lookup;
 mod mapped;
 mod received;
 
-use crate::client::let_others_run;
 use crate::{BATCH_WIDTH, GET};
-use drive::drive;
-pub(crate) use drive::drive_while;
-use farslot_fabric::{Endpoint, EndpointExt, OperationClass, window};
-use lookup::Answer;
+pub(crate) use drive::{drive_while, run};
+use farslot_fabric::{EndpointExt, OperationClass, window};
+use lookup::{Answer, Rest};
 pub(crate) use lookup::{
     Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
 
-/// Does one operation. The answer of a lookup is the key's value.
+/// Looks a key up without a future, where the memory is mapped: its answer, or the rest of the
+/// lookup, if that has to wait, be it for other tasks' turn. Nothing where the memory is elsewhere.
 #[inline]
-pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
-    let key = table.key(asked)?;
-    let mut search = L::Search::default();
-    table.prepare(&key, &mut search);
-    let next = table.begin(&key, &mut search);
-    let answer = drive(table, &key, &mut search, next).await;
-    // In place it has not waited, and who does one operation after the other shall not keep all
-    // others waiting.
-    if table.in_place().is_some() && table.endpoint().core().is_turn_over() {
-        let_others_run().await;
-    }
-    answer
+pub(crate) fn find_at_once<'s, L: Lookup>(
+    table: &'s L,
+    asked: L::Asked<'s>,
+) -> Option<std::result::Result<Answer, Rest<'s>>> {
+    in_place::do_one(table, GET, asked)
 }
 
 /// Looks up many keys; `done` gets each answer with the key's number, in the order in which they
@@ -75,5 +67,8 @@ pub(crate) async fn write_many<'k, L: Lookup>(
     let rest = writes.map(|(number, write)| async move {
         (number, endpoint.operation(class, run(table, write)).await)
     });
-    window(BATCH_WIDTH, rest, |_, (number, answer)| done(number, answer)).await;
+    window(BATCH_WIDTH, rest, |_, (number, answer)| {
+        done(number, answer)
+    })
+    .await;
 }

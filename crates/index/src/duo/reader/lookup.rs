@@ -63,6 +63,8 @@ enum Seen {
 }
 
 impl<E: Endpoint> Lookup for DuoReader<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
     type Key<'k> = Wanted<'k>;
