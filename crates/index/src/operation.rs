@@ -129,6 +129,19 @@ impl<'r> Operation<'r> {
         }
     }
 
+    /// The outcome of one on a key that had that value, or none. A write need not tell which.
+    #[inline]
+    pub(crate) fn outcome(&self, was: Option<Value>) -> Outcome {
+        match self {
+            Self::Get(_) | Self::FindOrPut(..) => Outcome::Value(was),
+            Self::GetAll(_) => Outcome::Values(was.into_iter().collect()),
+            Self::Put(..) => Outcome::Changed(was.is_none()),
+            Self::Update(..) | Self::Replace(..) | Self::Remove(_) | Self::RemoveIf(..) => {
+                Outcome::Changed(was.is_some())
+            }
+        }
+    }
+
     /// Its name, as [`OPERATIONS`] has it.
     #[must_use]
     pub const fn name(&self) -> &'static str {

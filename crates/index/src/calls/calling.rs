@@ -3,6 +3,7 @@
 use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
     Value, Waits, WriterChange,
@@ -348,6 +349,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         }
         let got = self.run_one(Operation::Get(key)).await;
         got.map(Outcome::into_value)
+    }
+
+    #[inline]
+    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        self.owner.is_none().then(|| self.index.get_at_once(key))?
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

@@ -52,7 +52,10 @@ struct Fetched {
 pub(crate) struct Hold;
 
 impl<E: Endpoint> Lookup for DuoTable<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Hold;
@@ -68,7 +71,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     }
 
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         Self::key(self, bytes)
     }
 

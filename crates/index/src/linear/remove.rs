@@ -1,9 +1,9 @@
-//! Removing a key. Its slot stays its own, dead, until the key comes back.
+//! Removing a key, where slots have heads. Its slot stays its own, dead, until the key comes back.
 
 use super::client::{Key, LinearTable};
 use super::probe::Probe;
 use super::walk::Spot;
-use crate::slot::{Head, KeyRule, SlotKind};
+use crate::slot::{Head, KeyRule};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
@@ -66,14 +66,7 @@ impl<E: Endpoint> LinearTable<E> {
         probe: &mut Probe<'t, E>,
         seen: u64,
     ) -> Result<bool> {
-        let (word, dead) = match self.layout.kind {
-            SlotKind::Word => (0, self.words.bury(seen)),
-            SlotKind::Pair => (1, 0),
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                (0, Head::dead(key.hash))
-            }
-        };
-        let buried = self.swap(probe, word, seen, dead).await?;
+        let buried = self.swap(probe, seen, Head::dead(key.hash)).await?;
         if buried {
             self.forget(key);
             self.free_block_of(seen).await;

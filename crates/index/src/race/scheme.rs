@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of a RACE table.
 
 use super::client::RaceTable;
+use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
     ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
@@ -26,7 +27,12 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
+    }
+
+    #[inline]
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        step::find_at_once(self, key)
     }
 
     async fn find_many<'k>(

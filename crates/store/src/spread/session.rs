@@ -43,8 +43,9 @@ impl<O: Opener> Session for OverNodes<O> {
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         look_up(O::Client::WAITS, keys, done, |keys, done| {
             let gets: Vec<_> = keys.iter().map(|key| Operation::Get(key)).collect();
-            let done = |number, outcome: Result<Outcome>| {
-                done(number, outcome.map(Outcome::into_value));
+            let done = |number, outcome: Result<Outcome>| match outcome {
+                Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),
+                Err(error) => done(number, Err(Box::new(error))),
             };
             self.executor.block_on(self.table.run_many(&gets, done));
         });

@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// Look up absent keys too
     #[arg(long)]
     misses: bool,
+    /// Measure batches of writes too, of schemes with any number of writers; not in sim
+    #[arg(long)]
+    writes: bool,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
@@ -98,6 +101,11 @@ fn simulated(args: Args) -> Result<BenchReport> {
             "--cache is not for --fabric sim, which measures the table alone".into(),
         ));
     }
+    if args.writes {
+        return Err(Failure::Usage(
+            "--writes is not for --fabric sim: `farslot-lab` simulates writes".into(),
+        ));
+    }
     let options = args.options();
     let measure = Simulated::new(args.profile.unwrap_or_else(NicProfile::connectx5_edr));
     let measured = on_spinner(|progress| lookup::simulated(&options, &measure, progress));
@@ -118,6 +126,7 @@ fn served(args: &Args) -> Result<BenchReport> {
         _ => (MemoryNode::start("bench", memory)?, Served::default()),
     };
     let measure = Served {
+        writes: args.writes,
         cache: args.cache.cache(),
         ..measure
     };

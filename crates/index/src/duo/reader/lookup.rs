@@ -59,7 +59,10 @@ enum Seen {
 }
 
 impl<E: Endpoint> Lookup for DuoReader<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Wanted<'k>;
     type Search = Search;
     type Aside = Ask;
@@ -75,7 +78,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Wanted<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Wanted<'k>> {
         self.layout.shape().check_key(bytes)?;
         let head = live_head(self.layout.hash_of(bytes));
         Ok(Wanted { bytes, head })
@@ -157,7 +160,7 @@ impl<E: Endpoint> DuoReader<E> {
     /// # Errors
     /// As [`DuoReader::get`].
     pub async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
     }
 
     /// Has the next slot read that may be the key's.
