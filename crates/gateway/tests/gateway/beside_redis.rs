@@ -101,12 +101,12 @@ const MOMENTS: [&str; 7] = [
 const COMMANDS: [&str; 60] = [
     "SET K V",
     "SET K V O",
-    "SET K V O O",
-    "SET K V O O O",
+    "SET K V GET O",
+    "SET K V NX GET O",
     "SET K V EX T",
-    "SET K V PX T O",
+    "SET K V PX 100000 O",
     "SET K V EXAT M",
-    "SET K V PXAT M O",
+    "SET K V PXAT 4102444800000 O",
     "SET K V EX",
     "GET K",
     "SETNX K V",
@@ -116,8 +116,8 @@ const COMMANDS: [&str; 60] = [
     "GETDEL K",
     "GETEX K",
     "GETEX K PERSIST",
-    "GETEX K EX T",
-    "GETEX K PXAT M",
+    "GETEX K EX 100",
+    "GETEX K PXAT 1",
     "GETEX K EX 5 PERSIST",
     "GETEX K what",
     "MGET K K K",
@@ -158,7 +158,7 @@ const COMMANDS: [&str; 60] = [
     "PING V",
     "ECHO V",
     "FOO K V",
-    "SCAN I what",
+    "SCAN 0 what",
 ];
 /// Whose sums are short enough: of others Redis tells binary digits.
 const FLOATS: [&str; 12] = [
