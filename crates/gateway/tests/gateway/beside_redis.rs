@@ -154,7 +154,7 @@ const COMMANDS: [&str; 60] = [
     "DBSIZE",
     "KEYS a*",
     "KEYS [ab]",
-    "SELECT I",
+    "SELECT 16",
     "PING V",
     "ECHO V",
     "FOO K V",
