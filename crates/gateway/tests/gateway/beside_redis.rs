@@ -151,7 +151,7 @@ const COMMANDS: [&str; 60] = [
     "PEXPIREAT K M",
     "TTL K",
     "PERSIST K",
-    "DBSIZE",
+    "KEYS b",
     "KEYS a*",
     "KEYS [ab]",
     "SELECT 16",
