@@ -90,6 +90,7 @@ impl Choices {
                 shared,
                 databases,
             )?),
+            Session::Time => time(),
             Session::CommandCount => Reply::Integer(COMMANDS.len() as i64),
             Session::CommandInfo(None) => Reply::Array(commands::all().map(described).collect()),
             Session::CommandInfo(Some(names)) => {
@@ -151,6 +152,14 @@ impl Choices {
             ("modules", Reply::Array(Vec::new())),
         ])
     }
+}
+
+/// Seconds since 1970, and the microseconds of the next one.
+fn time() -> Reply<'static> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let parts = [since.as_secs(), u64::from(since.subsec_micros())];
+    Reply::Array(parts.map(|part| Reply::text(part.to_string())).into())
 }
 
 fn named(name: &[u8]) -> Option<&'static Command> {

@@ -202,7 +202,7 @@ impl<'r> Slot<'r> {
         if shared > limit {
             return Err(Failure::LongReply { limit });
         }
-        let entry = self.entry.get_or_insert_with(|| Entry {
+        let entry = self.entry.get_or_insert(Entry {
             value: Bytes::Given(b""),
             expiry: 0,
         });

@@ -101,10 +101,10 @@ fn expire<'r>(
     is_absolute: bool,
     command: &'static str,
 ) -> Result<Request<'r>, Failure> {
+    let only = conditions(&arguments[3..])?;
     let time = unit.millis(integer(arguments[2])?, command)?;
     let from = if is_absolute { 0 } else { moment.now as i64 };
     let at = time.checked_add(from).ok_or(Failure::ExpireTime(command))?;
-    let only = conditions(&arguments[3..])?;
     // A record that never expires has the moment 0.
     let at = at.max(1).unsigned_abs();
     Ok(Request::One(arguments[1], Step::Expire { at, only }))

@@ -63,6 +63,7 @@ pub(crate) enum Session<'r> {
     Select(i64),
     Quit,
     Info(Vec<&'r [u8]>),
+    Time,
     CommandCount,
     CommandInfo(Option<Vec<&'r [u8]>>),
     CommandDocs(Vec<&'r [u8]>),

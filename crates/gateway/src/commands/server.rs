@@ -34,6 +34,7 @@ commands! {
     "select" 2 FAST false, |a, _| session(Session::Select(integer(a[1])?)), "Chooses the database of this connection.";
     "quit" -1 OPEN true, |_, _| session(Session::Quit), "Ends the connection.";
     "info" -1 ADMIN false, |a, _| session(Session::Info(a[1..].to_vec())), "Says what the gateway does.";
+    "time" 1 FAST false, |_, _| session(Session::Time), "Returns the time since 1970.";
     "command" -1 ADMIN false, command, "Lists the commands.";
     "client" -2 ADMIN false, client, "Names this connection, and tells its number.";
     "scan" -2 READ false, scan, "Returns some keys, and where to go on.";

@@ -8,6 +8,8 @@ use crate::record::LONGEST_VALUE;
 use crate::step::{Expiry, Set, SetOnly, SetReply, Step};
 
 type Parsed<'r> = Result<Request<'r>, Failure>;
+/// Keys, each with its value.
+type Pairs<'r> = Vec<(&'r [u8], &'r [u8])>;
 
 const WRITE: &[&str] = &["write", "denyoom"];
 const FAST_WRITE: &[&str] = &["write", "denyoom", "fast"];
@@ -158,7 +160,7 @@ fn get_expire<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
 }
 
 /// Keys and values by turns.
-fn pairs<'r>(arguments: &[&'r [u8]], command: &str) -> Result<Vec<(&'r [u8], &'r [u8])>, Failure> {
+fn pairs<'r>(arguments: &[&'r [u8]], command: &str) -> Result<Pairs<'r>, Failure> {
     let (pairs, rest) = arguments[1..].as_chunks::<2>();
     if !rest.is_empty() {
         return Err(Failure::Arity(command.into()));
