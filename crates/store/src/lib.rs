@@ -70,7 +70,9 @@ pub use error::{ErrorKind, Result, StoreError};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::Snapshot;
-pub use farslot_fabric::tcp::Secret;
+pub use farslot_fabric::tcp::{
+    Clients, Fingerprint, Network, Rate, Secret, TlsClient, TlsServer, Trust,
+};
 pub use farslot_fabric::{FabricError, Limits, Nanos, Rights};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;

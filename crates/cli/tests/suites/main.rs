@@ -3,6 +3,8 @@
 
 mod admission;
 mod advice;
+#[path = "../../../fabric/tests/common/authority.rs"]
+mod authority;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,4 +22,5 @@ mod race;
 mod round_trips;
 mod sealed;
 mod tcp;
+mod tls;
 mod verbs;
