@@ -248,8 +248,8 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
              (your network) or --insecure"
                 .into()
         }
-        FabricError::Tls { failure, .. } => match failure {
-            TlsFailure::TlsNeeded => format!("use {}", at.replacen("tcp://", "tcps://", 1)),
+        FabricError::Tls { address, failure } => match failure {
+            TlsFailure::TlsNeeded => format!("use -a tcps://{address}"),
             TlsFailure::UnknownAuthority | TlsFailure::OtherFingerprint => {
                 "see whether it is the right node; if so, name its authority with --tls-ca FILE, or the \
                  fingerprint that `farslot serve` printed with --tls-pin"

@@ -161,7 +161,7 @@ fn a_node_under_tls_is_trusted_by_its_authority_or_its_fingerprint() {
     bed.write("ca", bed.authority.pem());
     let plain = node.address.replacen("tcps", "tcp", 1);
     let plain = farslot(["-a", &plain, "stat"]).output().unwrap();
-    assert_fails(&plain, 1, &["speaks TLS", "try", "tcps://"]);
+    assert_fails(&plain, 1, &["speaks TLS", "use -a tcps://127"]);
 
     // A new certificate, and then one with a mistake, which changes nothing.
     let second = bed.issue_own();

@@ -3,7 +3,8 @@
 //! Buffers hold words, since every frame is a whole number of words. So each frame starts at a word
 //! in memory, and payloads are copied word by word.
 
-use super::socket::{Io, Socket};
+use super::secured::Socket;
+use super::socket::Io;
 use super::wire::{FrameKind, Header, LARGEST_COUNT};
 
 /// What is received at once where nothing larger is waited for.

@@ -1,9 +1,10 @@
 //! Who is admitted to what: the secrets and certificates of `farslot serve`, and what SIGHUP
 //! changes of them.
 
+use super::args::Args;
 use super::audit::Tables;
 use super::grants::{Grants, Mightier};
-use super::{Args, Told};
+use super::told::Told;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;

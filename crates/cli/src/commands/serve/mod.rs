@@ -1,80 +1,20 @@
 //! `farslot serve`: lends memory, and does nothing else.
 
 mod admission;
+mod args;
 mod audit;
 mod grants;
+mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
-use bytesize::ByteSize;
-use farslot::{Address, Network, Server, ServerOptions};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::io::Read;
+pub use args::Args;
+use farslot::{Address, Server, ServerOptions};
 use std::net::IpAddr;
-use std::path::PathBuf;
-use std::sync::mpsc;
-
-/// The options of `farslot serve`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    /// Where to serve: shm://NAME to processes of this user, tcp://HOST:PORT to other machines
-    /// (port 0: any that is free), tcps://HOST:PORT under TLS, with --tls-cert and --tls-key,
-    /// verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an RDMA NIC
-    #[arg(value_name = "ADDRESS")]
-    at: Option<Address>,
-    /// Serve the same memory there as well: one shm:// name, any number of tcp:// and
-    /// tcps:// addresses
-    #[arg(long, value_name = "ADDRESS")]
-    also: Vec<Address>,
-    /// How much memory; what is not used takes none [default: half of what is free]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<ByteSize>,
-    /// Threads that serve each tcp:// address; clients are spread over them
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
-    /// The secret of clients that may only read: those with `--grant read-only`; two lines as in
-    /// --secret-file
-    #[arg(long, value_name = "FILE")]
-    read_only_secret_file: Option<PathBuf>,
-    /// Open single tables to clients with `--grant NAME` and a secret or a certificate of their
-    /// own, as a TOML file says: for each grant [NAME] with tables = ["..."], rights = "read" or
-    /// "all", secret_file = "..." or clients = ["..."] (names of certificates), and, to slow its
-    /// clients, operations_per_second = N and bytes_per_second = "SIZE"; SIGHUP has it read again
-    #[arg(long, value_name = "FILE")]
-    grants: Option<PathBuf>,
-    /// Append a line of JSON to this file for every client that is admitted or refused, every grant
-    /// that is put in force or revoked, and every table that is made or dropped; at most ten a
-    /// second of each kind
-    #[arg(long, value_name = "FILE")]
-    audit: Option<PathBuf>,
-    /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a
-    /// secret, to everything; SIGHUP has it read again, as --tls-cert and --tls-key
-    #[arg(long, value_name = "FILE")]
-    tls_client_ca: Option<PathBuf>,
-    /// Admit only those of --tls-client-ca to everything whose certificates have one of these DNS
-    /// names, with commas between them
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        requires = "tls_client_ca"
-    )]
-    tls_client: Vec<String>,
-    /// Without a secret, serve an address that other machines can reach to the clients of this
-    /// network, such as 10.0.0.0/8, or of several with commas between them; others are refused
-    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
-    trust: Vec<Network>,
-    /// As --trust, of all networks
-    #[arg(long)]
-    insecure: bool,
-    /// End when standard input is closed: for a parent that may be killed
-    #[arg(long, hide = true)]
-    while_stdin: bool,
-}
+pub use told::{Told, switch};
 
 /// Serves until the process is told to stop.
 ///
@@ -205,46 +145,4 @@ fn announce(addresses: &[Address], bytes: u64, admission: &Admission, as_json: b
         Err(failure) if failure.is_closed_output() => Ok(()),
         said => said,
     }
-}
-
-/// What a process that serves is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// To end: by SIGINT or SIGTERM, or because standard input was closed.
-    End,
-    /// To read its files again: by SIGHUP.
-    Reload,
-}
-
-/// Tells when the process is to end and, if it `reloads`, when to read its files again. SIGHUP is
-/// left alone otherwise, so that `nohup` works.
-///
-/// # Errors
-/// Of installing the signal handlers.
-pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<Told>> {
-    let (tell, told) = mpsc::channel();
-    let mut wanted = vec![SIGINT, SIGTERM];
-    wanted.extend(reloads.then_some(SIGHUP));
-    let mut signals = Signals::new(wanted).map_err(Failure::io("signals"))?;
-    let on_signal = tell.clone();
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            let what = match signal {
-                SIGHUP => Told::Reload,
-                _ => Told::End,
-            };
-            // Where nobody waits any more, the process is ending already.
-            if on_signal.send(what).is_err() || what == Told::End {
-                return;
-            }
-        }
-    });
-    if while_stdin {
-        std::thread::spawn(move || {
-            let mut ignored = [0; 64];
-            while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
-            let _ = tell.send(Told::End);
-        });
-    }
-    Ok(told)
 }

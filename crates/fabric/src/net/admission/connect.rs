@@ -6,7 +6,8 @@ use super::handshake::{
 };
 use crate::error::{Malformed, Refusal, TlsFailure, os};
 use crate::net::options::ConnectOptions;
-use crate::net::socket::{Io, Socket, nanos, prepare};
+use crate::net::secured::Socket;
+use crate::net::socket::{Io, nanos, prepare};
 use crate::net::wire::{FrameKind, Header};
 use crate::{FabricError, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -10,7 +10,7 @@ use crate::net::admission::Grants;
 use crate::net::audit::Audit;
 use crate::net::options::ServeOptions;
 use crate::net::room::Room;
-use crate::net::socket::Socket;
+use crate::net::secured::Socket;
 use crate::net::tls::TlsServer;
 use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
