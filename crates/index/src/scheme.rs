@@ -125,6 +125,12 @@ pub trait SchemeClient: Sized {
     /// Removes the key; false if it was absent.
     async fn remove_records(&self, key: &[u8]) -> Result<bool>;
 
+    /// Removes the key if its value is `expected`; false if it is another, or the key is absent. In
+    /// one step, whoever else writes: where the scheme cannot, nothing is done.
+    async fn remove_value(&self, _key: &[u8], _expected: &[u8]) -> Result<bool> {
+        Err(IndexError::NotAtomic { scheme: Self::NAME })
+    }
+
     /// Visits a piece of the table.
     async fn scan_piece(
         &self,
@@ -186,6 +192,9 @@ impl<S: SchemeClient> Index for S {
                     Outcome::Changed(self.replace_value(key, expected, value).await?)
                 }
                 Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
+                Operation::RemoveIf(key, expected) => {
+                    Outcome::Changed(self.remove_value(key, expected).await?)
+                }
             })
         };
         self.endpoint().operation(operation.class(), doing).await
@@ -194,8 +203,12 @@ impl<S: SchemeClient> Index for S {
     async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
+        mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
+        // So the drivers are compiled once for a scheme, whatever the keys come from.
+        let mut keys = keys.into_iter();
+        let keys: &mut dyn Iterator<Item = &'k [u8]> = &mut keys;
+        let done: &mut dyn FnMut(usize, Result<Option<Value>>) = &mut done;
         self.find_many(keys, done).await;
     }
 

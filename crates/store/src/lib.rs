@@ -45,6 +45,7 @@ mod deduplicate;
 mod duo;
 mod error;
 mod fabrics;
+mod handle;
 mod lease;
 mod nodes;
 mod open_options;
@@ -88,6 +89,7 @@ pub use farslot_index::{
 };
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
+pub use handle::{Closing, Handle, HandleOptions, Running};
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};

@@ -1,5 +1,6 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
+use crate::lease::Leased;
 use crate::{
     Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
     WriterChange,
@@ -89,13 +90,13 @@ pub(crate) fn run_batch(
 }
 
 /// A table on one node.
-pub(crate) struct OnOneNode<E: Endpoint, I> {
-    pub(crate) executor: Executor<E>,
+pub(crate) struct OnOneNode<I> {
+    pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
     pub(crate) index: I,
 }
 
-impl<E: Endpoint, I: Index> OnOneNode<E, I> {
+impl<I: Index> OnOneNode<I> {
     async fn end(&self) -> Answer<()> {
         let flushed = self.index.flush().await;
         self.index.change_writer(WriterChange::Resign).await?;
@@ -118,7 +119,7 @@ impl<E: Endpoint, I: Index> OnOneNode<E, I> {
     }
 }
 
-impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
+impl<I: Index> Session for OnOneNode<I> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         Ok(self.executor.block_on(self.index.get(key))?)

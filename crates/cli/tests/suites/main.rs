@@ -19,6 +19,7 @@ mod mended;
 mod nodes;
 mod processes;
 mod race;
+mod redis;
 mod round_trips;
 mod sealed;
 mod tcp;

@@ -19,6 +19,11 @@ pub fn frame(count: u16, verbs: &[u64]) -> Vec<u64> {
     frame
 }
 
+/// Words as they are sent.
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 impl RawClient {
     pub fn connect(agent: &Agent, options: &ConnectOptions) -> Self {
         Self(connect(&agent.address().to_string(), options).unwrap())

@@ -3,6 +3,7 @@
 //! memory run themselves again in a process of their own.
 
 mod alone;
+mod attacked;
 #[path = "../common/authority.rs"]
 mod authority;
 mod bed;
@@ -16,6 +17,7 @@ mod processes;
 mod proxy;
 #[path = "../common/raw.rs"]
 mod raw;
+mod served;
 mod shm_alone;
 mod shm_processes;
 mod sim_calls;

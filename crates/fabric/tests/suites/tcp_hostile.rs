@@ -1,7 +1,7 @@
 //! Clients that mean harm: frames mutated from valid ones, and clients that take no answers.
 
-use crate::alone::is_alone;
-use crate::raw::{RawClient, frame};
+use crate::alone::{is_alone, resident_bytes};
+use crate::raw::{RawClient, bytes_of, frame};
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{self, Hello};
@@ -56,12 +56,6 @@ fn owner(node: &Node) -> Executor<ShmEndpoint> {
     Executor::new(Rc::new(endpoint))
 }
 
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size() as u64
-}
-
 fn serve(node: &Node, serve: ServeOptions) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
@@ -92,10 +86,6 @@ fn asking(grant: &str) -> ConnectOptions {
         },
         ..ConnectOptions::default()
     }
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// A client that goes on working while others attack; returns how many rounds it made.

@@ -1,5 +1,6 @@
 //! The client that asks the owner, as an [`Index`].
 
+use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use crate::{
@@ -171,8 +172,11 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 impl<E: Endpoint> Owner<E> {
     /// The error of an operation that the owner gave up.
     fn in_doubt(&self) -> IndexError {
-        let node = self.options.table.node;
-        FabricError::TimedOut { node, after: 0 }.into()
+        FabricError::TimedOut {
+            node: self.options.table.node,
+            after: OWNER_PATIENCE,
+        }
+        .into()
     }
 
     /// Bytes that the outcome's values may take.
@@ -184,7 +188,8 @@ impl<E: Endpoint> Owner<E> {
             Operation::Put(..)
             | Operation::Update(..)
             | Operation::Replace(..)
-            | Operation::Remove(_) => 0,
+            | Operation::Remove(_)
+            | Operation::RemoveIf(..) => 0,
         }
     }
 

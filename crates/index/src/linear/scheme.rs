@@ -58,6 +58,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         Self::remove_records(self, key).await
     }
 
+    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        Self::remove_value(self, key, expected).await
+    }
+
     async fn scan_piece(
         &self,
         cursor: Cursor,

@@ -56,7 +56,12 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.beside_splits(self.remove_record(key)).await
+        self.beside_splits(self.remove_record(key, None)).await
+    }
+
+    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        self.beside_splits(self.remove_record(key, Some(expected)))
+            .await
     }
 
     async fn scan_piece(

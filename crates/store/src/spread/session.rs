@@ -2,7 +2,7 @@
 
 use super::Spread;
 use super::opening::Opener;
-use crate::lease::Leasing;
+use crate::lease::Leased;
 use crate::session::{
     AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
 };
@@ -11,13 +11,13 @@ use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
 use farslot_index::{ClientState, Index, Record, Value};
 
-pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
-    pub(crate) executor: Executor<E>,
+pub(crate) struct OverNodes<O: Opener> {
+    pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
-    pub(crate) table: Spread<E, O>,
+    pub(crate) table: Spread<O>,
 }
 
-impl<E: Leasing, O: Opener<E>> OverNodes<E, O> {
+impl<O: Opener> OverNodes<O> {
     fn run_within(
         &self,
         limit: Option<Nanos>,
@@ -31,7 +31,7 @@ impl<E: Leasing, O: Opener<E>> OverNodes<E, O> {
     }
 }
 
-impl<E: Leasing, O: Opener<E>> Session for OverNodes<E, O> {
+impl<O: Opener> Session for OverNodes<O> {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
     }

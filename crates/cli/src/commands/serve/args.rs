@@ -1,5 +1,6 @@
 //! The options of `farslot serve`.
 
+use super::redis;
 use bytesize::ByteSize;
 use farslot::{Address, Network};
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct Args {
     /// second of each kind
     #[arg(long, value_name = "FILE")]
     pub(super) audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) redis: redis::Args,
     /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a
     /// secret, to everything; SIGHUP has it read again, as --tls-cert and --tls-key
     #[arg(long, value_name = "FILE")]

@@ -4,6 +4,7 @@ mod admission;
 mod args;
 mod audit;
 mod grants;
+mod redis;
 mod told;
 
 use self::admission::Admission;
@@ -13,7 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::output;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
-use std::net::IpAddr;
+use farslot_gateway::Gateway;
+use std::net::{IpAddr, SocketAddr};
 pub use told::{Told, switch};
 
 /// Serves until the process is told to stop.
@@ -74,9 +76,17 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
-    announce(server.addresses(), bytes, &admission, context.json)?;
+    let gateway = redis::start(&args.redis, &server, args.insecure)?;
+    announce(
+        server.addresses(),
+        gateway.as_ref().map(Gateway::address),
+        bytes,
+        &admission,
+        context.json,
+    )?;
     let mut tables = audit.map(|audit| Tables::new(audit, &server));
     admission.keep_in_force(&args, context, &server, &told, &mut tables);
+    drop(gateway);
     drop(server);
     Ok(())
 }
@@ -124,20 +134,27 @@ fn is_loopback(authority: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-fn announce(addresses: &[Address], bytes: u64, admission: &Admission, as_json: bool) -> Result<()> {
+fn announce(
+    addresses: &[Address],
+    redis: Option<SocketAddr>,
+    bytes: u64,
+    admission: &Admission,
+    as_json: bool,
+) -> Result<()> {
     let pid = std::process::id();
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let redis = redis.map(|address| format!("redis://{address}"));
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
-            "secret_needed": !admission.secrets.is_empty(),
+            "redis": redis, "secret_needed": !admission.secrets.is_empty(),
             "certificate_sha256": admission.tls.as_ref().map(|tls| tls.fingerprint().to_string()),
         }))
     } else {
         output::line(format!(
             "serving {} at {} (process {pid}; Ctrl-C or kill {pid} ends it)",
             output::sized(bytes),
-            addresses.join(" and "),
+            [&addresses[..], redis.as_slice()].concat().join(" and "),
         ))
     };
     match said {
