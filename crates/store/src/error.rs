@@ -127,7 +127,7 @@ pub enum StoreError {
     },
     /// A fabric that cannot be served by a process.
     #[error(
-        "{address:?} cannot be served: only shm://, tcp:// and verbs:// addresses of one node have an owner process"
+        "{address:?} cannot be served: only shm://, tcp://, tcps:// and verbs:// addresses of one node have an owner process"
     )]
     NotServable {
         /// The address as given.
@@ -259,12 +259,14 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
         | FabricError::WrongUser { .. }
+        | FabricError::Tls { .. }
         | FabricError::NotAdmitted { .. } => ErrorKind::AccessDenied,
         FabricError::Memory { .. } | FabricError::BuffersExhausted { .. } => ErrorKind::OutOfMemory,
         FabricError::BadName { .. }
         | FabricError::NameTaken { .. }
         | FabricError::SecretTooShort { .. }
         | FabricError::Insecure { .. }
+        | FabricError::BadTls { .. }
         | FabricError::Unresolvable { .. } => ErrorKind::BadInput,
         FabricError::NoSuchRegion { .. } => ErrorKind::NodeDown,
         FabricError::NotFarslot { .. }

@@ -3,6 +3,8 @@
 
 mod admission;
 mod advice;
+#[path = "../../../fabric/tests/common/authority.rs"]
+mod authority;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,4 +23,5 @@ mod redis;
 mod round_trips;
 mod sealed;
 mod tcp;
+mod tls;
 mod verbs;

@@ -21,8 +21,8 @@ impl Handler for Nothing {
 pub fn grant(name: &str, rights: Rights) -> Grant {
     Grant {
         name: name.into(),
-        secret: None,
         areas: Some(vec![Area::whole(RegionId(0), rights)]),
+        ..Grant::everything(None)
     }
 }
 

@@ -143,7 +143,7 @@ fn a_grant_that_is_revoked_amid_a_write_or_an_answer_ends_it_there() {
     assert_eq!(told.kind, FrameKind::Failure);
     // The rest of the answer never comes.
     let mut all = Vec::new();
-    let ended = reader.0.stream.read_to_end(&mut all);
+    let ended = reader.tcp().read_to_end(&mut all);
     assert!(ended.is_ok() || ended.unwrap_err().kind() == ErrorKind::ConnectionReset);
     assert!(all.len() < 64 << 20, "{} bytes", all.len());
     wait_until(&agent, "nothing is held", |seen| seen.held_bytes == 0);
@@ -419,7 +419,7 @@ fn the_names_of_grants_cannot_be_found_out_without_a_secret() {
     let agent = serve(ServeOptions::default());
     let secret = |byte| Some(Secret::new([byte; 32]).unwrap());
     let locked = |name: &str| Grant {
-        secret: secret(1),
+        secrets: secret(1).into_iter().collect(),
         ..grant(name, Rights::READ)
     };
     agent.grant(&locked("locked")).unwrap();

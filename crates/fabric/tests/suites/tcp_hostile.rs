@@ -59,16 +59,16 @@ fn owner(node: &Node) -> Executor<ShmEndpoint> {
 fn serve(node: &Node, serve: ServeOptions) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
-        secret: None,
         areas: Some(vec![
             Area::whole(RegionId(0), Rights::ALL),
             Area::whole(READABLE, Rights::READ),
         ]),
+        ..Grant::everything(None)
     };
     let good = Grant {
         name: "good".into(),
-        secret: None,
         areas: Some(vec![Area::whole(GOOD, Rights::ALL)]),
+        ..Grant::everything(None)
     };
     let options = AgentOptions::from(ServeOptions {
         grants: vec![hostile, good],
@@ -161,7 +161,7 @@ fn mutate(frame: &mut Vec<u64>, random: &mut impl Rng) {
 
 /// Sends frames, and reads until the agent has closed; returns how many were sent.
 fn attack(client: &mut RawClient, frames: &[Vec<u64>]) -> usize {
-    let stream = &mut client.0.stream;
+    let mut stream = client.tcp();
     stream.set_nonblocking(true).unwrap();
     let mut sink = vec![0; 64 << 10];
     let mut sent = 0;
@@ -360,7 +360,7 @@ fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
     (0..100).for_each(|_| wire::put_read(&mut verbs, span));
     let batch = frame(100, &verbs);
     let bytes = bytes_of(&batch);
-    let stream = &mut client.0.stream;
+    let mut stream = client.tcp();
     stream.set_nonblocking(true).unwrap();
     let (mut sent, mut blocked_since) = (0usize, Instant::now());
     while blocked_since.elapsed() < Duration::from_millis(500) {
@@ -398,7 +398,7 @@ fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
     }
 
     // Whoever takes its answers after all gets every one of them.
-    let stream = &mut client.0.stream;
+    let stream = client.tcp();
     stream.set_nonblocking(false).unwrap();
     let mut expected = sent / bytes.len() * 100;
     while expected > 0 {

@@ -186,7 +186,7 @@ fn open_and_drop(number: usize, address: SocketAddr) {
             }
             .encode();
             let bytes: Vec<u8> = frame.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let mut stream = &admitted.stream;
+            let mut stream = admitted.socket.tcp();
             stream.write_all(&bytes).unwrap();
         }
         // One that is admitted, and says no more.

@@ -108,14 +108,14 @@ fn besiege(clients: Vec<RawClient>, done: &AtomicBool) {
         .zip(clients)
         .map(|(which, client)| {
             let said = attack_of(which, &client);
-            client.0.stream.set_nonblocking(true).unwrap();
+            client.tcp().set_nonblocking(true).unwrap();
             (client, said, 0)
         })
         .collect();
     let mut sink = vec![0; 1 << 20];
     while !done.load(Ordering::Acquire) {
         for (which, (client, said, at)) in all.iter_mut().enumerate() {
-            let stream = &mut client.0.stream;
+            let mut stream = client.tcp();
             if let Ok(sent) = stream.write(&said[*at..]) {
                 *at += sent;
             }

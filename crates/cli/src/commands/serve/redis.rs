@@ -1,6 +1,6 @@
 //! The Redis gateway of `farslot serve --redis ADDR`.
 
-use crate::context::secret_in;
+use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::output;
 use farslot::Server;
@@ -44,7 +44,9 @@ pub fn start(args: &Args, server: &Server, insecure: bool) -> Result<Option<Gate
     let Some(listen) = &args.listen else {
         return Ok(None);
     };
-    let secret = args.secret_file.as_deref().map(secret_in).transpose()?;
+    let secrets = args.secret_file.as_deref().map(secrets_in).transpose()?;
+    // Redis clients have one.
+    let secret = secrets.and_then(|secrets| secrets.into_iter().next());
     let has_secret = secret.is_some();
     let options = GatewayOptions {
         secret,
