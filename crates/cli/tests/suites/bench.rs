@@ -48,7 +48,9 @@ fn lookups_have_one_form_on_every_fabric() {
             "sim" => &[],
             _ => &["--operations", "4k"],
         };
-        let output = farslot(args.iter().chain(&small).chain(few)).output().unwrap();
+        let output = farslot(args.iter().chain(&small).chain(few))
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", error_of(&output));
         let report = one_object(&output);
         assert_eq!(report["bench"], "lookup");
