@@ -178,7 +178,7 @@ fn refused(error: &StoreError) -> Option<(RemoteAddr, Rights)> {
 /// The secrets of a file, one a line: that of clients, and another that is valid as well.
 ///
 /// # Errors
-/// As [`Context::secret`].
+/// As [`Context::secrets`].
 pub fn secrets_in(path: &Path) -> Result<Vec<Secret>> {
     let bytes = content_of(path, LONGEST_SECRET)?;
     secrets_of(&bytes).map_err(|failure| Failure::Failed(format!("{}: {failure}", path.display())))

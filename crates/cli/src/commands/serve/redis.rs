@@ -13,27 +13,17 @@ pub struct Args {
     /// Speak Redis's protocol (RESP2 and RESP3) there, over the same memory: HOST:PORT, port 0 for
     /// any that is free. Its databases are the tables redis-0 to redis-15, made when they are first
     /// written to
-    #[arg(long = "redis", value_name = "HOST:PORT")]
-    listen: Option<String>,
+    #[arg(long, value_name = "HOST:PORT")]
+    redis: Option<String>,
     /// The secret that Redis clients give to AUTH. They send it as it is: make one for this alone
-    #[arg(long = "redis-secret-file", value_name = "FILE", requires = "listen")]
-    secret_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "redis")]
+    redis_secret_file: Option<PathBuf>,
     /// Threads that serve Redis clients
-    #[arg(
-        long = "redis-threads",
-        value_name = "N",
-        default_value_t = 1,
-        requires = "listen"
-    )]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "redis")]
+    redis_threads: usize,
     /// The most connections of Redis clients
-    #[arg(
-        long = "redis-connections",
-        value_name = "N",
-        default_value_t = 1_000,
-        requires = "listen"
-    )]
-    connections: usize,
+    #[arg(long, value_name = "N", default_value_t = 1_000, requires = "redis")]
+    redis_connections: usize,
 }
 
 /// Serves Redis clients, if that is asked for.
@@ -41,18 +31,22 @@ pub struct Args {
 /// # Errors
 /// That the address cannot be listened at, or needs a secret.
 pub fn start(args: &Args, server: &Server, insecure: bool) -> Result<Option<Gateway>> {
-    let Some(listen) = &args.listen else {
+    let Some(listen) = &args.redis else {
         return Ok(None);
     };
-    let secrets = args.secret_file.as_deref().map(secrets_in).transpose()?;
+    let secrets = args
+        .redis_secret_file
+        .as_deref()
+        .map(secrets_in)
+        .transpose()?;
     // Redis clients have one.
     let secret = secrets.and_then(|secrets| secrets.into_iter().next());
     let has_secret = secret.is_some();
     let options = GatewayOptions {
         secret,
         insecure,
-        threads: args.threads,
-        connections: args.connections,
+        threads: args.redis_threads,
+        connections: args.redis_connections,
         ..GatewayOptions::at(listen)
     };
     let gateway = Gateway::start(server.store(), &options).map_err(failure)?;
